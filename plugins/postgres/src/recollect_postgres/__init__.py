@@ -1,0 +1,1 @@
+"""Recollect's PostgreSQL store, on asyncpg."""

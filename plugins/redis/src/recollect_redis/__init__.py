@@ -1,0 +1,1 @@
+"""Recollect's Redis store: episodic memory with a time to live."""

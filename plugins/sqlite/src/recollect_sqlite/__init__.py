@@ -1,0 +1,1 @@
+"""Recollect's SQLite store: durable, indexed, one file."""

@@ -1,0 +1,1 @@
+"""Recollect's summary template that condenses a conversation."""

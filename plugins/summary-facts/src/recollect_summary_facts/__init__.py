@@ -1,0 +1,1 @@
+"""Recollect's summary template that extracts facts with their sources."""

@@ -1,0 +1,1 @@
+"""Recollect's summary template that builds user profiles with their sources."""

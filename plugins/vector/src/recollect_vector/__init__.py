@@ -1,0 +1,1 @@
+"""Recollect's vector store and embeddings."""
