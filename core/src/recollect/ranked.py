@@ -1,0 +1,68 @@
+"""Ranked results, and the ranking of a scope that is held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from recollect.items import MemoryItem
+from recollect.query import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class RankedItem:
+    """An item, how well it answers the query, and why.
+
+    ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …) and ``terms`` which words of the
+    query were found. Scores compare within one result list only.
+    """
+
+    item: MemoryItem
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    terms: tuple[str, ...] = ()
+
+
+def conversation_key(item: MemoryItem) -> tuple[str | None, str | None, str | None]:
+    """Return what two neighbouring turns have in common: user, session and task."""
+    return item.metadata.user_id, item.metadata.session_id, item.metadata.task_id
+
+
+def rank_scope(query: str, scope: Sequence[MemoryItem], wanted: Filter, limit: int) -> list[RankedItem]:
+    """Rank a whole scope, given newest first, and return the best items that match ``wanted``."""
+    from recollect.ranking import rank_text  # Loaded on use: most programs never rank.
+
+    passages = passages_of(scope)
+    by_id = {item.id: item for item in scope}
+    ranked = []
+    for scored in rank_text(query, passages, total=len(passages)):
+        item = by_id[scored.key]
+        if wanted.matches(item):
+            ranked.append(RankedItem(item, scored.score, scored.parts, scored.terms))
+            if len(ranked) == limit:
+                break
+    return ranked
+
+
+def passages_of(scope: Iterable[MemoryItem]) -> list[Passage]:
+    """Return a passage for each item, with the turns before and after it; items are given newest first."""
+    from recollect.ranking import Passage
+
+    conversations: dict[tuple[str | None, str | None, str | None], list[MemoryItem]] = {}
+    for item in scope:
+        conversations.setdefault(conversation_key(item), []).append(item)
+    passages = []
+    for session, turns in conversations.items():
+        for position, item in enumerate(turns):
+            passages.append(
+                Passage(
+                    key=item.id,
+                    text=item.content,
+                    before=turns[position + 1].content if position + 1 < len(turns) else "",
+                    after=turns[position - 1].content if position else "",
+                    speaker=item.name or item.memory_type,
+                    date=item.created_at,
+                    session="\0".join(part or "" for part in session),
+                )
+            )
+    return passages

@@ -1,0 +1,235 @@
+"""An item as plain JSON and back, and the one check of what can be stored at all.
+
+Every backend stores what :func:`dump_item` gives, in its own shape. What JSON cannot hold, NUL characters and lone
+surrogates are refused here, by the name of the field, so that no two engines differ in what they take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from recollect.errors import CorruptStoreError, InputError
+from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemoryStatus
+
+BASE_FIELDS = ("id", "content", "memory_type", "status", "metadata", "created_at", "updated_at", "version")
+"""The fields that every item has under the same name in every backend; all others travel together."""
+
+SCOPE_FIELDS = ("user_id", "session_id", "task_id", "agent_id")
+
+_MAX_DEPTH = 200
+_MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
+_TRUSTED_CLASSES = frozenset({MemoryItem, *BUILTIN_TYPES.values()})
+_STATUSES = {status.value: status for status in MemoryStatus}
+_set = object.__setattr__
+
+
+def check_text(text: str, field: str) -> str:
+    """Return the text, or raise InputError if some engine could not hold it (NUL, lone surrogates)."""
+    if not isinstance(text, str):
+        raise InputError(f"{field} must be text, not {type(text).__name__}.", field=field)
+    if text.isascii():
+        if "\0" in text:
+            raise InputError(f"{field} contains a NUL character, which no store can hold.", field=field)
+        return text
+    if "\0" in text:
+        raise InputError(f"{field} contains a NUL character, which no store can hold.", field=field)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{field} contains a lone surrogate, which is half a character and cannot be stored.", field=field
+        ) from None
+    return text
+
+
+def checked_json(value: Any, field: str, depth: int = 0) -> Any:
+    """Return a deep copy of a JSON value, or raise InputError with the path to what JSON cannot hold."""
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return check_text(value, field)
+    if isinstance(value, int):
+        if value.bit_length() > _MAX_INTEGER_BITS:
+            raise InputError(f"{field} is an integer of more than 4,000 digits, which JSON readers refuse.", field=field)
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{field} is {value}, which JSON cannot hold; use null or a text.", field=field)
+        return float(value)
+    if depth >= _MAX_DEPTH:
+        raise InputError(f"{field} is nested more than {_MAX_DEPTH} levels deep.", field=field)
+    if isinstance(value, Mapping):
+        copied = {}
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise InputError(f"{field} has a key of type {type(key).__name__}; JSON keys are text.", field=field)
+            copied[check_text(key, f"{field} key")] = checked_json(inner, f"{field}.{key}", depth + 1)
+        return copied
+    if isinstance(value, (list, tuple)):
+        return [checked_json(inner, f"{field}[{position}]", depth + 1) for position, inner in enumerate(value)]
+    raise InputError(f"{field} is of type {type(value).__name__}, which JSON cannot hold.", field=field)
+
+
+def check_metadata(metadata: MemoryMetadata, field: str = "metadata") -> None:
+    """Raise InputError if the metadata holds what no store can hold."""
+    for name in SCOPE_FIELDS:
+        text = getattr(metadata, name)
+        if text is not None:
+            check_text(text, f"{field}.{name}")
+    if metadata.extra:
+        checked_json(metadata.extra, f"{field}.extra")
+
+
+def check_item(item: MemoryItem) -> None:
+    """Raise InputError, naming the field, if the item cannot be stored. Every store calls this before it adds."""
+    if not isinstance(item, MemoryItem):
+        raise InputError(f"A store takes memory items, not {type(item).__name__}.", field="item")
+    check_text(item.id, "id")
+    check_text(item.content, "content")
+    check_text(item.memory_type, "memory_type")
+    check_metadata(item.metadata)
+    if item.name is not None:
+        check_text(item.name, "name")
+    if item.archived_by is not None:
+        check_text(item.archived_by, "archived_by")
+    own_values(item)
+
+
+def own_values(item: MemoryItem) -> dict[str, Any]:
+    """Return a checked JSON copy of the fields beyond those that all items have: the subclass's and unknown ones."""
+    cls = type(item)
+    values: Mapping[str, Any]
+    if cls in _TRUSTED_CLASSES:
+        values = {name: item.__dict__[name] for name in cls.own_fields}
+    else:
+        values = item.model_dump(mode="json", include=set(cls.own_fields))
+    own = {name: checked_json(value, name) for name, value in values.items()}
+    for name, value in (item.model_extra or {}).items():
+        own[name] = checked_json(value, name)
+    return own
+
+
+def further_values(item: MemoryItem) -> dict[str, Any]:
+    """Return everything that is not one of ``BASE_FIELDS``, as JSON; absent means the field's default."""
+    further = own_values(item)
+    if item.name is not None:
+        further["name"] = item.name
+    if item.archived_by is not None:
+        further["archived_by"] = item.archived_by
+    return further
+
+
+def dump_metadata(metadata: MemoryMetadata) -> dict[str, Any]:
+    """Return the metadata as a JSON object with all five fields."""
+    return {
+        "user_id": metadata.user_id,
+        "session_id": metadata.session_id,
+        "task_id": metadata.task_id,
+        "agent_id": metadata.agent_id,
+        "extra": checked_json(metadata.extra, "metadata.extra"),
+    }
+
+
+def dump_item(item: MemoryItem) -> dict[str, Any]:
+    """Return the item as one flat JSON object; :func:`load_item` gives an equal item back."""
+    check_item(item)
+    return {
+        "id": item.id,
+        "content": item.content,
+        "memory_type": item.memory_type,
+        "status": item.status.value,
+        "metadata": dump_metadata(item.metadata),
+        "created_at": item.created_at,
+        "updated_at": item.updated_at,
+        "version": item.version,
+        **further_values(item),
+    }
+
+
+def load_item(data: Mapping[str, Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
+    """Return the item that a JSON object describes, checked throughout.
+
+    A type that is not in ``types`` becomes a plain MemoryItem that keeps every field. Raises InputError, naming the
+    field, when the object is not an item.
+    """
+    if not isinstance(data, Mapping):
+        raise InputError(f"An item is a JSON object, not {type(data).__name__}.", field="item")
+    kind = data.get("memory_type", "item")
+    return types.get(kind if isinstance(kind, str) else "", MemoryItem)(**{str(key): data[key] for key in data})
+
+
+def make_metadata(fields: dict[str, Any]) -> MemoryMetadata:
+    """Build metadata from values that a store has checked before, without validating them again."""
+    metadata = MemoryMetadata.__new__(MemoryMetadata)
+    _set(metadata, "__dict__", fields)
+    _set(metadata, "__pydantic_fields_set__", set())
+    _set(metadata, "__pydantic_extra__", None)
+    _set(metadata, "__pydantic_private__", None)
+    return metadata
+
+
+def _bare_item(cls: type[MemoryItem], fields: dict[str, Any], further: dict[str, Any]) -> MemoryItem:
+    item = cls.__new__(cls)
+    _set(item, "__dict__", fields)
+    _set(item, "__pydantic_fields_set__", set())
+    _set(item, "__pydantic_extra__", further)
+    _set(item, "__pydantic_private__", None)
+    return item
+
+
+def make_item(
+    base: dict[str, Any],
+    further: dict[str, Any],
+    types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES,
+) -> MemoryItem:
+    """Build an item from values that a store has checked before.
+
+    ``base`` holds all of ``BASE_FIELDS`` with ``metadata`` as a MemoryMetadata; both dicts become the item's own. The
+    types of this module are built directly, which is an order of magnitude faster than validation and is what makes
+    reading as fast as the engine; a plugin's type is validated by its own class. Raises CorruptStoreError when the
+    values cannot be an item.
+    """
+    cls = types.get(base["memory_type"], MemoryItem)
+    try:
+        if cls not in _TRUSTED_CLASSES:
+            return cls(**base, **further)
+        base["status"] = _STATUSES[base["status"]]
+        base["name"] = further.pop("name", None)
+        base["archived_by"] = further.pop("archived_by", None)
+        for name in cls.own_fields:
+            base[name] = further.pop(name) if name in further else cls.model_fields[name].get_default(
+                call_default_factory=True
+            )
+        return _bare_item(cls, base, further)
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        raise CorruptStoreError(f"The stored item {base.get('id')!r} cannot be read as a memory item.") from error
+
+
+def _copied(value: Any) -> Any:
+    """Copy a JSON value; everything that is not a container is immutable and can be shared."""
+    if type(value) is list:
+        return [_copied(inner) for inner in value]
+    if type(value) is dict:
+        return {key: _copied(inner) for key, inner in value.items()}
+    return value
+
+
+def copy_item(item: MemoryItem) -> MemoryItem:
+    """Return a copy that shares nothing mutable with the item."""
+    cls = type(item)
+    if cls not in _TRUSTED_CLASSES:
+        return item.model_copy(deep=True)
+    fields = item.__dict__.copy()
+    metadata = fields["metadata"].__dict__.copy()
+    metadata["extra"] = _copied(metadata["extra"])
+    fields["metadata"] = make_metadata(metadata)
+    for name in cls.own_fields:
+        value = fields[name]
+        if type(value) is list or type(value) is dict:
+            fields[name] = _copied(value)
+    further = item.__pydantic_extra__
+    return _bare_item(cls, fields, _copied(further) if further else {})

@@ -1,0 +1,66 @@
+"""What differs between SQL engines, as far as the shared statements are concerned."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from recollect.sql.rows import Row
+
+
+class Dialect(ABC):
+    """The engine's own ways of saying what the shared statements need.
+
+    A condition is text with the engine's placeholders; :class:`Parameters` hands out the placeholders in order and
+    collects the values.
+    """
+
+    table: str = "memory_items"
+    """The table of items, quoted and qualified as the engine wants it."""
+
+    sequence: str = "rowid"
+    """The column that grows with each added row and breaks ties of equal time."""
+
+    further_columns: tuple[str, ...] = ()
+    """Columns beyond the ten that are written with every row; :meth:`further_values` gives their values."""
+
+    def further_values(self, row: Row) -> tuple[Any, ...]:
+        """Return the values of ``further_columns`` for a row."""
+        return ()
+
+    @abstractmethod
+    def placeholder(self, position: int) -> str:
+        """Return the placeholder of the parameter at this position, counted from 1."""
+
+    @abstractmethod
+    def scope_column(self, field: str) -> str:
+        """Return the column of a scope field (``user_id``, …), which the engine has an index on."""
+
+    @abstractmethod
+    def archived(self) -> str:
+        """Return a condition that holds for archived items."""
+
+    @abstractmethod
+    def contains(self, parameters: Parameters, folded: str) -> str:
+        """Return a condition that holds where the case-folded content contains this case-folded text."""
+
+    @abstractmethod
+    def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
+        """Return a condition that holds where ``metadata.extra[key]`` is JSON-equal to the value."""
+
+    @abstractmethod
+    def same(self, left: str, right: str) -> str:
+        """Return a condition that two expressions are equal, NULL being equal to NULL."""
+
+
+class Parameters:
+    """The values of one statement, in the order of their placeholders."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.values: list[Any] = []
+
+    def add(self, value: Any) -> str:
+        """Keep a value and return its placeholder."""
+        self.values.append(value)
+        return self._dialect.placeholder(len(self.values))

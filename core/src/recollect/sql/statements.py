@@ -1,0 +1,161 @@
+"""The statements that every SQL backend runs, built once for its dialect.
+
+Each method returns the text and the values to bind. The text depends only on which conditions there are, never on
+their values, so that engines can keep it prepared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from recollect.items import MemoryMetadata
+from recollect.query import Filter
+from recollect.records import SCOPE_FIELDS
+from recollect.sql.dialect import Dialect, Parameters
+from recollect.sql.rows import ITEM_COLUMNS, Row
+
+Statement = tuple[str, Sequence[Any]]
+
+_COLUMNS = ", ".join(ITEM_COLUMNS)
+_ROW_COLUMNS = Row._fields
+
+
+class Statements:
+    """Builds statements for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._get = f"SELECT {_COLUMNS} FROM {dialect.table} WHERE id = {dialect.placeholder(1)} AND deleted = 0"
+        columns = (*_ROW_COLUMNS, *dialect.further_columns)
+        self._insert_columns = ", ".join(columns)
+        self._assignments = ", ".join(f"{column} = excluded.{column}" for column in columns if column != "id")
+
+    def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
+        """Return the WHERE text for a filter; ``deleted`` None takes hidden rows and others alike."""
+        found = [] if deleted is None else [f"deleted = {int(deleted)}"]
+        found += self.scope_conditions(parameters, wanted.metadata)
+        if wanted.memory_type is not None:
+            found.append(f"memory_type = {parameters.add(wanted.memory_type)}")
+        if wanted.status is not None:
+            found.append(f"status = {parameters.add(wanted.status.value)}")
+        if wanted.archived is not None:
+            archived = self.dialect.archived()
+            found.append(archived if wanted.archived else f"NOT ({archived})")
+        if wanted.folded:
+            found.append(self.dialect.contains(parameters, wanted.folded))
+        return " AND ".join(found) or "1 = 1"
+
+    def scope_conditions(self, parameters: Parameters, metadata: MemoryMetadata | None) -> list[str]:
+        """Return the conditions of a metadata filter."""
+        if metadata is None:
+            return []
+        found = []
+        for field in SCOPE_FIELDS:
+            value = getattr(metadata, field)
+            if value is not None:
+                found.append(f"{self.dialect.scope_column(field)} = {parameters.add(value)}")
+        for key, value in metadata.extra.items():
+            found.append(self.dialect.extra_equals(parameters, key, value))
+        return found
+
+    def get(self, item_id: str) -> Statement:
+        """Select one live item by its id."""
+        return self._get, (item_id,)
+
+    def search(self, wanted: Filter, limit: int) -> Statement:
+        """Select the newest items that match; ties by the order of adding."""
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted)
+        order = f"ORDER BY created_at DESC, {self.dialect.sequence} DESC"
+        return (
+            f"SELECT {_COLUMNS} FROM {self.dialect.table} WHERE {where} {order} LIMIT {parameters.add(limit)}",
+            parameters.values,
+        )
+
+    def page(
+        self, wanted: Filter, *, after: tuple[str, int] | None, size: int, include_deleted: bool = False
+    ) -> Statement:
+        """Select the next page of a scan, oldest first; its last column is the sequence, for the page after it."""
+        parameters = Parameters(self.dialect)
+        sequence = self.dialect.sequence
+        where = self.conditions(parameters, wanted, deleted=None if include_deleted else False)
+        if after is not None:
+            where += f" AND (created_at, {sequence}) > ({parameters.add(after[0])}, {parameters.add(after[1])})"
+        return (
+            f"SELECT {_COLUMNS}, {sequence} FROM {self.dialect.table} WHERE {where} "
+            f"ORDER BY created_at, {sequence} LIMIT {parameters.add(size)}",
+            parameters.values,
+        )
+
+    def count(self, wanted: Filter, *, include_deleted: bool = False) -> Statement:
+        """Count the items that match."""
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted, deleted=None if include_deleted else False)
+        return f"SELECT count(*) FROM {self.dialect.table} WHERE {where}", parameters.values
+
+    def upsert(self, row: Row, within: MemoryMetadata | None) -> Statement:
+        """Insert the row, or replace the one of its id and bump the version.
+
+        Returns the version; returns no row where the id belongs to another user or lies outside ``within``.
+        """
+        dialect, parameters = self.dialect, Parameters(self.dialect)
+        values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
+        owned = self._owned(parameters, "excluded.", within)
+        return (
+            f"INSERT INTO {dialect.table} AS stored ({self._insert_columns}, deleted, version) "
+            f"VALUES ({', '.join(values)}, 0, 1) "
+            f"ON CONFLICT (id) DO UPDATE SET {self._assignments}, deleted = 0, version = stored.version + 1 "
+            f"WHERE {owned} RETURNING version",
+            parameters.values,
+        )
+
+    def replace(self, row: Row, version: int, within: MemoryMetadata | None) -> Statement:
+        """Replace the live row of this id if it has this version; returns the new version, or no row."""
+        dialect, parameters = self.dialect, Parameters(self.dialect)
+        columns = (*_ROW_COLUMNS, *dialect.further_columns)
+        values = (*row, *dialect.further_values(row))
+        assignments = [f"{column} = {parameters.add(value)}" for column, value in zip(columns, values, strict=True)]
+        owner = parameters.add(json.loads(row.metadata)["user_id"])
+        conditions = [
+            f"id = {parameters.add(row.id)}",
+            f"version = {parameters.add(version)}",
+            "deleted = 0",
+            dialect.same(dialect.scope_column("user_id"), owner),
+            *self.scope_conditions(parameters, within),
+        ]
+        return (
+            f"UPDATE {dialect.table} SET {', '.join(assignments)}, version = version + 1 "
+            f"WHERE {' AND '.join(conditions)} RETURNING version",
+            parameters.values,
+        )
+
+    def _owned(self, parameters: Parameters, new: str, within: MemoryMetadata | None) -> str:
+        """Return the condition under which a row may be replaced: the same user, and inside the scope."""
+        user = self.dialect.scope_column("user_id")
+        conditions = [self.dialect.same(f"stored.{user}", f"{new}{user}"), *self.scope_conditions(parameters, within)]
+        return " AND ".join(conditions)
+
+    def hide(self, wanted: Filter, item_id: str | None = None) -> Statement:
+        """Hide the live items that match, or the one of this id if it matches."""
+        return self._flag(wanted, item_id, hidden=True)
+
+    def show(self, wanted: Filter, item_id: str | None = None) -> Statement:
+        """Bring hidden items back."""
+        return self._flag(wanted, item_id, hidden=False)
+
+    def _flag(self, wanted: Filter, item_id: str | None, *, hidden: bool) -> Statement:
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted, deleted=not hidden)
+        if item_id is not None:
+            where += f" AND id = {parameters.add(item_id)}"
+        return f"UPDATE {self.dialect.table} SET deleted = {int(hidden)} WHERE {where}", parameters.values
+
+    def purge(self, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False) -> Statement:
+        """Delete rows for good, hidden ones too."""
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted, deleted=True if deleted_only else None)
+        if item_id is not None:
+            where += f" AND id = {parameters.add(item_id)}"
+        return f"DELETE FROM {self.dialect.table} WHERE {where}", parameters.values
