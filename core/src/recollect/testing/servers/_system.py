@@ -1,0 +1,114 @@
+"""What the test servers need from the operating system: ports, accounts and process trees."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import random
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypedDict
+
+
+class ServerError(RuntimeError):
+    """A test server could not be found, started or controlled; the message says which, why and what to do."""
+
+
+class AccountOptions(TypedDict, total=False):
+    """The arguments of `subprocess` that choose the account of a command."""
+
+    user: int
+    group: int
+    extra_groups: list[str | int]
+
+
+def free_port(*, also_above: int = 0) -> int:
+    """Return a free loopback port; with `also_above`, the port that much higher is free too."""
+    for _ in range(200):
+        wanted = random.randrange(20_000, 32_000) if also_above else 0
+        with socket.socket() as lower, socket.socket() as upper, contextlib.suppress(OSError):
+            lower.bind(("127.0.0.1", wanted))
+            port: int = lower.getsockname()[1]
+            upper.bind(("127.0.0.1", port + also_above if also_above else 0))
+            return port
+    raise ServerError("No free loopback port was found for a test server.")
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Ask `condition` every twenty milliseconds; return whether it became true in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def unprivileged_account() -> str | None:
+    """Return the account to run a server as that refuses to be root; None when this process is not root."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name).pw_name
+    raise ServerError(
+        "PostgreSQL refuses to run as root and there is no account 'postgres' or 'nobody' to run it as."
+    )
+
+
+def account_options(account: str | None) -> AccountOptions:
+    """Return the arguments that make `subprocess` run a command as `account`."""
+    if account is None:
+        return {}
+    entry = pwd.getpwnam(account)
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+def reachable(path: Path, account: str | None) -> bool:
+    """Say whether `account` may enter every folder above `path`; the present user always may."""
+    return account is None or all(parent.stat().st_mode & 0o001 for parent in path.resolve().parents)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the ids of all processes below `pid`, children before grandchildren."""
+    parents = _parents_by_process()
+    found = [pid]
+    for parent in found:
+        found.extend(child for child, its_parent in parents.items() if its_parent == parent)
+    return found[1:]
+
+
+def alive(pid: int) -> bool:
+    """Say whether a process runs; one that has ended and only waits for its parent does not."""
+    stat = Path(f"/proc/{pid}/stat")
+    with contextlib.suppress(OSError):
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    if stat.parent.parent.joinpath("self").exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def temporary_folder(account: str | None) -> Path:
+    """Return the folder for temporary files, or /tmp when `account` may not enter that one."""
+    folder = Path(tempfile.gettempdir())
+    return folder if reachable(folder / "any", account) else Path("/tmp")
+
+
+def _parents_by_process() -> dict[int, int]:
+    if not Path("/proc/self/stat").exists():
+        listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+        return {int(pid): int(parent) for pid, parent in map(str.split, listing.stdout.splitlines())}
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
+    return parents
