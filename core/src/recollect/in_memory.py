@@ -6,10 +6,12 @@ from bisect import bisect_left, insort
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter, metadata_matches
 from recollect.records import SCOPE_FIELDS, copy_item
 from recollect.store import BASE_CAPABILITIES, BaseStore, Capability, check_expected, successor
+from recollect.urls import take_options
 
 
 class Entry(NamedTuple):
@@ -114,6 +116,14 @@ class InMemoryStore(BaseStore):
         self._live = Shelf()
         self._hidden = Shelf()
         self._added = 0
+
+    @classmethod
+    def from_url(cls, url: str) -> InMemoryStore:
+        """Return a new, empty store for ``memory://``; the URL has no options."""
+        rest, _ = take_options(url, {})
+        if rest.partition(":")[2].strip("/"):
+            raise InputError("The in-memory store has no name: its URL is 'memory://'.", field="url")
+        return cls()
 
     def __len__(self) -> int:
         return len(self._live)

@@ -40,11 +40,7 @@ def whole_groups(items: Sequence[MemoryItem]) -> list[MemoryItem]:
                 missing[position] = len(ids)
                 for call_id in ids:
                     unanswered.setdefault(call_id, []).append(position)
-    return [
-        item
-        for position, item in enumerate(items)
-        if _is_shown(item, position, caller_of.get(position), missing)
-    ]
+    return [item for position, item in enumerate(items) if _is_shown(item, position, caller_of.get(position), missing)]
 
 
 def _is_shown(item: MemoryItem, position: int, caller: int | None, missing: dict[int, int]) -> bool:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from recollect.items import MemoryItem
 from recollect.query import Filter
+
+if TYPE_CHECKING:
+    from recollect.ranking import Passage
 
 
 @dataclass(frozen=True, slots=True)

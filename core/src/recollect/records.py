@@ -54,7 +54,9 @@ def checked_json(value: Any, field: str, depth: int = 0) -> Any:
         return check_text(value, field)
     if isinstance(value, int):
         if value.bit_length() > _MAX_INTEGER_BITS:
-            raise InputError(f"{field} is an integer of more than 4,000 digits, which JSON readers refuse.", field=field)
+            raise InputError(
+                f"{field} is an integer of more than 4,000 digits, which JSON readers refuse.", field=field
+            )
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -201,8 +203,8 @@ def make_item(
         base["name"] = further.pop("name", None)
         base["archived_by"] = further.pop("archived_by", None)
         for name in cls.own_fields:
-            base[name] = further.pop(name) if name in further else cls.model_fields[name].get_default(
-                call_default_factory=True
+            base[name] = (
+                further.pop(name) if name in further else cls.model_fields[name].get_default(call_default_factory=True)
             )
         return _bare_item(cls, base, further)
     except (KeyError, TypeError, ValueError, ValidationError) as error:

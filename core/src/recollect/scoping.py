@@ -46,6 +46,7 @@ class ScopedStore(BaseStore):
         self.scope = scope
         super().__init__()
         self.item_types = store.item_types
+        self.reranker = store.reranker
         self._observers: Observers = store._observers
         self._write_lock = store._write_lock
         self._serialises_writes = store._serialises_writes

@@ -65,7 +65,12 @@ class ShortTermMemory(InMemoryStore):
                 query=query, metadata=metadata, memory_type=memory_type, status=status, limit=limit, mode=mode
             )
         found = await super().search(
-            query=query, metadata=metadata, memory_type=memory_type, status=status, limit=EVERYTHING, mode=mode
+            query=query,
+            metadata=metadata,
+            memory_type=memory_type,
+            status=status,
+            limit=EVERYTHING,
+            mode=mode,
         )
         found.reverse()
         if self.max_rounds:

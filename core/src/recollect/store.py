@@ -105,6 +105,18 @@ def successor(existing: MemoryItem | None, item: MemoryItem, within: MemoryMetad
     return kept
 
 
+class Reranker(Protocol):
+    """Puts the head of a ranking into a better order, usually with a model that reads query and item together."""
+
+    async def rerank(self, query: str, ranked: Sequence[RankedItem]) -> Sequence[RankedItem]:
+        """Return the given results in a new order; none may be added, and those left out fall behind the others."""
+        ...
+
+
+RERANKED = 50
+"""How many of the best results a reranker is given."""
+
+
 class BaseStore(ABC):
     """The base of every backend.
 
@@ -118,6 +130,9 @@ class BaseStore(ABC):
 
     item_types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES
     """The classes that stored items are read as, by ``memory_type``; others are read as MemoryItem."""
+
+    reranker: Reranker | None = None
+    """Reorders the best results of every ranked search, where one is set."""
 
     default_mode: ClassVar[SearchMode] = "substring"
     """What ``search(mode=None)`` means."""
@@ -339,7 +354,11 @@ class BaseStore(ABC):
         if not check_text(query, "query"):
             raise InputError("A ranked search needs a query.", field="query")
         wanted = Filter.of(metadata=metadata, memory_type=memory_type, status=status)
-        ranked = await self._rank(query, wanted, min(limit, EVERYTHING), mode) if limit else []
+        if limit and self.reranker is not None:
+            ranked = await self._rank(query, wanted, min(max(limit, RERANKED), EVERYTHING), mode)
+            ranked = (await _reranked(self.reranker, query, ranked))[:limit]
+        else:
+            ranked = await self._rank(query, wanted, min(limit, EVERYTHING), mode) if limit else []
         if self._observers:
             self._observers.searched(query, [found.item for found in ranked])
         return ranked
@@ -406,7 +425,11 @@ class BaseStore(ABC):
         return await self._restore(item_id, Filter.of(metadata=metadata, archived=None))
 
     async def purge(
-        self, item_id: str | None = None, *, metadata: MemoryMetadata | None = None, deleted_only: bool = False
+        self,
+        item_id: str | None = None,
+        *,
+        metadata: MemoryMetadata | None = None,
+        deleted_only: bool = False,
     ) -> int:
         """Remove items for good, hidden ones too, with every trace in every index, and return how many.
 
@@ -448,10 +471,10 @@ class BaseStore(ABC):
 
     # What a backend may override
 
-    async def _init(self) -> None:
+    async def _init(self) -> None:  # noqa: B027 - optional: not every engine needs opening
         """Open the engine. If this raises, nothing may be left open."""
 
-    async def _close(self) -> None:
+    async def _close(self) -> None:  # noqa: B027 - as above
         """Wait for calls under way and release the engine."""
 
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
@@ -530,6 +553,13 @@ class BaseStore(ABC):
         if mode != "substring":
             self._require(Capability(mode))
         return mode
+
+
+async def _reranked(reranker: Reranker, query: str, ranked: list[RankedItem]) -> list[RankedItem]:
+    """Return the results with their head in the reranker's order; what it did not return keeps its old order."""
+    head = {found.item.id: found for found in ranked[:RERANKED]}
+    ordered = [found for found in await reranker.rerank(query, list(head.values())) if head.pop(found.item.id, None)]
+    return [*ordered, *head.values(), *ranked[RERANKED:]]
 
 
 def check_expected(item: MemoryItem, existing: MemoryItem | None, within: MemoryMetadata | None) -> None:

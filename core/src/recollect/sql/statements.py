@@ -83,11 +83,11 @@ class Statements:
         where = self.conditions(parameters, wanted, deleted=None if include_deleted else False)
         if after is not None:
             where += f" AND (created_at, {sequence}) > ({parameters.add(after[0])}, {parameters.add(after[1])})"
-        return (
+        text = (
             f"SELECT {_COLUMNS}, {sequence} FROM {self.dialect.table} WHERE {where} "
-            f"ORDER BY created_at, {sequence} LIMIT {parameters.add(size)}",
-            parameters.values,
+            f"ORDER BY created_at, {sequence} LIMIT {parameters.add(size)}"
         )
+        return text, parameters.values
 
     def count(self, wanted: Filter, *, include_deleted: bool = False) -> Statement:
         """Count the items that match."""
@@ -103,13 +103,13 @@ class Statements:
         dialect, parameters = self.dialect, Parameters(self.dialect)
         values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
         owned = self._owned(parameters, "excluded.", within)
-        return (
+        text = (
             f"INSERT INTO {dialect.table} AS stored ({self._insert_columns}, deleted, version) "
             f"VALUES ({', '.join(values)}, 0, 1) "
             f"ON CONFLICT (id) DO UPDATE SET {self._assignments}, deleted = 0, version = stored.version + 1 "
-            f"WHERE {owned} RETURNING version",
-            parameters.values,
+            f"WHERE {owned} RETURNING version"
         )
+        return text, parameters.values
 
     def replace(self, row: Row, version: int, within: MemoryMetadata | None) -> Statement:
         """Replace the live row of this id if it has this version; returns the new version, or no row."""
@@ -125,16 +125,19 @@ class Statements:
             dialect.same(dialect.scope_column("user_id"), owner),
             *self.scope_conditions(parameters, within),
         ]
-        return (
+        text = (
             f"UPDATE {dialect.table} SET {', '.join(assignments)}, version = version + 1 "
-            f"WHERE {' AND '.join(conditions)} RETURNING version",
-            parameters.values,
+            f"WHERE {' AND '.join(conditions)} RETURNING version"
         )
+        return text, parameters.values
 
     def _owned(self, parameters: Parameters, new: str, within: MemoryMetadata | None) -> str:
         """Return the condition under which a row may be replaced: the same user, and inside the scope."""
         user = self.dialect.scope_column("user_id")
-        conditions = [self.dialect.same(f"stored.{user}", f"{new}{user}"), *self.scope_conditions(parameters, within)]
+        conditions = [
+            self.dialect.same(f"stored.{user}", f"{new}{user}"),
+            *self.scope_conditions(parameters, within),
+        ]
         return " AND ".join(conditions)
 
     def hide(self, wanted: Filter, item_id: str | None = None) -> Statement:

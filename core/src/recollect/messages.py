@@ -1,0 +1,298 @@
+"""Items as provider messages and back: OpenAI chat messages and Anthropic messages.
+
+What goes out is always valid: incomplete tool-call groups are left out, and results stand right behind their call, as
+both providers demand, even where other items came in between. What comes in is kept: fields that items have no place
+for travel in an extra field named after the provider, and go out again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from recollect.errors import InputError
+from recollect.integrity import call_ids, whole_groups
+from recollect.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+
+Message = dict[str, Any]
+
+SUMMARY_HEADING = "Summary of the earlier conversation:\n"
+
+
+def call_name(call: Mapping[str, Any]) -> str:
+    """Return the name of the tool that a call asks for, in a flat call or an OpenAI one."""
+    inner = call.get("function") or call.get("custom")
+    return str((inner if isinstance(inner, Mapping) else call).get("name") or "")
+
+
+def call_arguments(call: Mapping[str, Any]) -> str:
+    """Return the arguments of a call as JSON text, or whatever text the model wrote instead."""
+    inner = call.get("function")
+    holder = inner if isinstance(inner, Mapping) else call
+    arguments = holder.get("arguments", holder.get("args", holder.get("input")))
+    return arguments if isinstance(arguments, str) else _json({} if arguments is None else arguments)
+
+
+def to_openai(items: Sequence[MemoryItem]) -> list[Message]:
+    """Return OpenAI chat messages for items given oldest first.
+
+    That format has no place for ``is_error``; the content of a failed result should say so.
+    """
+    return [_to_openai(item) for item in _results_behind_calls(whole_groups(items))]
+
+
+def from_openai(messages: Iterable[Mapping[str, Any]], *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
+    """Return items for OpenAI chat messages, in their order, stamped with the metadata.
+
+    Raises InputError, naming the position, for a message of an unknown role.
+    """
+    items: list[MemoryItem] = []
+    tool_names: dict[str, str] = {}
+    for position, message in enumerate(messages):
+        item = _from_openai(message, position, metadata or MemoryMetadata(), tool_names)
+        for call in getattr(item, "tool_calls", ()):
+            tool_names[call["id"]] = call_name(call)
+        items.append(item)
+    return items
+
+
+def to_anthropic(items: Sequence[MemoryItem]) -> tuple[list[Message], list[Message]]:
+    """Return the system blocks and the messages of the Anthropic format, for items given oldest first.
+
+    The results of parallel calls share one user message. System items go to the front, since that format has no other
+    place for them; items without any text are left out, since it refuses empty text.
+    """
+    system: list[Message] = []
+    messages: list[Message] = []
+    previous: MemoryItem | None = None
+    for item in _results_behind_calls(whole_groups(items)):
+        blocks = _anthropic_blocks(item)
+        if _role(item) == "system":
+            system += blocks
+        elif item.memory_type == "tool" and previous is not None and previous.memory_type == "tool":
+            messages[-1]["content"] += blocks
+        elif blocks:
+            messages.append({"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks})
+        previous = item
+    return system, messages
+
+
+def from_anthropic(
+    messages: Iterable[Mapping[str, Any]],
+    *,
+    system: str | Sequence[Mapping[str, Any]] | None = None,
+    metadata: MemoryMetadata | None = None,
+) -> list[MemoryItem]:
+    """Return items for Anthropic messages, system text first, stamped with the metadata."""
+    owner = metadata or MemoryMetadata()
+    items: list[MemoryItem] = [
+        SystemMemory(content=str(block.get("text", "")), metadata=owner, **_kept("anthropic", block, {"type", "text"}))
+        for block in _blocks(system or [])
+    ]
+    tool_names: dict[str, str] = {}
+    for position, message in enumerate(messages):
+        role, blocks = message.get("role"), _blocks(message.get("content") or [])
+        if role == "assistant":
+            item = _assistant(blocks, owner)
+            tool_names |= {call["id"]: call_name(call) for call in item.tool_calls}
+            items.append(item)
+        elif role == "user":
+            items += [_from_user_block(block, owner, tool_names) for block in blocks]
+        else:
+            raise InputError(f"Message {position} has the role {role!r}; there are user and assistant.", field="role")
+    return items
+
+
+def _role(item: MemoryItem) -> str:
+    """Return the OpenAI role of an item; an unknown type speaks with no more authority than a user."""
+    roles = {"system": "system", "summary": "system", "ai": "assistant", "tool": "tool"}
+    return roles.get(item.memory_type, "user")
+
+
+def _text(item: MemoryItem) -> str:
+    return SUMMARY_HEADING + item.content if item.memory_type == "summary" else item.content
+
+
+def _results_behind_calls(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return whole groups with each result moved up to its call, in the order of the results."""
+    results: dict[int, list[MemoryItem]] = {}
+    unanswered: dict[str, list[int]] = {}
+    for position, item in enumerate(items):
+        if item.memory_type == "tool":
+            caller = unanswered[getattr(item, "tool_call_id", "")].pop()
+            results.setdefault(caller, []).append(item)
+        for call_id in call_ids(item):
+            unanswered.setdefault(call_id, []).append(position)
+    ordered: list[MemoryItem] = []
+    for position, item in enumerate(items):
+        if item.memory_type != "tool":
+            ordered += [item, *results.get(position, ())]
+    return ordered
+
+
+def _to_openai(item: MemoryItem) -> Message:
+    message: Message = {"role": _role(item), "content": _text(item)}
+    if item.name is not None and message["role"] != "tool":
+        message["name"] = item.name
+    if isinstance(item, AIMemory) and item.tool_calls:
+        message["content"] = item.content or None
+        message["tool_calls"] = [_openai_call(call) for call in item.tool_calls]
+    elif item.memory_type == "tool":
+        message["tool_call_id"] = getattr(item, "tool_call_id", "")
+    return message | _kept_for(item, "openai")
+
+
+def _openai_call(call: Mapping[str, Any]) -> Message:
+    if call.get("type") not in (None, "function"):
+        return dict(call)
+    return {
+        "id": call["id"],
+        "type": "function",
+        "function": {"name": call_name(call), "arguments": call_arguments(call)},
+    }
+
+
+def _from_openai(
+    message: Mapping[str, Any], position: int, metadata: MemoryMetadata, tool_names: Mapping[str, str]
+) -> MemoryItem:
+    role = message.get("role")
+    content = message.get("content")
+    known = {"role", "content", "name", "tool_calls", "tool_call_id"}
+    kept = {key: value for key, value in message.items() if key not in known}
+    if content is not None and not isinstance(content, str):
+        kept["content"] = content
+        content = "\n".join(str(part["text"]) for part in content if isinstance(part.get("text"), str))
+    shared: dict[str, Any] = {"content": content or "", "metadata": metadata, "name": message.get("name")}
+    if role == "developer":
+        kept["role"] = role
+    further: dict[str, Any] = {"openai": kept} if kept else {}
+    if role in ("system", "developer"):
+        return SystemMemory(**shared, **further)
+    if role == "user":
+        return HumanMemory(**shared, **further)
+    if role == "assistant":
+        calls = [_flat_call(call) for call in message.get("tool_calls") or ()]
+        return AIMemory(**shared, tool_calls=calls, **further)
+    if role == "tool":
+        call_id = str(message.get("tool_call_id") or "")
+        return ToolMemory(**shared, tool_call_id=call_id, tool_name=tool_names.get(call_id, ""), **further)
+    raise InputError(
+        f"Message {position} has the role {role!r}; there are system, developer, user, assistant and tool.",
+        field="role",
+    )
+
+
+def _flat_call(call: Mapping[str, Any]) -> Message:
+    """Return an OpenAI function call as id, name and arguments; other kinds of call stay as they are."""
+    if call.get("type") not in (None, "function"):
+        return dict(call)
+    return {"id": call.get("id"), "name": call_name(call), "arguments": _parsed(call_arguments(call))}
+
+
+def _parsed(arguments: str) -> Any:
+    """Return arguments as an object where writing that out again gives the same text, else the text itself."""
+    try:
+        parsed = json.loads(arguments)
+    except ValueError:
+        return arguments
+    return parsed if isinstance(parsed, dict) and _json(parsed) == arguments else arguments
+
+
+def _anthropic_blocks(item: MemoryItem) -> list[Message]:
+    kept = _kept_for(item, "anthropic")
+    if "content" in kept:
+        return list(kept["content"])
+    if item.memory_type == "tool":
+        block: Message = {
+            "type": "tool_result",
+            "tool_use_id": getattr(item, "tool_call_id", ""),
+            "content": item.content,
+        }
+        return [block | ({"is_error": True} if getattr(item, "is_error", False) else {}) | kept]
+    text = _text(item)
+    blocks: list[Message] = [{"type": "text", "text": text, **kept}] if text.strip() else []
+    if isinstance(item, AIMemory):
+        blocks += [
+            {
+                "type": "tool_use",
+                "id": call["id"],
+                "name": call_name(call),
+                "input": _object(call_arguments(call)),
+            }
+            for call in item.tool_calls
+        ]
+    return blocks
+
+
+def _object(arguments: str) -> dict[str, Any]:
+    """Return arguments as the object that the Anthropic format demands; anything else is wrapped in one."""
+    try:
+        parsed = json.loads(arguments)
+    except ValueError:
+        parsed = arguments
+    return parsed if isinstance(parsed, dict) else {"arguments": parsed}
+
+
+def _blocks(content: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def _assistant(blocks: Sequence[Mapping[str, Any]], metadata: MemoryMetadata) -> AIMemory:
+    texts = [block for block in blocks if block.get("type") == "text"]
+    uses = [block for block in blocks if block.get("type") == "tool_use"]
+    calls = [{"id": use["id"], "name": use.get("name", ""), "arguments": use.get("input") or {}} for use in uses]
+    plain = len(texts) <= 1 and list(blocks) == [*texts, *uses] and all(len(block) <= 4 for block in blocks)
+    plain = plain and all(set(block) == {"type", "text"} for block in texts)
+    # Thinking, citations, several texts: kept as they came, since only then do they go out the same.
+    further: dict[str, Any] = {} if plain else {"anthropic": {"content": [dict(block) for block in blocks]}}
+    content = "\n".join(str(block.get("text", "")) for block in texts)
+    return AIMemory(content=content, tool_calls=calls, metadata=metadata, **further)
+
+
+def _from_user_block(
+    block: Mapping[str, Any], metadata: MemoryMetadata, tool_names: Mapping[str, str]
+) -> HumanMemory | ToolMemory:
+    kind = block.get("type")
+    if kind == "tool_result":
+        call_id = str(block.get("tool_use_id") or "")
+        content = block.get("content") or ""
+        return ToolMemory(
+            content=content if isinstance(content, str) else _joined(content),
+            tool_call_id=call_id,
+            tool_name=tool_names.get(call_id, ""),
+            is_error=bool(block.get("is_error")),
+            metadata=metadata,
+            **_kept(
+                "anthropic",
+                block,
+                {"type", "tool_use_id", "is_error", *(["content"] if isinstance(content, str) else [])},
+            ),
+        )
+    if kind == "text":
+        return HumanMemory(
+            content=str(block.get("text", "")),
+            metadata=metadata,
+            **_kept("anthropic", block, {"type", "text"}),
+        )
+    further: dict[str, Any] = {"anthropic": {"content": [dict(block)]}}
+    return HumanMemory(content="", metadata=metadata, **further)
+
+
+def _joined(blocks: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(str(block["text"]) for block in blocks if isinstance(block.get("text"), str))
+
+
+def _kept(provider: str, message: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+    """Return the fields of a message that items have no place for, under the provider's name."""
+    rest = {key: value for key, value in message.items() if key not in known}
+    return {provider: rest} if rest else {}
+
+
+def _kept_for(item: MemoryItem, provider: str) -> dict[str, Any]:
+    kept = (item.model_extra or {}).get(provider)
+    return dict(kept) if isinstance(kept, dict) else {}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

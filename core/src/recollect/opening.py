@@ -1,0 +1,99 @@
+"""From a URL to a store."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recollect.errors import InputError, MemoryError
+from recollect.urls import redacted, scheme_of
+
+if TYPE_CHECKING:
+    from recollect.observing import Observer
+    from recollect.plugins import Registry
+    from recollect.store import BaseStore
+
+URL_VARIABLE = "RECOLLECT_URL"
+
+
+def open(
+    url: str | None = None,
+    *,
+    registry: Registry | None = None,
+    observers: Sequence[Observer | str] = (),
+    reranker: Any = None,
+    **options: Any,
+) -> BaseStore:
+    """Return the store that a URL names, ready for ``async with``.
+
+    Without a URL, the environment's ``RECOLLECT_URL`` is used, else a SQLite file in the user's data folder. Further
+    options are the backend's own, in the URL's query or as keywords; ``embeddings`` may be the name of an installed
+    embedder. ``observers`` are objects or names of installed ones, and so is ``reranker``. Nothing is connected yet.
+
+    Raises UnknownSchemeError, saying what is installed and what to install; InputError for an option that the backend
+    does not know; PluginError when the backend cannot be loaded.
+    """
+    from recollect.plugins import default_registry  # Plugins are looked for when the first store is opened.
+
+    registry = registry or default_registry()
+    url = url if url is not None else default_url()
+    spec = registry.backend(scheme_of(url))
+    target = registry.load(spec)
+    if isinstance(options.get("embeddings"), str):
+        options["embeddings"] = registry.embeddings(options["embeddings"])
+    store = _made(getattr(target, "from_url", target), url, options)
+    store.item_types = registry.item_types()
+    _attach(store, registry, observers, reranker)
+    return store
+
+
+def default_url() -> str:
+    """Return the URL that is used when none is given: ``RECOLLECT_URL``, or a file in the user's data folder."""
+    from_environment = os.environ.get(URL_VARIABLE)
+    if from_environment:
+        return from_environment
+    folder = data_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return f"sqlite:///{(folder / 'memory.db').as_posix().lstrip('/') if os.name == 'nt' else folder / 'memory.db'}"
+
+
+def data_folder() -> Path:
+    """Return the folder for recollect's files of this user, by the custom of the platform."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "recollect"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "recollect"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "recollect"
+
+
+def _made(factory: Any, url: str, options: dict[str, Any]) -> BaseStore:
+    parameters = inspect.signature(factory).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        known = [name for name in parameters if name not in ("url", "self", "cls")]
+        for name in options:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise InputError(
+                    f"The store {redacted(url)!r} has no option {name!r}. Its options: {listed}.", field=name
+                )
+    store: BaseStore = factory(url, **options)
+    if not hasattr(store, "search"):
+        raise MemoryError(f"The backend of {redacted(url)!r} made a {type(store).__name__}, which is no store.")
+    return store
+
+
+def _attach(store: BaseStore, registry: Registry, observers: Sequence[Observer | str], reranker: Any) -> None:
+    from recollect.hookspecs import ObserverSpec, RerankerSpec
+
+    for spec in registry.specs(ObserverSpec):
+        if spec.auto:
+            store.observe(registry.load(spec)())
+    for observer in observers:
+        store.observe(registry.load(registry.find(ObserverSpec, observer))() if isinstance(observer, str) else observer)
+    if reranker is not None:
+        named = isinstance(reranker, str)
+        store.reranker = registry.load(registry.find(RerankerSpec, reranker))() if named else reranker
