@@ -204,9 +204,7 @@ def oldest_pins() -> list[str]:
         project = tomllib.loads((ROOT / distribution / "pyproject.toml").read_text())["project"]
         lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
         for requirement in (Requirement(line) for lines in lists for line in lines):
-            if requirement.name.startswith("recollect") or (
-                requirement.marker and not requirement.marker.evaluate()
-            ):
+            if requirement.name.startswith("recollect") or (requirement.marker and not requirement.marker.evaluate()):
                 continue
             bounds = [Version(bound.version) for bound in requirement.specifier if bound.operator == ">="]
             lowest[requirement.name] = max([*bounds, *filter(None, [lowest.get(requirement.name)])])

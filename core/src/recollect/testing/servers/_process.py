@@ -277,9 +277,7 @@ class LocalServer(Server):
         ready = wait_until(lambda: not self.running or self._answers(), START_SECONDS)
         if ready and self.running:
             return
-        reason = (
-            f"was not ready after {START_SECONDS:.0f} seconds" if self.running else "ended while starting"
-        )
+        reason = f"was not ready after {START_SECONDS:.0f} seconds" if self.running else "ended while starting"
         message = f"The {self.name} on port {self.port} {reason}. The end of its log:\n{self.log_tail}"
         self.kill()
         raise ServerError(message)

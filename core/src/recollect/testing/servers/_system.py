@@ -56,9 +56,7 @@ def unprivileged_account() -> str | None:
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name).pw_name
-    raise ServerError(
-        "PostgreSQL refuses to run as root and there is no account 'postgres' or 'nobody' to run it as."
-    )
+    raise ServerError("PostgreSQL refuses to run as root and there is no account 'postgres' or 'nobody' to run it as.")
 
 
 def account_options(account: str | None) -> AccountOptions:

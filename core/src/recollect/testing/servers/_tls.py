@@ -95,9 +95,7 @@ class TLSEntrance:
         try:
             import trustme
         except ImportError as error:
-            raise ServerError(
-                "A Redis with TLS needs test certificates: install the package trustme."
-            ) from error
+            raise ServerError("A Redis with TLS needs test certificates: install the package trustme.") from error
         authority = trustme.CA()
         client = authority.issue_cert("client@recollect.invalid")
         files = Certificates(folder / "ca.pem", folder / "client.pem", folder / "client.key")
