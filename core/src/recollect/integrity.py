@@ -24,6 +24,15 @@ def whole_groups(items: Sequence[MemoryItem]) -> list[MemoryItem]:
     of an AI item that stays. A result answers the latest earlier call of its id that has none yet, so that ids which a
     provider uses again in later turns pair up turn by turn; a second result for the same call answers nothing.
     """
+    callers, missing = pairs(items)
+    return [item for position, item in enumerate(items) if _is_shown(item, position, callers.get(position), missing)]
+
+
+def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
+    """Return for each result's position that of the item that called, and for each caller how many results it lacks.
+
+    Results that answer nothing are not among the first. The rule is the one of :func:`whole_groups`.
+    """
     caller_of: dict[int, int] = {}
     unanswered: dict[str, list[int]] = {}
     missing: dict[int, int] = {}
@@ -40,7 +49,7 @@ def whole_groups(items: Sequence[MemoryItem]) -> list[MemoryItem]:
                 missing[position] = len(ids)
                 for call_id in ids:
                     unanswered.setdefault(call_id, []).append(position)
-    return [item for position, item in enumerate(items) if _is_shown(item, position, caller_of.get(position), missing)]
+    return caller_of, missing
 
 
 def _is_shown(item: MemoryItem, position: int, caller: int | None, missing: dict[int, int]) -> bool:

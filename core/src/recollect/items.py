@@ -195,11 +195,29 @@ class ToolMemory(MemoryItem):
     is_error: bool = False
 
 
+class SummaryMemory(MemoryItem):
+    """What stands for items that were archived. Views keep it whatever else they leave out.
+
+    ``sources`` are the ids of the items it was made from, oldest first. A ``lasting`` one (a fact, a trait) is never
+    summarised again; another is taken up by the next summary of its conversation. ``compaction`` is the id of the
+    summary that its siblings and itself were made with; on that one, ``archives`` holds the id of every item that was
+    archived and the version it had.
+    """
+
+    memory_type: str = "summary"
+    template: str = ""
+    sources: list[str] = Field(default_factory=list)
+    lasting: bool = False
+    compaction: str = ""
+    archives: dict[str, int] = Field(default_factory=dict)
+
+
 BUILTIN_TYPES: Mapping[str, type[MemoryItem]] = {
     "system": SystemMemory,
     "human": HumanMemory,
     "ai": AIMemory,
     "tool": ToolMemory,
+    "summary": SummaryMemory,
 }
 
 __all__ = [
@@ -209,6 +227,7 @@ __all__ = [
     "MemoryItem",
     "MemoryMetadata",
     "MemoryStatus",
+    "SummaryMemory",
     "SystemMemory",
     "ToolMemory",
     "now_text",
