@@ -1,27 +1,29 @@
-"""recollect: memory for agents. Items, filters and views here; backends and templates come as plugins."""
+"""recollect: memory for agents. Items, filters and views here; backends and templates come as plugins.
+
+Every name is imported when it is first used, so that importing the package costs nothing.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from recollect.errors import InputError, MemoryError, RecollectError
-from recollect.items import (
-    AIMemory,
-    HumanMemory,
-    MemoryItem,
-    MemoryMetadata,
-    MemoryStatus,
-    SystemMemory,
-    ToolMemory,
-)
-from recollect.opening import open
-from recollect.short_term import ShortTermMemory
-from recollect.store import BaseStore, Capability, MemoryStore
-
 if TYPE_CHECKING:
     from recollect.compaction import compact, expand, undo
     from recollect.context import ContextManager
+    from recollect.errors import InputError, MemoryError, RecollectError
+    from recollect.items import (
+        AIMemory,
+        HumanMemory,
+        MemoryItem,
+        MemoryMetadata,
+        MemoryStatus,
+        SystemMemory,
+        ToolMemory,
+    )
+    from recollect.opening import open
+    from recollect.short_term import ShortTermMemory
+    from recollect.store import BaseStore, Capability, MemoryStore
     from recollect.summary import (
         Summarizer,
         SummaryConfig,
@@ -34,29 +36,46 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Loaded on first use, so that a program pays only for what it touches.
-_LAZY = {
-    **dict.fromkeys(("compact", "expand", "undo"), "recollect.compaction"),
-    "ContextManager": "recollect.context",
-    **dict.fromkeys(
-        (
-            "Summarizer",
-            "SummaryConfig",
-            "SummaryResult",
-            "SummaryTemplate",
-            "TriggerResult",
-            "check_trigger",
-            "generate_summary",
-        ),
-        "recollect.summary",
+_HOMES = {
+    "compaction": ("compact", "expand", "undo"),
+    "context": ("ContextManager",),
+    "errors": ("InputError", "MemoryError", "RecollectError"),
+    "items": (
+        "AIMemory",
+        "HumanMemory",
+        "MemoryItem",
+        "MemoryMetadata",
+        "MemoryStatus",
+        "SystemMemory",
+        "ToolMemory",
+    ),
+    "opening": ("open",),
+    "short_term": ("ShortTermMemory",),
+    "store": ("BaseStore", "Capability", "MemoryStore"),
+    "summary": (
+        "Summarizer",
+        "SummaryConfig",
+        "SummaryResult",
+        "SummaryTemplate",
+        "TriggerResult",
+        "check_trigger",
+        "generate_summary",
     ),
 }
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})
 
 
 __all__ = [

@@ -1,7 +1,7 @@
 """The hooks that plugins implement, and the specs that they return.
 
-A plugin is a module named by an entry point in the group ``recollect``. It should import nothing heavy: a spec names its
-target as text, ``"package.module:attribute"``, which is imported when it is first used.
+A plugin is a module named by an entry point in the group ``recollect``. It should import nothing heavy: a spec names
+its target as text, ``"package.module:attribute"``, which is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -10,12 +10,13 @@ from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter, metadata_matches
 from recollect.records import SCOPE_FIELDS, copy_item
-from recollect.store import BASE_CAPABILITIES, BaseStore, Capability, check_expected, successor
+from recollect.store import BASE_CAPABILITIES, BaseStore, Capability
 from recollect.urls import take_options
+from recollect.versions import check_expected, check_owner, successor
 
 
 class Entry(NamedTuple):
-    """An item in its place: sorted by time, then by the order of adding. ``added`` is unique, so items never compare."""
+    """An item in its place, sorted by time, then by the order of adding; ``added`` is unique, so items never compare."""
 
     created_at: str
     added: int
@@ -135,12 +136,10 @@ class InMemoryStore(BaseStore):
         self._put(successor(self._stored(item.id), item, within))
 
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        for item in items:
-            successor(self._stored(item.id), item, within)  # All conflicts come before the first change.
-        owners: dict[str, MemoryItem] = {}
-        for item in items:
-            successor(owners.get(item.id), item, None)
-            owners[item.id] = item
+        seen: dict[str, MemoryItem] = {}
+        for item in items:  # All conflicts come before the first change, those inside the batch too.
+            check_owner(self._stored(item.id), item, within)
+            check_owner(seen.setdefault(item.id, item), item)
         for item in items:
             self._put(successor(self._stored(item.id), item, within))
 

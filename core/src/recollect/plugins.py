@@ -99,7 +99,7 @@ class Registry:
         self,
         sources: Iterable[EntryPoint] | None = None,
         *,
-        allow: Iterable[str] | None | Literal["environment"] = "environment",
+        allow: Iterable[str] | Literal["environment"] | None = "environment",
     ) -> None:
         self._sources = sources
         self._allow = _allowed_by_environment() if allow == "environment" else None if allow is None else set(allow)
@@ -156,7 +156,7 @@ class Registry:
             return _attribute(spec.target)
         except (
             Exception
-        ) as error:  # whatever a plugin's import raises is that plugin's failure, and is reported as such
+        ) as error:  # noqa: BLE001 - whatever an import raises is that plugin's failure
             raise PluginLoadError(spec.name, _sentence(error)) from error
 
     def template(self, name: str) -> Template:
@@ -291,7 +291,7 @@ def _core_version() -> str:
 def _load(plugin: Plugin, source: EntryPoint) -> None:
     try:
         module = source.load()
-    except (Exception, SystemExit) as error:  # a plugin that ends the program at import must not end ours
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - nor may a plugin's sys.exit() end the program
         plugin.fail("broken", _sentence(error))
         return
     _collect(plugin, module)
@@ -314,7 +314,7 @@ def _collect(plugin: Plugin, module: object) -> None:
         if hook in implemented:
             try:
                 returned = [spec for specs in getattr(manager.hook, hook)() for spec in specs]
-            except (Exception, SystemExit) as error:  # as above: the failure is the plugin's own
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
                 plugin.fail("broken", f"{hook}() failed: {_sentence(error)}")
                 continue
             for spec in returned:

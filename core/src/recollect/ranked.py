@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from recollect.items import MemoryItem
 from recollect.query import Filter
@@ -25,6 +25,25 @@ class RankedItem:
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
     terms: tuple[str, ...] = ()
+
+
+class Reranker(Protocol):
+    """Puts the head of a ranking into a better order, usually with a model that reads query and item together."""
+
+    async def rerank(self, query: str, ranked: Sequence[RankedItem]) -> Sequence[RankedItem]:
+        """Return the given results in a new order; none may be added, and those left out fall behind the others."""
+        ...
+
+
+RERANKED = 50
+"""How many of the best results a reranker is given."""
+
+
+async def reranked(reranker: Reranker, query: str, ranked: list[RankedItem]) -> list[RankedItem]:
+    """Return the results with their head in the reranker's order; what it did not return keeps its old order."""
+    head = {found.item.id: found for found in ranked[:RERANKED]}
+    ordered = [found for found in await reranker.rerank(query, list(head.values())) if head.pop(found.item.id, None)]
+    return [*ordered, *head.values(), *ranked[RERANKED:]]
 
 
 def conversation_key(item: MemoryItem) -> tuple[str | None, str | None, str | None]:

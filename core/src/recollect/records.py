@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -24,7 +24,9 @@ _MAX_DEPTH = 200
 _MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
 _TRUSTED_CLASSES = frozenset({MemoryItem, *BUILTIN_TYPES.values()})
 _STATUSES = {status.value: status for status in MemoryStatus}
+_new = object.__new__
 _set = object.__setattr__
+ItemT = TypeVar("ItemT", bound=MemoryItem)
 
 
 def check_text(text: str, field: str) -> str:
@@ -166,7 +168,7 @@ def load_item(data: Mapping[str, Any], types: Mapping[str, type[MemoryItem]] = B
 
 def make_metadata(fields: dict[str, Any]) -> MemoryMetadata:
     """Build metadata from values that a store has checked before, without validating them again."""
-    metadata = MemoryMetadata.__new__(MemoryMetadata)
+    metadata: MemoryMetadata = _new(MemoryMetadata)
     _set(metadata, "__dict__", fields)
     _set(metadata, "__pydantic_fields_set__", set())
     _set(metadata, "__pydantic_extra__", None)
@@ -174,8 +176,9 @@ def make_metadata(fields: dict[str, Any]) -> MemoryMetadata:
     return metadata
 
 
-def _bare_item(cls: type[MemoryItem], fields: dict[str, Any], further: dict[str, Any]) -> MemoryItem:
-    item = cls.__new__(cls)
+def bare_item(cls: type[ItemT], fields: dict[str, Any], further: dict[str, Any]) -> ItemT:
+    """Build an item from all of its class's fields, without validating; ``further`` are those it does not know."""
+    item: ItemT = _new(cls)
     _set(item, "__dict__", fields)
     _set(item, "__pydantic_fields_set__", set())
     _set(item, "__pydantic_extra__", further)
@@ -206,7 +209,7 @@ def make_item(
             base[name] = (
                 further.pop(name) if name in further else cls.model_fields[name].get_default(call_default_factory=True)
             )
-        return _bare_item(cls, base, further)
+        return bare_item(cls, base, further)
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise CorruptStoreError(f"The stored item {base.get('id')!r} cannot be read as a memory item.") from error
 
@@ -227,11 +230,12 @@ def copy_item(item: MemoryItem) -> MemoryItem:
         return item.model_copy(deep=True)
     fields = item.__dict__.copy()
     metadata = fields["metadata"].__dict__.copy()
-    metadata["extra"] = _copied(metadata["extra"])
+    extra = metadata["extra"]
+    metadata["extra"] = _copied(extra) if extra else {}
     fields["metadata"] = make_metadata(metadata)
     for name in cls.own_fields:
         value = fields[name]
         if type(value) is list or type(value) is dict:
             fields[name] = _copied(value)
     further = item.__pydantic_extra__
-    return _bare_item(cls, fields, _copied(further) if further else {})
+    return bare_item(cls, fields, _copied(further) if further else {})

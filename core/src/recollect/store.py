@@ -10,62 +10,25 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
-from recollect.errors import (
-    IdConflictError,
-    InputError,
-    StoreClosedError,
-    UnsupportedError,
-    VersionConflictError,
-)
+from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
+from recollect.errors import InputError, StoreClosedError, UnsupportedError, VersionConflictError
 from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemoryStatus
 from recollect.observing import Observer, Observers
 from recollect.query import Filter, check_clearing, check_limit, metadata_matches
-from recollect.ranked import RankedItem, rank_scope
-from recollect.records import check_item, check_text, copy_item
+from recollect.ranked import RERANKED, RankedItem, Reranker, rank_scope, reranked
+from recollect.records import check_item, check_text
+from recollect.versions import check_expected, successor
 
 if TYPE_CHECKING:
     from recollect.scoping import ScopedStore
-
-SearchMode = Literal["substring", "text", "semantic", "hybrid"]
 
 UNSET: Any = object()
 """The default of scope arguments, since None there is a mistake and not "any"."""
 
 EVERYTHING = 2**62
 """A limit that means all; it fits every engine's integer."""
-
-
-class Capability(StrEnum):
-    """What a store can do. The first six come with the base class; the others are declared."""
-
-    LIFECYCLE = "lifecycle"
-    ADD_MANY = "add_many"
-    COUNT = "count"
-    UPDATE = "update"
-    SCAN = "scan"
-    TEXT = "text"
-    PERSISTENT = "persistent"
-    ATOMIC = "atomic"
-    DELETE = "delete"
-    PURGE = "purge"
-    SEMANTIC = "semantic"
-    HYBRID = "hybrid"
-    TTL = "ttl"
-
-
-BASE_CAPABILITIES = frozenset(
-    {
-        Capability.LIFECYCLE,
-        Capability.ADD_MANY,
-        Capability.COUNT,
-        Capability.UPDATE,
-        Capability.SCAN,
-        Capability.TEXT,
-    }
-)
 
 
 @runtime_checkable
@@ -87,34 +50,6 @@ class MemoryStore(Protocol):
     ) -> list[MemoryItem]: ...
 
     async def clear(self, *, metadata: MemoryMetadata | None = None) -> int: ...
-
-
-def successor(existing: MemoryItem | None, item: MemoryItem, within: MemoryMetadata | None = None) -> MemoryItem:
-    """Return a copy of the item as a store should keep it: with the next version.
-
-    ``existing`` is what the store holds under this id, hidden items included. Raises IdConflictError when that belongs
-    to another user or lies outside ``within``.
-    """
-    kept = copy_item(item)
-    if existing is None:
-        kept.__dict__["version"] = 1
-        return kept
-    if existing.metadata.user_id != item.metadata.user_id or not metadata_matches(within, existing.metadata):
-        raise IdConflictError(item.id)
-    kept.__dict__["version"] = existing.version + 1
-    return kept
-
-
-class Reranker(Protocol):
-    """Puts the head of a ranking into a better order, usually with a model that reads query and item together."""
-
-    async def rerank(self, query: str, ranked: Sequence[RankedItem]) -> Sequence[RankedItem]:
-        """Return the given results in a new order; none may be added, and those left out fall behind the others."""
-        ...
-
-
-RERANKED = 50
-"""How many of the best results a reranker is given."""
 
 
 class BaseStore(ABC):
@@ -356,7 +291,7 @@ class BaseStore(ABC):
         wanted = Filter.of(metadata=metadata, memory_type=memory_type, status=status)
         if limit and self.reranker is not None:
             ranked = await self._rank(query, wanted, min(max(limit, RERANKED), EVERYTHING), mode)
-            ranked = (await _reranked(self.reranker, query, ranked))[:limit]
+            ranked = (await reranked(self.reranker, query, ranked))[:limit]
         else:
             ranked = await self._rank(query, wanted, min(limit, EVERYTHING), mode) if limit else []
         if self._observers:
@@ -555,20 +490,16 @@ class BaseStore(ABC):
         return mode
 
 
-async def _reranked(reranker: Reranker, query: str, ranked: list[RankedItem]) -> list[RankedItem]:
-    """Return the results with their head in the reranker's order; what it did not return keeps its old order."""
-    head = {found.item.id: found for found in ranked[:RERANKED]}
-    ordered = [found for found in await reranker.rerank(query, list(head.values())) if head.pop(found.item.id, None)]
-    return [*ordered, *head.values(), *ranked[RERANKED:]]
-
-
-def check_expected(item: MemoryItem, existing: MemoryItem | None, within: MemoryMetadata | None) -> None:
-    """Raise the conflict that a compare-and-set of ``item`` over the live item ``existing`` meets, if any."""
-    if existing is None:
-        if item.version != 0:
-            raise VersionConflictError(item.id, item.version, None)
-        return
-    if existing.metadata.user_id != item.metadata.user_id or not metadata_matches(within, existing.metadata):
-        raise IdConflictError(item.id)
-    if existing.version != item.version:
-        raise VersionConflictError(item.id, item.version, existing.version)
+__all__ = [
+    "BASE_CAPABILITIES",
+    "EVERYTHING",
+    "UNSET",
+    "BaseStore",
+    "Capability",
+    "MemoryStore",
+    "RankedItem",
+    "Reranker",
+    "SearchMode",
+    "check_expected",
+    "successor",
+]
