@@ -24,9 +24,24 @@ class Dialect(ABC):
     further_columns: tuple[str, ...] = ()
     """Columns beyond the ten that are written with every row; :meth:`further_values` gives their values."""
 
+    conflict_key: str = "id"
+    """The columns of the unique index that an upsert meets an existing row by."""
+
     def further_values(self, row: Row) -> tuple[Any, ...]:
         """Return the values of ``further_columns`` for a row."""
         return ()
+
+    def by_id(self, placeholder: str) -> str:
+        """Return the condition that finds the row of an id."""
+        return f"id = {placeholder}"
+
+    def next_version(self) -> str:
+        """Return a replaced row's version; ``stored`` is the old row, ``excluded.version`` how often it is added."""
+        return "stored.version + excluded.version"
+
+    def limit(self, parameters: Parameters, count: int) -> str:
+        """Return the clause that ends a result after ``count`` rows."""
+        return f"LIMIT {parameters.add(count)}"
 
     @abstractmethod
     def placeholder(self, position: int) -> str:
@@ -39,6 +54,16 @@ class Dialect(ABC):
     @abstractmethod
     def archived(self) -> str:
         """Return a condition that holds for archived items."""
+
+    def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
+        """Return the conditions that choose hidden or other rows, archived or other ones; None takes both.
+
+        An engine that keeps both facts in one indexed column says so here.
+        """
+        found = [] if deleted is None else [f"deleted = {int(deleted)}"]
+        if archived is not None:
+            found.append(self.archived() if archived else f"NOT ({self.archived()})")
+        return found
 
     @abstractmethod
     def contains(self, parameters: Parameters, folded: str) -> str:

@@ -1,6 +1,6 @@
 """How an item becomes a row and a row an item.
 
-The ten columns are ``id, content, memory_type, status, metadata, extra_json, created_at, updated_at, deleted, version``.
+The ten columns: ``id, content, memory_type, status, metadata, extra_json, created_at, updated_at, deleted, version``.
 ``metadata`` and ``extra_json`` are JSON text; ``extra_json`` holds every field that is not a column. An engine may add
 columns of its own after these.
 """
@@ -43,9 +43,13 @@ class Row(NamedTuple):
     updated_at: str
 
 
+# json.dumps would make a new encoder for every call.
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
 def json_text(value: Any) -> str:
     """Return compact JSON; keys keep their order, text stays as it is."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _encoded(value)
 
 
 def pack(item: MemoryItem) -> Row:

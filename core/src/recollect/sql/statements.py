@@ -7,7 +7,7 @@ their values, so that engines can keep it prepared.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recollect.items import MemoryMetadata
@@ -27,22 +27,21 @@ class Statements:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self._get = f"SELECT {_COLUMNS} FROM {dialect.table} WHERE id = {dialect.placeholder(1)} AND deleted = 0"
-        columns = (*_ROW_COLUMNS, *dialect.further_columns)
-        self._insert_columns = ", ".join(columns)
-        self._assignments = ", ".join(f"{column} = excluded.{column}" for column in columns if column != "id")
+        self._get = f"SELECT {_COLUMNS} FROM {dialect.table} WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
+        self.insert_columns = (*_ROW_COLUMNS, *dialect.further_columns, "deleted", "version")
+        """The columns that an upsert binds, in its order; ``version`` is how often the row is added, usually 1."""
+        self._assignments = ", ".join(
+            f"{column} = excluded.{column}" for column in self.insert_columns if column not in ("id", "version")
+        )
 
     def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
         """Return the WHERE text for a filter; ``deleted`` None takes hidden rows and others alike."""
-        found = [] if deleted is None else [f"deleted = {int(deleted)}"]
+        found = self.dialect.visibility(deleted, wanted.archived)
         found += self.scope_conditions(parameters, wanted.metadata)
         if wanted.memory_type is not None:
             found.append(f"memory_type = {parameters.add(wanted.memory_type)}")
         if wanted.status is not None:
             found.append(f"status = {parameters.add(wanted.status.value)}")
-        if wanted.archived is not None:
-            archived = self.dialect.archived()
-            found.append(archived if wanted.archived else f"NOT ({archived})")
         if wanted.folded:
             found.append(self.dialect.contains(parameters, wanted.folded))
         return " AND ".join(found) or "1 = 1"
@@ -69,10 +68,8 @@ class Statements:
         parameters = Parameters(self.dialect)
         where = self.conditions(parameters, wanted)
         order = f"ORDER BY created_at DESC, {self.dialect.sequence} DESC"
-        return (
-            f"SELECT {_COLUMNS} FROM {self.dialect.table} WHERE {where} {order} LIMIT {parameters.add(limit)}",
-            parameters.values,
-        )
+        last = self.dialect.limit(parameters, limit)
+        return f"SELECT {_COLUMNS} FROM {self.dialect.table} WHERE {where} {order} {last}", parameters.values
 
     def page(
         self, wanted: Filter, *, after: tuple[str, int] | None, size: int, include_deleted: bool = False
@@ -85,7 +82,7 @@ class Statements:
             where += f" AND (created_at, {sequence}) > ({parameters.add(after[0])}, {parameters.add(after[1])})"
         text = (
             f"SELECT {_COLUMNS}, {sequence} FROM {self.dialect.table} WHERE {where} "
-            f"ORDER BY created_at, {sequence} LIMIT {parameters.add(size)}"
+            f"ORDER BY created_at, {sequence} {self.dialect.limit(parameters, size)}"
         )
         return text, parameters.values
 
@@ -103,13 +100,26 @@ class Statements:
         dialect, parameters = self.dialect, Parameters(self.dialect)
         values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
         owned = self._owned(parameters, "excluded.", within)
-        text = (
-            f"INSERT INTO {dialect.table} AS stored ({self._insert_columns}, deleted, version) "
-            f"VALUES ({', '.join(values)}, 0, 1) "
-            f"ON CONFLICT (id) DO UPDATE SET {self._assignments}, deleted = 0, version = stored.version + 1 "
-            f"WHERE {owned} RETURNING version"
+        return self.upsert_text(f"VALUES ({', '.join(values)}, 0, 1)", owned), parameters.values
+
+    def upsert_same(self, source: str, fields: Iterable[str] = ()) -> str:
+        """Return the text that upserts all rows of ``source``, which yields ``insert_columns``.
+
+        Returns the ids and versions of what was stored. A row of the same id is left alone, and not returned, where it
+        belongs to another user or differs in one of the given scope fields.
+        """
+        columns = [self.dialect.scope_column(field) for field in dict.fromkeys(("user_id", *fields))]
+        owned = " AND ".join(self.dialect.same(f"stored.{column}", f"excluded.{column}") for column in columns)
+        return self.upsert_text(source, owned, "stored.id, stored.version")
+
+    def upsert_text(self, source: str, condition: str, returning: str = "version") -> str:
+        """Return the text that upserts the rows of ``source``, replacing only where the condition holds."""
+        dialect = self.dialect
+        return (
+            f"INSERT INTO {dialect.table} AS stored ({', '.join(self.insert_columns)}) {source} "
+            f"ON CONFLICT ({dialect.conflict_key}) DO UPDATE SET {self._assignments}, "
+            f"version = {dialect.next_version()} WHERE {condition} RETURNING {returning}"
         )
-        return text, parameters.values
 
     def replace(self, row: Row, version: int, within: MemoryMetadata | None) -> Statement:
         """Replace the live row of this id if it has this version; returns the new version, or no row."""
@@ -152,7 +162,7 @@ class Statements:
         parameters = Parameters(self.dialect)
         where = self.conditions(parameters, wanted, deleted=not hidden)
         if item_id is not None:
-            where += f" AND id = {parameters.add(item_id)}"
+            where += f" AND {self.dialect.by_id(parameters.add(item_id))}"
         return f"UPDATE {self.dialect.table} SET deleted = {int(hidden)} WHERE {where}", parameters.values
 
     def purge(self, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False) -> Statement:
@@ -160,5 +170,5 @@ class Statements:
         parameters = Parameters(self.dialect)
         where = self.conditions(parameters, wanted, deleted=True if deleted_only else None)
         if item_id is not None:
-            where += f" AND id = {parameters.add(item_id)}"
+            where += f" AND {self.dialect.by_id(parameters.add(item_id))}"
         return f"DELETE FROM {self.dialect.table} WHERE {where}", parameters.values
