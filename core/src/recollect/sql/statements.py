@@ -92,10 +92,11 @@ class Statements:
         where = self.conditions(parameters, wanted, deleted=None if include_deleted else False)
         return f"SELECT count(*) FROM {self.dialect.table} WHERE {where}", parameters.values
 
-    def upsert(self, row: Row, within: MemoryMetadata | None) -> Statement:
+    def upsert(self, row: Row, within: MemoryMetadata | None, *, returning: bool = True) -> Statement:
         """Insert the row, or replace the one of its id and bump the version.
 
-        Returns the version; returns no row where the id belongs to another user or lies outside ``within``.
+        Returns the version; returns no row where the id belongs to another user or lies outside ``within``. Without
+        ``returning``, which costs some engines as much as the insert, the number of changed rows says the same.
         """
         dialect, parameters = self.dialect, Parameters(self.dialect)
         values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
@@ -137,7 +138,7 @@ class Statements:
         ]
         text = (
             f"UPDATE {dialect.table} SET {', '.join(assignments)}, version = version + 1 "
-            f"WHERE {' AND '.join(conditions)} RETURNING version"
+            f"WHERE {owned}{' RETURNING version' if returning else ''}"
         )
         return text, parameters.values
 
