@@ -1,0 +1,251 @@
+"""One way to a Redis: bounded in connections and time, on every event loop, alone or as a cluster.
+
+Nothing here knows what is stored. Driver exceptions end here: what leaves is one of :mod:`recollect.errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from redis import exceptions as driver
+from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
+from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import EqualJitterBackoff
+
+from recollect.errors import CorruptStoreError, InputError, StoreError, StoreUnavailableError
+
+DEFAULT_URL = "redis://localhost:6379/0"
+SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
+
+_RETRIES = 3
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+_LOST = (driver.ConnectionError, driver.TimeoutError)
+_REFUSALS = (
+    "OOM",
+    "NOPERM",
+    "READONLY",
+    "MISCONF",
+    "LOADING",
+    "BUSY",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "NOAUTH",
+    "can't run",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script, and the hash that Redis knows it by once it has seen it."""
+
+    source: str
+    sha: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha", hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A Redis URL, read once. ``shown`` names the server without its secrets."""
+
+    url: str = field(repr=False)
+    cluster: bool
+    shown: str
+    options: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Return the address that a URL names. Raises InputError, which never quotes a password."""
+        if not isinstance(url, str):
+            raise InputError(f"redis_url must be text, not {type(url).__name__}.", field="redis_url")
+        scheme, _, rest = url.partition("://")
+        scheme = scheme.lower()
+        if scheme not in SCHEMES or not rest:
+            raise InputError(
+                f"A Redis URL looks like {DEFAULT_URL!r} and starts with one of {', '.join(SCHEMES)}.",
+                field="redis_url",
+            )
+        plain = f"{scheme.removesuffix('+cluster')}://{rest}"
+        try:
+            options = dict(parse_url(plain))
+            place = _shown(scheme, options)
+            _check_options(options)
+            _check_database(plain, scheme, options)
+        except (ValueError, TypeError) as error:
+            # The driver's own text may quote parts of the URL, and with them a password.
+            raise InputError(
+                "The Redis URL cannot be read: its port, database or one of its options is wrong, or its password "
+                "holds a character that must be written in percent form.",
+                field="redis_url",
+            ) from (error if isinstance(error, TypeError) else None)
+        return cls(plain, scheme.endswith("+cluster"), place, options)
+
+
+def _shown(scheme: str, options: dict[str, Any]) -> str:
+    if "path" in options:
+        return f"{scheme}://{options['path']}"
+    user = f"{options['username']}:***@" if options.get("username") else ("***@" if options.get("password") else "")
+    return f"{scheme}://{user}{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Build a connection that is never opened: the driver refuses options that it does not know."""
+    kind = options.get("connection_class", Connection)
+    taken = {name: value for name, value in options.items() if name not in _POOL_OPTIONS}
+    kind(**taken)
+
+
+_POOL_OPTIONS = ("connection_class", "max_connections", "timeout")
+
+
+def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:
+    """Refuse a path that is no database number; the driver would silently use database 0."""
+    path = unquote(urlsplit(plain).path).strip("/")
+    if scheme == "unix":
+        return
+    if (path and not path.isdecimal()) or (scheme.endswith("+cluster") and options.get("db", 0) != 0):
+        raise ValueError("no database of that name")
+
+
+class _Client:
+    """The driver's client for one event loop."""
+
+    def __init__(self, address: Address, max_connections: int, timeout: float) -> None:
+        self.connecting = asyncio.Lock()
+        self.connected = False
+        self.slots: asyncio.Semaphore | None = None
+        retry = Retry(EqualJitterBackoff(cap=_LONGEST_PAUSE, base=_FIRST_PAUSE), _RETRIES)
+        settings: dict[str, Any] = {
+            "socket_timeout": timeout,
+            "socket_connect_timeout": timeout,
+            "socket_keepalive": True,
+            "retry": retry,
+            "retry_on_error": list(_LOST),
+            **{name: value for name, value in address.options.items() if name not in _POOL_OPTIONS},
+            "decode_responses": False,
+        }
+        if not address.cluster:
+            kind = address.options.get("connection_class", Connection)
+            if kind is UnixDomainSocketConnection:
+                del settings["socket_keepalive"]
+            # A caller waits for a free connection for as long as its own deadline allows.
+            pool = BlockingConnectionPool(
+                max_connections=max_connections, timeout=None, connection_class=kind, **settings
+            )
+            self.driver: Any = Redis.from_pool(pool)
+            return
+        if address.options.get("connection_class") is SSLConnection:
+            settings["ssl"] = True
+        # The cluster client refuses where a pool would wait, so that waiting is done here.
+        self.slots = asyncio.Semaphore(max_connections)
+        self.driver = RedisCluster(max_connections=max_connections + 2, **settings)
+
+    async def execute(self, *command: Any) -> Any:
+        if self.slots is None:
+            return await self.driver.execute_command(*command)
+        async with self.slots:
+            return await self.driver.execute_command(*command)
+
+    async def close(self) -> None:
+        self.connected = False
+        await self.driver.aclose()
+
+
+class RedisConnection:
+    """Runs scripts and commands on the Redis that an address names.
+
+    There is a client for each event loop, so that one object serves several threads. Waiting for a connection, trying
+    again with growing pauses and answering all happen within ``timeout`` seconds. When the server comes back, the same
+    object works again.
+    """
+
+    def __init__(self, address: Address, *, max_connections: int = 32, timeout: float = 5.0) -> None:
+        if not isinstance(max_connections, int) or isinstance(max_connections, bool) or max_connections < 1:
+            raise InputError("max_connections must be a whole number of at least 1.", field="max_connections")
+        if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
+            raise InputError("timeout must be a number of seconds above 0.", field="timeout")
+        self.address = address
+        self.timeout = float(timeout)
+        self._max_connections = int(address.options.get("max_connections", max_connections))
+        self._clients: dict[asyncio.AbstractEventLoop, _Client] = {}
+        self._guard = threading.Lock()
+
+    async def connect(self) -> None:
+        """Make sure that the server answers. Does nothing on an event loop that is already connected."""
+        client = self._client()
+        if client.connected:
+            return
+        async with client.connecting:
+            if not client.connected:
+                await self._within(client, client.execute("PING"))
+                client.connected = True
+
+    async def close(self) -> None:
+        """Close the connections of this event loop; the next use opens new ones."""
+        with self._guard:
+            client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
+        """Return what the script returns; a server that does not know it yet is given the source."""
+        client = self._client()
+        if not client.connected:
+            await self.connect()
+        return await self._within(client, self._evaluate(client, script, keys, arguments))
+
+    async def _evaluate(self, client: _Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        try:
+            return await client.execute("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        except driver.NoScriptError:
+            return await client.execute("EVAL", script.source, len(keys), *keys, *arguments)
+
+    async def _within(self, client: _Client, call: Any) -> Any:
+        """Await a call of the driver within the deadline, and translate what it raises."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await call
+        except TimeoutError as error:
+            raise self._unavailable(f"did not answer within {self.timeout:g} seconds") from error
+        except driver.AuthenticationError as error:
+            raise self._unavailable("refused the user name or password") from error
+        except (*_LOST, driver.RedisClusterException, driver.ClusterError, OSError) as error:
+            client.connected = False
+            raise self._unavailable(f"cannot be reached ({type(error).__name__})") from error
+        except driver.RedisError as error:
+            raise self._translated(error) from error
+
+    def _client(self) -> _Client:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            with self._guard:
+                for past in [other for other in self._clients if other.is_closed()]:
+                    del self._clients[past]
+                client = self._clients[loop] = _Client(self.address, self._max_connections, self.timeout)
+        return client
+
+    def _unavailable(self, what: str) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"Redis at {self.address.shown} {what}. Check that the server runs and that the URL is right; what was not "
+            f"acknowledged may or may not have been stored."
+        )
+
+    def _translated(self, error: driver.RedisError) -> StoreError:
+        text = str(error)
+        if any(refusal in text for refusal in _REFUSALS):
+            return self._unavailable(f"refused the command: {text}")
+        if "WRONGTYPE" in text:
+            return CorruptStoreError(
+                f"A key of this memory at {self.address.shown} holds something else; another program uses its name."
+            )
+        return StoreError(f"Redis at {self.address.shown} answered with an error: {text}")
