@@ -101,7 +101,8 @@ class Statements:
         dialect, parameters = self.dialect, Parameters(self.dialect)
         values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
         owned = self._owned(parameters, "excluded.", within)
-        return self.upsert_text(f"VALUES ({', '.join(values)}, 0, 1)", owned), parameters.values
+        text = self.upsert_text(f"VALUES ({', '.join(values)}, 0, 1)", owned, "version" if returning else "")
+        return text, parameters.values
 
     def upsert_same(self, source: str, fields: Iterable[str] = ()) -> str:
         """Return the text that upserts all rows of ``source``, which yields ``insert_columns``.
@@ -114,12 +115,15 @@ class Statements:
         return self.upsert_text(source, owned, "stored.id, stored.version")
 
     def upsert_text(self, source: str, condition: str, returning: str = "version") -> str:
-        """Return the text that upserts the rows of ``source``, replacing only where the condition holds."""
+        """Return the text that upserts the rows of ``source``, replacing only where the condition holds.
+
+        An empty ``returning`` returns no rows.
+        """
         dialect = self.dialect
         return (
             f"INSERT INTO {dialect.table} AS stored ({', '.join(self.insert_columns)}) {source} "
             f"ON CONFLICT ({dialect.conflict_key}) DO UPDATE SET {self._assignments}, "
-            f"version = {dialect.next_version()} WHERE {condition} RETURNING {returning}"
+            f"version = {dialect.next_version()} WHERE {condition}{f' RETURNING {returning}' if returning else ''}"
         )
 
     def replace(self, row: Row, version: int, within: MemoryMetadata | None) -> Statement:
@@ -138,7 +142,7 @@ class Statements:
         ]
         text = (
             f"UPDATE {dialect.table} SET {', '.join(assignments)}, version = version + 1 "
-            f"WHERE {owned}{' RETURNING version' if returning else ''}"
+            f"WHERE {' AND '.join(conditions)} RETURNING version"
         )
         return text, parameters.values
 
