@@ -1,0 +1,113 @@
+"""The core against plain Python: the in-memory store, the check of a summary trigger, imports.
+
+python bench/core.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from harness import Line, interleaved, line, report, run
+
+from recollect import HumanMemory, MemoryItem, MemoryMetadata, SummaryConfig, check_trigger
+from recollect.in_memory import InMemoryStore
+from recollect.records import copy_item
+
+SESSIONS = 1_000
+ITEMS_EACH = 100
+
+
+async def in_memory() -> list[Line]:
+    """Find one session among many, and one item among many.
+
+    The floors are hand-written dicts that hand out copies too, since a store that hands out its own objects could be
+    edited from outside. The scan reads every item.
+    """
+    store = InMemoryStore()
+    by_session: dict[str, list[MemoryItem]] = {}
+    by_id: dict[str, MemoryItem] = {}
+    for number in range(SESSIONS * ITEMS_EACH):
+        session = f"s{number % SESSIONS}"
+        item = HumanMemory(
+            content=f"turn {number}", metadata=MemoryMetadata(user_id=f"u{number % 100}", session_id=session)
+        )
+        await store.add(item)
+        by_session.setdefault(session, []).append(item)
+        by_id[item.id] = item
+    wanted = MemoryMetadata(session_id="s500")
+    an_id = by_session["s500"][50].id
+
+    async def floor_get() -> MemoryItem:
+        return copy_item(by_id[an_id])
+
+    session_times = await interleaved(
+        {
+            "recollect": lambda: store.search(metadata=wanted, limit=ITEMS_EACH),
+            "floor": lambda: [copy_item(item) for item in reversed(by_session["s500"])],
+        },
+        calls=20,
+    )
+    scan_times = await interleaved(
+        {
+            "recollect": lambda: store.search(metadata=wanted, limit=ITEMS_EACH),
+            "floor": lambda: [copy_item(item) for item in by_id.values() if item.metadata.session_id == "s500"],
+        },
+        rounds=5,
+    )
+    get_times = await interleaved({"recollect": lambda: store.get(an_id), "floor": floor_get}, calls=2_000)
+    return [
+        line("one session of 100 among 1,000, against a dict of lists", session_times, goal=">= 0.5x"),
+        line("one session of 100 among 1,000, against a scan", scan_times, goal=">= 100x"),
+        line("get, against a dict", get_times, goal=">= 0.5x"),
+    ]
+
+
+async def trigger() -> list[Line]:
+    """Check 10,000 items for a summary trigger; the floor adds up the lengths of their texts."""
+    items = [HumanMemory(content=f"message number {number}") for number in range(10_000)]
+    config = SummaryConfig()
+    times = await interleaved(
+        {
+            "recollect": lambda: check_trigger(items, config),
+            "floor": lambda: sum(len(item.content) for item in items),
+        },
+        rounds=5,
+    )
+    return [line("summary trigger over 10,000 items", times, goal="well under 50,000 µs")]
+
+
+def _python(code: str) -> None:
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+async def imports() -> list[Line]:
+    """Start Python and import; the floor imports what the core depends on."""
+    floor = "import pydantic, pluggy, typer"
+    names = "import recollect; recollect.MemoryItem, recollect.ShortTermMemory, recollect.open"
+    times = await interleaved(
+        {
+            "floor": lambda: _python(floor),
+            "bare": lambda: _python("import recollect"),
+            "used": lambda: _python(names),
+            "help": lambda: subprocess.run(
+                [sys.executable, "-m", "recollect", "--help"], check=True, stdout=subprocess.DEVNULL
+            ),
+        },
+        rounds=7,
+    )
+    return [
+        line("import recollect", times, ours="bare", goal=">= 0.8x"),
+        line("import recollect and touch its main names", times, ours="used"),
+        line("recollect --help", times, ours="help", goal=">= 0.67x"),
+    ]
+
+
+async def main() -> None:
+    report("In memory", await in_memory())
+    report("Summary trigger", await trigger())
+    report("Imports", await imports())
+
+
+if __name__ == "__main__":
+    run(main)
