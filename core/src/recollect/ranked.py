@@ -55,10 +55,9 @@ def rank_scope(query: str, scope: Sequence[MemoryItem], wanted: Filter, limit: i
     """Rank a whole scope, given newest first, and return the best items that match ``wanted``."""
     from recollect.ranking import rank_text  # Loaded on use: most programs never rank.
 
-    passages = passages_of(scope)
     by_id = {item.id: item for item in scope}
     ranked = []
-    for scored in rank_text(query, passages, total=len(passages)):
+    for scored in rank_text(query, conversation_windows(scope), total=len(scope)):
         item = by_id[scored.key]
         if wanted.matches(item):
             ranked.append(RankedItem(item, scored.score, scored.parts, scored.terms))
@@ -67,25 +66,23 @@ def rank_scope(query: str, scope: Sequence[MemoryItem], wanted: Filter, limit: i
     return ranked
 
 
-def passages_of(scope: Iterable[MemoryItem]) -> list[Passage]:
-    """Return a passage for each item, with the turns before and after it; items are given newest first."""
-    from recollect.ranking import Passage
-
-    conversations: dict[tuple[str | None, str | None, str | None], list[MemoryItem]] = {}
+def conversation_windows(scope: Iterable[MemoryItem]) -> list[list[Passage]]:
+    """Return the passages of each conversation, oldest first, of items given newest first."""
+    conversations: dict[tuple[str | None, str | None, str | None], list[Passage]] = {}
     for item in scope:
-        conversations.setdefault(conversation_key(item), []).append(item)
-    passages = []
-    for session, turns in conversations.items():
-        for position, item in enumerate(turns):
-            passages.append(
-                Passage(
-                    key=item.id,
-                    text=item.content,
-                    before=turns[position + 1].content if position + 1 < len(turns) else "",
-                    after=turns[position - 1].content if position else "",
-                    speaker=item.name or item.memory_type,
-                    date=item.created_at,
-                    session="\0".join(part or "" for part in session),
-                )
-            )
-    return passages
+        conversations.setdefault(conversation_key(item), []).append(passage_of(item))
+    return [passages[::-1] for passages in conversations.values()]
+
+
+def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
+    """Return an item as ranking sees it; ``terms`` are its index terms, where a backend keeps them."""
+    from recollect.ranking import Passage, speaker_of
+
+    return Passage(
+        key=item.id,
+        text=item.content,
+        speaker=speaker_of(item.name, item.memory_type, item.content),
+        date=item.created_at,
+        session="\0".join(part or "" for part in conversation_key(item)),
+        terms=terms,
+    )

@@ -1,0 +1,119 @@
+"""The stores without async."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+from multiprocessing.connection import Connection
+
+import pytest
+
+import recollect.sync
+from recollect import HumanMemory, MemoryMetadata
+from recollect.errors import StoreClosedError, StoreMisuseError, VersionConflictError
+
+
+def test_a_store_is_used_without_await() -> None:
+    with recollect.sync.open("memory://") as store:
+        store.add(HumanMemory(id="a", content="Hello", metadata=MemoryMetadata(user_id="u")))
+        store.add_many([HumanMemory(content="two"), HumanMemory(content="three")])
+
+        assert store.count() == 3
+        assert [item.content for item in store.search(query="hello")] == ["Hello"]
+        assert [item.content for item in store.scan()] == ["Hello", "two", "three"]
+        assert [found.item.id for found in store.search_ranked(query="hello")] == ["a"]
+        item = store.get("a")
+        assert item is not None
+        assert store.update(item).version == 2
+        with pytest.raises(VersionConflictError):
+            store.update_many([item])
+        assert store.delete("a")
+        assert store.restore("a") == 1
+        assert store.clear(metadata=MemoryMetadata(user_id="u")) == 1
+        assert store.purge(deleted_only=True) == 1
+
+
+def test_a_scoped_handle_is_bounded() -> None:
+    with recollect.sync.open("memory://") as store:
+        ada, bob = store.scoped(user_id="ada"), store.scoped(user_id="bob")
+        ada.add(HumanMemory(content="mine"))
+
+        assert bob.search() == []
+        assert [item.metadata.user_id for item in ada.search()] == ["ada"]
+
+
+def test_a_closed_store_says_so() -> None:
+    store = recollect.sync.open("memory://")
+    store.close()
+
+    with pytest.raises(StoreClosedError):
+        store.search()
+
+
+def test_many_threads_share_a_store() -> None:
+    with recollect.sync.open("memory://") as store:
+
+        def work(name: str) -> None:
+            for number in range(50):
+                store.add(HumanMemory(content=f"{name} {number}", metadata=MemoryMetadata(user_id=name)))
+
+        threads = [threading.Thread(target=work, args=(f"t{number}",)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert store.count() == 400
+        assert store.count(metadata=MemoryMetadata(user_id="t3")) == 50
+
+
+async def test_use_inside_a_running_loop_is_refused() -> None:
+    store = recollect.sync.open("memory://")
+
+    with pytest.raises(StoreMisuseError, match="running event loop"):
+        store.add(HumanMemory(content="x"))
+
+
+async def test_another_thread_of_a_program_with_a_loop_may_use_it() -> None:
+    store = recollect.sync.open("memory://")
+
+    await asyncio.to_thread(store.add, HumanMemory(content="x"))
+
+    assert await asyncio.to_thread(store.count) == 1
+
+
+def test_a_scan_that_is_left_early_leaves_the_store_usable() -> None:
+    with recollect.sync.open("memory://") as store:
+        store.add_many(HumanMemory(content=str(number)) for number in range(1_000))
+
+        for item in store.scan():
+            assert item.content == "0"
+            break
+
+        assert store.count() == 1_000
+
+
+def _in_child(store: recollect.sync.SyncStore, answer: Connection) -> None:
+    try:
+        store.count()
+    except StoreMisuseError as error:
+        with recollect.sync.open("memory://") as own:
+            own.add(HumanMemory(content="x"))
+            answer.send(("refused", str(error), own.count()))
+
+
+def test_a_forked_child_gets_an_error_and_may_open_its_own() -> None:
+    context = multiprocessing.get_context("fork")
+    with recollect.sync.open("memory://") as store:
+        ours, theirs = context.Pipe()
+        child = context.Process(target=_in_child, args=(store, theirs))
+        child.start()
+
+        assert ours.poll(20), "the child hangs"
+        kind, message, count = ours.recv()
+        child.join(20)
+
+    assert kind == "refused"
+    assert "fork" in message
+    assert count == 1
