@@ -27,11 +27,14 @@ class Statements:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self._get = f"SELECT {_COLUMNS} FROM {dialect.table} WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
+        self._get = (
+            f"SELECT {_COLUMNS} FROM {dialect.table} WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
+        )
         self.insert_columns = (*_ROW_COLUMNS, *dialect.further_columns, "deleted", "version")
         """The columns that an upsert binds, in its order; ``version`` is how often the row is added, usually 1."""
+        kept = ("id", "version", dialect.sequence)
         self._assignments = ", ".join(
-            f"{column} = excluded.{column}" for column in self.insert_columns if column not in ("id", "version")
+            f"{column} = excluded.{column}" for column in self.insert_columns if column not in kept
         )
 
     def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
