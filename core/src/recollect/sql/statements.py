@@ -75,12 +75,18 @@ class Statements:
         return f"SELECT {_COLUMNS} FROM {self.dialect.table} WHERE {where} {order} {last}", parameters.values
 
     def page(
-        self, wanted: Filter, *, after: tuple[str, int] | None, size: int, include_deleted: bool = False
+        self,
+        wanted: Filter,
+        *,
+        after: tuple[str, int] | None,
+        size: int,
+        include_deleted: bool = False,
+        deleted_only: bool = False,
     ) -> Statement:
         """Select the next page of a scan, oldest first; its last column is the sequence, for the page after it."""
         parameters = Parameters(self.dialect)
         sequence = self.dialect.sequence
-        where = self.conditions(parameters, wanted, deleted=None if include_deleted else False)
+        where = self.conditions(parameters, wanted, deleted=deleted_only or (None if include_deleted else False))
         if after is not None:
             where += f" AND (created_at, {sequence}) > ({parameters.add(after[0])}, {parameters.add(after[1])})"
         text = (
