@@ -84,6 +84,15 @@ def check_clearing(metadata: MemoryMetadata | None) -> None:
         )
 
 
+def check_filter(metadata: MemoryMetadata | None, field: str = "metadata") -> MemoryMetadata | None:
+    """Return the metadata filter, or raise InputError if it is none or holds what nothing stored could match."""
+    if metadata is not None:
+        if not isinstance(metadata, MemoryMetadata):
+            raise InputError(f"{field} must be a MemoryMetadata, not {type(metadata).__name__}.", field=field)
+        check_metadata(metadata, field)
+    return metadata
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which items are meant. Build it with :meth:`of`, which checks every part.
@@ -115,10 +124,7 @@ class Filter:
         """Return a checked filter. Raises InputError, naming the argument, for what nothing stored could match."""
         if query:
             check_text(query, "query")
-        if metadata is not None:
-            if not isinstance(metadata, MemoryMetadata):
-                raise InputError(f"metadata must be a MemoryMetadata, not {type(metadata).__name__}.", field="metadata")
-            check_metadata(metadata)
+        check_filter(metadata)
         if memory_type is not None:
             check_text(memory_type, "memory_type")
         return cls(query or "", metadata, memory_type, check_status(status), archived)

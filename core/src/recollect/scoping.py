@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
-from recollect.query import Filter, merge_scope, metadata_matches
+from recollect.query import Filter, check_filter, merge_scope, metadata_matches
 from recollect.ranked import RankedItem
 from recollect.records import SCOPE_FIELDS, check_metadata, copy_item
 from recollect.store import UNSET, BaseStore, Capability, SearchMode
@@ -65,6 +65,10 @@ class ScopedStore(BaseStore):
 
     async def close(self) -> None:
         """Do nothing: the store underneath has its own life."""
+
+    async def get(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> MemoryItem | None:
+        """Return the item of this id if it lies in the scope and matches the filter; see :meth:`BaseStore.get`."""
+        return await super().get(item_id, metadata=merge_scope(check_filter(metadata), self.scope))
 
     def _ensure_open(self) -> None:
         self._store._ensure_open()

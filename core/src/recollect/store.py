@@ -16,9 +16,9 @@ from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from recollect.errors import InputError, StoreClosedError, UnsupportedError, VersionConflictError
 from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemoryStatus
 from recollect.observing import Observer, Observers
-from recollect.query import Filter, check_clearing, check_limit, metadata_matches
+from recollect.query import Filter, check_clearing, check_filter, check_limit, metadata_matches
 from recollect.ranked import RERANKED, RankedItem, Reranker, rank_scope, reranked
-from recollect.records import check_item, check_text
+from recollect.records import check_item, check_text, dump_item, load_item
 from recollect.versions import check_expected, successor
 
 if TYPE_CHECKING:
@@ -153,6 +153,7 @@ class BaseStore(ABC):
         if ttl is not None:
             await self.add_many([item], within=within, ttl=ttl)
             return
+        check_filter(within, "within")
         (item,) = self._accepted([item])
         if self._serialises_writes:
             async with self._write_lock:
@@ -175,6 +176,7 @@ class BaseStore(ABC):
             self._require(Capability.TTL)
             if not (isinstance(ttl, (int, float)) and 0 < ttl < float("inf")):
                 raise InputError(f"ttl must be a number of seconds above 0, not {ttl!r}.", field="ttl")
+        check_filter(within, "within")
         batch = self._accepted(items)
         if not batch:
             return
@@ -203,6 +205,7 @@ class BaseStore(ABC):
         its own, may leave the first ones written.
         """
         self._ensure_open()
+        check_filter(within, "within")
         batch = self._accepted(items)
         if len({item.id for item in batch}) != len(batch):
             raise InputError("update_many takes each id once.", field="id")
@@ -227,6 +230,7 @@ class BaseStore(ABC):
         """
         self._ensure_open()
         check_text(item_id, "item_id")
+        check_filter(metadata)
         item = await self._get(item_id)
         if item is None or not metadata_matches(metadata, item.metadata):
             return None
@@ -343,7 +347,7 @@ class BaseStore(ABC):
         """Hide the item and return whether there was one that matches. It can be restored. Capability ``delete``."""
         self._ensure_open()
         self._require(Capability.DELETE)
-        deleted = await self._delete(check_text(item_id, "item_id"), metadata)
+        deleted = await self._delete(check_text(item_id, "item_id"), check_filter(metadata))
         if self._observers and deleted:
             self._observers.cleared(metadata, 1)
         return deleted
@@ -463,12 +467,19 @@ class BaseStore(ABC):
         accepted = []
         for item in items:
             check_item(item)
-            accepted.append(self._prepared(item))
+            accepted.append(self._prepared(self._as_read(item)))
         if self._observers:
             accepted = [self._observers.before_add(item) for item in accepted]
             for item in accepted:
                 check_item(item)
+            accepted = [self._as_read(item) for item in accepted]
         return accepted
+
+    def _as_read(self, item: MemoryItem) -> MemoryItem:
+        """Return the item as the class it will be read as, so that nothing is stored that could not be read."""
+        if type(item) is self.item_types.get(item.memory_type, MemoryItem):
+            return item
+        return load_item(dump_item(item), self.item_types)
 
     def _ensure_open(self) -> None:
         if self._state != "open":
