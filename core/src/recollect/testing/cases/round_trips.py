@@ -1,0 +1,213 @@
+"""What is stored comes back as it was, and is nobody's but the store's."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from recollect.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus, SystemMemory, ToolMemory
+from recollect.records import dump_item
+from recollect.store import BaseStore
+from recollect.testing.case import Cases, made, note
+from recollect.testing.expect import contents, equal, same_item, that
+
+AWKWARD_JSON: dict[str, Any] = {
+    "true": True,
+    "one": 1,
+    "one point nought": 1.0,
+    "null": None,
+    "empty": [{}, [], ""],
+    "big": 2**70,
+    "small": -0.1,
+    "huge": 1.5e300,
+    "nested": {"a": [1, {"b": [True, None]}]},
+    "": "an empty key",
+    "k.e'y\"$[0] %_\\": "ключ",
+    "emoji": "🦉 and \u2028 a line separator",
+}
+
+
+class ItemExample(MemoryItem):
+    """An item type that no store knows."""
+
+    memory_type: str = "conformance-example"
+    weight: float = 1.5
+    tags: list[str] = []  # noqa: RUF012  # pydantic copies defaults
+
+
+class RoundTripCases(Cases):
+    """Items come back as they were stored."""
+
+    async def _returns(self, store: BaseStore, item: MemoryItem, what: str) -> None:
+        """Check the item by every way of reading it."""
+        await store.add(item)
+        same_item(await store.get(item.id), item, f"get of {what}", version=1)
+        found = await store.search(metadata=item.metadata)
+        equal([each.id for each in found], [item.id], f"search for {what}")
+        same_item(found[0], item, f"search for {what}", version=1)
+        scanned = [each async for each in store.scan(metadata=item.metadata)]
+        equal([each.id for each in scanned], [item.id], f"scan for {what}")
+        same_item(scanned[0], item, f"scan for {what}", version=1)
+
+    async def test_system_item_round_trips(self, store: BaseStore) -> None:
+        """A system item comes back as a SystemMemory with all its fields."""
+        await self._returns(store, SystemMemory(content="Be brief.", metadata=self.scope()), "a system item")
+
+    async def test_human_item_round_trips(self, store: BaseStore) -> None:
+        """A human item comes back as a HumanMemory with the name of who spoke."""
+        await self._returns(store, HumanMemory(content="Hi", name="Ada", metadata=self.scope()), "a human item")
+
+    async def test_ai_item_round_trips(self, store: BaseStore) -> None:
+        """An AI item comes back with its tool calls, arguments included."""
+        calls = [
+            {"id": "call-1", "name": "weather", "args": {"city": "Zürich", "days": 3, "metric": True}},
+            {"id": "call-2", "name": "time", "args": {}},
+        ]
+        await self._returns(store, AIMemory(content="", tool_calls=calls, metadata=self.scope()), "an AI item")
+
+    async def test_tool_item_round_trips(self, store: BaseStore) -> None:
+        """A tool item comes back with the call it answers and whether it failed."""
+        item = ToolMemory(
+            content="no such city", tool_call_id="call-1", tool_name="weather", is_error=True, metadata=self.scope()
+        )
+        await self._returns(store, item, "a tool item")
+
+    async def test_plain_item_round_trips(self, store: BaseStore) -> None:
+        """A MemoryItem comes back as a MemoryItem."""
+        await self._returns(store, MemoryItem(content="plain", metadata=self.scope()), "a plain item")
+
+    async def test_unknown_type_and_fields_round_trip(self, store: BaseStore) -> None:
+        """A type that is not installed comes back as MemoryItem with every field it had."""
+        item = made(
+            MemoryItem, content="?", memory_type="not-installed", metadata=self.scope(), mood=AWKWARD_JSON, n=[1, 1.0]
+        )
+        await self._returns(store, item, "an item of an unknown type")
+
+    async def test_unknown_fields_of_known_types_round_trip(self, store: BaseStore) -> None:
+        """A later release's field on a known type is kept."""
+        item = made(HumanMemory, content="hi", metadata=self.scope(), sentiment={"joy": 0.5}, seen=None)
+        await self._returns(store, item, "a human item with further fields")
+
+    async def test_unregistered_class_loses_nothing(self, store: BaseStore) -> None:
+        """An item of a class that the store does not know is read as MemoryItem; writing that back loses nothing."""
+        item = ItemExample(content="example", weight=2.5, tags=["a", "b"], metadata=self.scope())
+        await store.add(item)
+        found = await store.get(item.id)
+        as_plain = MemoryItem(**dump_item(item))
+        same_item(found, as_plain, "get of an unregistered class")
+        assert found is not None
+        await store.add(found)
+        same_item(await store.get(item.id), as_plain, "get after writing back", version=2)
+
+    async def test_every_status_round_trips(self, store: BaseStore) -> None:
+        """Drafts, accepted and discarded items are all stored as they are."""
+        for status in MemoryStatus:
+            await self._returns(store, note("status", self.scope(), status=status), f"an item that is {status}")
+
+    async def test_all_metadata_round_trips(self, store: BaseStore) -> None:
+        """Every field of the metadata comes back, with ``extra`` as deep and as typed as it was."""
+        scope = self.scope(session_id="s", task_id="t", agent_id="a", extra=AWKWARD_JSON)
+        await self._returns(store, note("metadata", scope), "an item with full metadata")
+
+    async def test_empty_texts_round_trip(self, store: BaseStore) -> None:
+        """The empty text is a value of its own and does not turn into None."""
+        scope = self.scope(session_id="", task_id="", agent_id="")
+        await self._returns(store, note("", scope, name="", memory_type=""), "an item of empty texts")
+
+    async def test_item_without_owner_round_trips(self, store: BaseStore) -> None:
+        """An item whose user is None comes back with None."""
+        scope = self.owned(MemoryMetadata(session_id=f"conform-{uuid.uuid4().hex}"))
+        await self._returns(store, note("nobody's", scope), "an item without owner")
+
+    async def test_awkward_texts_round_trip(self, store: BaseStore) -> None:
+        """Line ends, control characters, quotes, emoji and combining marks are kept to the last character."""
+        texts = [
+            "\r\n\t \x01\x7f",
+            "'; DROP TABLE items; --",
+            '{"json": "text"}',
+            "e\u0301 is not é",
+            "🦉👩‍👩‍👧‍👦\U0010ffff",
+            "\ufeffBOM",
+        ]
+        for text in texts:
+            await self._returns(store, note(text, self.scope(session_id=text), name=text), "an awkward text")
+
+    async def test_awkward_ids_round_trip(self, store: BaseStore) -> None:
+        """An id is any text: long, in any script, with spaces, colons, slashes or wildcards."""
+        for text in ("a:b/c d", "%_*?[x]{y}", "ключ'\"\\", "🦉", "x" * 400):
+            item = note("by id", self.scope(), id=f"{text}{uuid.uuid4().hex}")
+            await self._returns(store, item, "an item with an awkward id")
+
+    async def test_ids_differ_by_case_and_spaces(self, store: BaseStore) -> None:
+        """Ids are compared exactly: case and trailing spaces count."""
+        scope, stem = self.scope(), uuid.uuid4().hex
+        ids = [f"{stem}a", f"{stem}A", f"{stem}a ", f"{stem}á", f"{stem}a\u0301"]
+        for position, item_id in enumerate(ids):
+            await store.add(note(str(position), scope, id=item_id))
+        for position, item_id in enumerate(ids):
+            found = await store.get(item_id)
+            equal(found and found.content, str(position), f"content of id {item_id[32:]!r}")
+
+    async def test_extreme_times_round_trip(self, store: BaseStore) -> None:
+        """Times keep their microseconds, from the year 1 to the year 9999."""
+        for text in (
+            "0001-01-01T00:00:00.000001+00:00",
+            "1969-12-31T23:59:59.999999+00:00",
+            "9999-12-31T23:59:59+00:00",
+        ):
+            item = note("time", self.scope(), created_at=text, updated_at="2024-02-29T12:00:00.123456+05:45")
+            await self._returns(store, item, f"an item of {text}")
+
+    async def test_twenty_megabytes_round_trip(self, store: BaseStore) -> None:
+        """A content of 20 MB is stored and comes back whole."""
+        content = "Зима 2024. " * (20_000_000 // 16)
+        item = note(content, self.scope())
+        await store.add(item)
+        found = await store.get(item.id)
+        that(found is not None and found.content == content, "A content of 20 MB came back changed or not at all.")
+
+    async def test_add_leaves_the_callers_item_alone(self, store: BaseStore) -> None:
+        """Adding changes nothing on the caller's item, its version included."""
+        item = note("mine", self.scope(extra={"list": [1]}), mood=["calm"])
+        before = dump_item(item)
+        await store.add(item)
+        await store.add_many([item])
+        equal(dump_item(item), before, "the caller's item after adding")
+
+    async def test_changing_an_item_after_adding_changes_nothing_stored(self, store: BaseStore) -> None:
+        """Whoever holds on to an added item cannot edit what is stored."""
+        inner: list[Any] = [1]
+        item = AIMemory(
+            content="before", tool_calls=[{"id": "c", "args": {"x": [1]}}], metadata=self.scope(extra={"list": inner})
+        )
+        item_id, before = item.id, dump_item(item)
+        await store.add(item)
+        item.content = "after"
+        item.tool_calls[0]["args"]["x"].append(2)
+        item.metadata.extra["list"].append(2)
+        inner.append(3)
+        found = await store.get(item_id)
+        equal(found and dump_item(found) | {"version": 0}, before, "the stored item after the caller changed theirs")
+
+    async def test_changing_what_was_read_changes_nothing_stored(self, store: BaseStore) -> None:
+        """Every read gives a copy of the caller's own: get, search, scan and update."""
+        scope = self.scope(extra={"list": [1]})
+        item = AIMemory(content="stored", tool_calls=[{"id": "c", "args": {"x": [1]}}], metadata=scope)
+        await store.add(item)
+        got = await store.get(item.id)
+        assert got is not None
+        copies = [got, *await store.search(metadata=scope), *[each async for each in store.scan(metadata=scope)]]
+        updated = await store.update(got)
+        wanted = dump_item(updated)
+        for copy in [*copies, updated]:
+            that(isinstance(copy, AIMemory), "An AI item was read as another class.")
+            copy.content = "edited"
+            copy.tool_calls[0]["args"]["x"].append(2)  # type: ignore[attr-defined]  # checked just above
+            copy.metadata.extra["list"].append(2)
+        found = await store.get(item.id)
+        equal(found and dump_item(found), wanted, "the stored item after copies were edited")
+        equal(
+            contents(await store.search(metadata=self.owned(scope.model_copy(update={"extra": {}})))),
+            ["stored"],
+            "search",
+        )
