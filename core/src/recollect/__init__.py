@@ -5,8 +5,9 @@ Every name is imported when it is first used, so that importing the package cost
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recollect.lazy import lazy_names
 
 if TYPE_CHECKING:
     from recollect.compaction import compact, expand, undo
@@ -36,47 +37,35 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "compaction": ("compact", "expand", "undo"),
-    "context": ("ContextManager",),
-    "errors": ("InputError", "MemoryError", "RecollectError"),
-    "items": (
-        "AIMemory",
-        "HumanMemory",
-        "MemoryItem",
-        "MemoryMetadata",
-        "MemoryStatus",
-        "SystemMemory",
-        "ToolMemory",
-    ),
-    "opening": ("open",),
-    "short_term": ("ShortTermMemory",),
-    "store": ("BaseStore", "Capability", "MemoryStore"),
-    "summary": (
-        "Summarizer",
-        "SummaryConfig",
-        "SummaryResult",
-        "SummaryTemplate",
-        "TriggerResult",
-        "check_trigger",
-        "generate_summary",
-    ),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "compaction": ["compact", "expand", "undo"],
+        "context": ["ContextManager"],
+        "errors": ["InputError", "MemoryError", "RecollectError"],
+        "items": [
+            "AIMemory",
+            "HumanMemory",
+            "MemoryItem",
+            "MemoryMetadata",
+            "MemoryStatus",
+            "SystemMemory",
+            "ToolMemory",
+        ],
+        "opening": ["open"],
+        "short_term": ["ShortTermMemory"],
+        "store": ["BaseStore", "Capability", "MemoryStore"],
+        "summary": [
+            "Summarizer",
+            "SummaryConfig",
+            "SummaryResult",
+            "SummaryTemplate",
+            "TriggerResult",
+            "check_trigger",
+            "generate_summary",
+        ],
+    },
+)
 
 __all__ = [
     "AIMemory",

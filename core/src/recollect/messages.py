@@ -201,8 +201,8 @@ def _parsed(arguments: str) -> Any:
 
 def _anthropic_blocks(item: MemoryItem) -> list[Message]:
     kept = _kept_for(item, "anthropic")
-    if "content" in kept:
-        return list(kept["content"])
+    if "blocks" in kept:
+        return list(kept["blocks"])
     if item.memory_type == "tool":
         block: Message = {
             "type": "tool_result",
@@ -245,7 +245,7 @@ def _assistant(blocks: Sequence[Mapping[str, Any]], metadata: MemoryMetadata) ->
     plain = len(texts) <= 1 and list(blocks) == [*texts, *uses] and all(len(block) <= 4 for block in blocks)
     plain = plain and all(set(block) == {"type", "text"} for block in texts)
     # Thinking, citations, several texts: kept as they came, since only then do they go out the same.
-    further: dict[str, Any] = {} if plain else {"anthropic": {"content": [dict(block) for block in blocks]}}
+    further: dict[str, Any] = {} if plain else {"anthropic": {"blocks": [dict(block) for block in blocks]}}
     content = "\n".join(str(block.get("text", "")) for block in texts)
     return AIMemory(content=content, tool_calls=calls, metadata=metadata, **further)
 
@@ -275,7 +275,7 @@ def _from_user_block(
             metadata=metadata,
             **_kept("anthropic", block, {"type", "text"}),
         )
-    further: dict[str, Any] = {"anthropic": {"content": [dict(block)]}}
+    further: dict[str, Any] = {"anthropic": {"blocks": [dict(block)]}}
     return HumanMemory(content="", metadata=metadata, **further)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recollect.errors import InputError, MemoryError
+from recollect.errors import InputError, MemoryError, PluginLoadError
 from recollect.urls import redacted, scheme_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def open(
     target = registry.load(spec)
     if isinstance(options.get("embeddings"), str):
         options["embeddings"] = registry.embeddings(options["embeddings"])
-    store = _made(getattr(target, "from_url", target), url, options)
+    store = _made(getattr(target, "from_url", target), url, options, spec.name)
     store.item_types = registry.item_types()
     _attach(store, registry, observers, reranker)
     return store
@@ -70,20 +70,32 @@ def data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "recollect"
 
 
-def _made(factory: Any, url: str, options: dict[str, Any]) -> BaseStore:
-    parameters = inspect.signature(factory).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        known = [name for name in parameters if name not in ("url", "self", "cls")]
-        for name in options:
-            if name not in known:
-                listed = ", ".join(known) or "none"
-                raise InputError(
-                    f"The store {redacted(url)!r} has no option {name!r}. Its options: {listed}.", field=name
-                )
-    store: BaseStore = factory(url, **options)
+def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> BaseStore:
+    known = _option_names(factory)
+    for name in options:
+        if known is not None and name not in known:
+            listed = ", ".join(known) or "none"
+            raise InputError(f"The store {redacted(url)!r} has no option {name!r}. Its options: {listed}.", field=name)
+    try:
+        store: BaseStore = factory(url, **options)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise PluginLoadError(backend, f"making a store failed with {type(error).__name__}.") from error
     if not hasattr(store, "search"):
-        raise MemoryError(f"The backend of {redacted(url)!r} made a {type(store).__name__}, which is no store.")
+        raise PluginLoadError(backend, f"it made a {type(store).__name__}, which is no store.")
     return store
+
+
+def _option_names(factory: Any) -> list[str] | None:
+    """Return the names of the options that a factory takes, or None if it takes any, or does not tell."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters if parameter.name != "url"]
 
 
 def _attach(store: BaseStore, registry: Registry, observers: Sequence[Observer | str], reranker: Any) -> None:

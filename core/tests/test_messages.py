@@ -1,0 +1,211 @@
+"""Items as provider messages and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from recollect.errors import InputError
+from recollect.messages import from_anthropic, from_openai, to_anthropic, to_openai
+
+CALL_IDS = st.sampled_from(["a", "b", "c"])
+ARGUMENTS = st.dictionaries(
+    st.text(max_size=3), st.none() | st.booleans() | st.integers() | st.text(max_size=3), max_size=2
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+FULL_TEXT = TEXT.filter(lambda text: bool(text.strip()))
+
+
+@st.composite
+def ai_items(draw: st.DrawFn, ids: st.SearchStrategy[str] = CALL_IDS) -> AIMemory:
+    calls = [
+        {"id": call_id, "name": draw(st.sampled_from(["clock", "map"])), "arguments": draw(ARGUMENTS)}
+        for call_id in draw(st.lists(ids, max_size=3, unique=True))
+    ]
+    return AIMemory(content=draw(TEXT), tool_calls=calls)
+
+
+ANY_ITEM: st.SearchStrategy[MemoryItem] = st.one_of(
+    ai_items(),
+    st.builds(HumanMemory, content=TEXT),
+    st.builds(SystemMemory, content=TEXT),
+    st.builds(ToolMemory, content=TEXT, tool_call_id=CALL_IDS, is_error=st.booleans()),
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[MemoryItem]:
+    """Whole conversations: every call is answered, in any order, right behind it."""
+    items: list[MemoryItem] = []
+    for kind in draw(st.lists(st.sampled_from(["human", "ai"]), max_size=6)):
+        if kind == "human":
+            items.append(HumanMemory(content=draw(FULL_TEXT)))
+            continue
+        item = draw(ai_items().filter(lambda ai: bool(ai.tool_calls or ai.content.strip())))
+        if not item.content.strip():
+            item.content = ""  # The Anthropic format has no place for blank text.
+        items.append(item)
+        items.extend(
+            ToolMemory(
+                content=draw(TEXT), tool_call_id=call["id"], tool_name=call["name"], is_error=draw(st.booleans())
+            )
+            for call in draw(st.permutations(item.tool_calls))
+        )
+    return items
+
+
+def spoken(items: list[MemoryItem]) -> list[dict[str, Any]]:
+    """What a provider can hold of items."""
+    shown = {"content", "memory_type", "tool_calls", "tool_call_id", "tool_name", "is_error"}
+    return [item.model_dump(include=shown) for item in items]
+
+
+@given(st.lists(ANY_ITEM, max_size=12))
+def test_openai_messages_are_valid_whatever_the_items(items: list[MemoryItem]) -> None:
+    waiting: set[str] = set()
+    for message in to_openai(items):
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting
+            waiting.remove(message["tool_call_id"])
+        else:
+            assert not waiting, "a call is not answered right behind it"
+            waiting = {call["id"] for call in message.get("tool_calls", ())}
+    assert not waiting
+
+
+@given(st.lists(ANY_ITEM, max_size=12))
+def test_anthropic_messages_are_valid_whatever_the_items(items: list[MemoryItem]) -> None:
+    _, messages = to_anthropic(items)
+    asked: set[str] = set()
+    for message in messages:
+        results = [block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"]
+        assert sorted(results) == sorted(asked), "the results of all calls share the next message"
+        asked = {block["id"] for block in message["content"] if block["type"] == "tool_use"}
+        assert message["content"], "no message is empty"
+        assert all(block["text"].strip() for block in message["content"] if block["type"] == "text")
+    assert not asked
+
+
+@given(conversations())
+def test_anthropic_holds_a_conversation_without_loss(items: list[MemoryItem]) -> None:
+    system, messages = to_anthropic(items)
+
+    assert spoken(from_anthropic(messages, system=system)) == spoken(items)
+
+
+@given(conversations())
+def test_openai_holds_a_conversation_without_loss_but_for_errors(items: list[MemoryItem]) -> None:
+    expected = spoken(items)
+    for item in expected:
+        item.pop("is_error", None)
+
+    returned = spoken(from_openai(to_openai(items)))
+    for item in returned:
+        item.pop("is_error", None)
+
+    assert returned == expected
+
+
+OPENAI_MESSAGES: list[dict[str, Any]] = [
+    {"role": "developer", "content": "Be brief."},
+    {"role": "system", "content": "You are helpful."},
+    {"role": "user", "content": "Weather in Oslo and Rome?", "name": "ada"},
+    {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{ "city": "Oslo" }'}},
+            {"id": "c2", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Rome"}'}},
+            {"id": "c3", "type": "function", "function": {"name": "weather", "arguments": "not json"}},
+            {"id": "c4", "type": "custom", "custom": {"name": "code", "input": "1+1"}},
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c2", "content": "sun"},
+    {"role": "tool", "tool_call_id": "c1", "content": "rain"},
+    {"role": "tool", "tool_call_id": "c3", "content": "what?"},
+    {"role": "tool", "tool_call_id": "c4", "content": "2"},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "And here?"}, {"type": "image_url", "image_url": {"url": "x"}}],
+    },
+    {"role": "assistant", "content": "Fog."},
+]
+
+
+def test_openai_messages_survive_the_way_through_items() -> None:
+    assert to_openai(from_openai(OPENAI_MESSAGES)) == OPENAI_MESSAGES
+
+
+ANTHROPIC_MESSAGES: list[dict[str, Any]] = [
+    {"role": "user", "content": [{"type": "text", "text": "Weather?", "cache_control": {"type": "ephemeral"}}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "text", "text": "One moment."},
+            {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Oslo"}},
+            {"type": "tool_use", "id": "t2", "name": "weather", "input": {}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]},
+            {"type": "tool_result", "tool_use_id": "t2", "content": "no city", "is_error": True},
+        ],
+    },
+    {"role": "assistant", "content": [{"type": "text", "text": "Rain."}]},
+    {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "x"}}]},
+]
+
+
+def test_anthropic_messages_survive_the_way_through_items() -> None:
+    system = [{"type": "text", "text": "Be brief."}]
+
+    assert to_anthropic(from_anthropic(ANTHROPIC_MESSAGES, system=system)) == (system, ANTHROPIC_MESSAGES)
+
+
+def test_plain_text_is_taken_for_a_block() -> None:
+    items = from_anthropic([{"role": "user", "content": "hi"}], system="Be brief.")
+
+    assert [(item.memory_type, item.content) for item in items] == [("system", "Be brief."), ("human", "hi")]
+
+
+def test_a_conversation_crosses_from_one_provider_to_the_other() -> None:
+    system, messages = to_anthropic(from_openai([message for message in OPENAI_MESSAGES if message["role"] != "user"]))
+
+    assert [block["text"] for block in system] == ["Be brief.", "You are helpful."]
+    assert [block["input"] for block in messages[0]["content"]][:3] == [
+        {"city": "Oslo"},
+        {"city": "Rome"},
+        {"arguments": "not json"},
+    ]
+    assert len(messages[1]["content"]) == 4
+
+
+def test_results_move_up_to_their_call() -> None:
+    call = AIMemory(content="", tool_calls=[{"id": "c", "name": "slow", "arguments": {}}])
+    items = [call, HumanMemory(content="still there?"), ToolMemory(content="done", tool_call_id="c")]
+
+    assert [message["role"] for message in to_openai(items)] == ["assistant", "tool", "user"]
+
+
+def test_items_get_the_metadata() -> None:
+    metadata = MemoryMetadata(user_id="ada")
+
+    assert {item.metadata for item in from_openai(OPENAI_MESSAGES, metadata=metadata)} == {metadata}
+
+
+@pytest.mark.parametrize("read", [from_openai, from_anthropic])
+def test_an_unknown_role_is_named(read: Any) -> None:
+    with pytest.raises(InputError, match="Message 1 has the role 'robot'"):
+        read([{"role": "user", "content": "hi"}, {"role": "robot", "content": "beep"}])
+
+
+def test_items_of_unknown_types_speak_as_a_user() -> None:
+    assert to_openai([MemoryItem(content="x", memory_type="note")]) == [{"role": "user", "content": "x"}]

@@ -1,0 +1,140 @@
+"""From a URL to a store."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect import HumanMemory, MemoryError, MemoryItem
+from recollect.errors import InputError, UnknownSchemeError
+from recollect.in_memory import InMemoryStore
+from recollect.observing import Observer
+from recollect.opening import data_folder, default_url
+from recollect.plugins import Registry
+
+PLUGIN = """
+from recollect.hookspecs import Backend, ItemTypeSpec, ObserverSpec, RerankerSpec, hookimpl
+from recollect.in_memory import InMemoryStore
+from recollect.items import MemoryItem
+from recollect.observing import Observer
+
+class Shelf(InMemoryStore):
+    def __init__(self, url, shelf="top", embeddings=None):
+        super().__init__()
+        self.url, self.shelf, self.embeddings = url, shelf, embeddings
+
+    @classmethod
+    def from_url(cls, url, *, shelf="top", embeddings=None):
+        return cls(url, shelf, embeddings)
+
+class Shout(Observer):
+    def before_add(self, item):
+        item.content = item.content.upper()
+        return item
+
+class Backwards:
+    async def rerank(self, query, ranked):
+        return ranked[::-1]
+
+@hookimpl
+def recollect_backends():
+    return [
+        Backend("shelf", schemes=("shelf",), target="opening_plugin:Shelf"),
+        Backend("plain", schemes=("plain",), target="builtins:str"),
+    ]
+
+@hookimpl
+def recollect_observers():
+    return [ObserverSpec("shout", target="opening_plugin:Shout")]
+
+@hookimpl
+def recollect_rerankers():
+    return [RerankerSpec("backwards", target="opening_plugin:Backwards")]
+"""
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """A registry with one plugin."""
+    (tmp_path / "opening_plugin.py").write_text(PLUGIN, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("opening_plugin", None)
+    return Registry([EntryPoint("opening", "opening_plugin", "recollect")], allow=None)
+
+
+def test_memory_opens_an_empty_store() -> None:
+    assert isinstance(recollect.open("memory://"), InMemoryStore)
+
+
+def test_options_reach_the_backend(registry: Registry) -> None:
+    store = recollect.open("shelf://x", registry=registry, shelf="bottom", embeddings="hashing")
+
+    assert store.shelf == "bottom"  # type: ignore[attr-defined]  # the test's own store
+    assert type(store.embeddings).__name__ == "HashingEmbeddings"  # type: ignore[attr-defined]  # as above
+
+
+def test_an_unknown_option_is_named_with_the_known_ones(registry: Registry) -> None:
+    with pytest.raises(InputError, match=r"no option 'shlef'\. Its options: shelf, embeddings"):
+        recollect.open("shelf://x", registry=registry, shlef="bottom")
+
+
+def test_errors_hide_passwords(registry: Registry) -> None:
+    with pytest.raises(InputError) as caught:
+        recollect.open("shelf://ada:s3cret@h", registry=registry, shlef=1)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_unknown_scheme_says_what_there_is(registry: Registry) -> None:
+    with pytest.raises(UnknownSchemeError, match="memory, plain, shelf"):
+        recollect.open("mysql://h/d", registry=registry)
+
+
+def test_a_backend_that_makes_no_store_is_found_out(registry: Registry) -> None:
+    with pytest.raises(MemoryError, match="no store"):
+        recollect.open("plain://x", registry=registry)
+
+
+async def test_observers_are_attached_by_name_or_object(registry: Registry) -> None:
+    class Exclaim(Observer):
+        def before_add(self, item: MemoryItem) -> MemoryItem:
+            item.content += "!"
+            return item
+
+    async with recollect.open("memory://", registry=registry, observers=["shout", Exclaim()]) as store:
+        await store.add(HumanMemory(content="hi"))
+
+        assert [item.content for item in await store.search()] == ["HI!"]
+
+
+async def test_a_reranker_reorders_ranked_results(registry: Registry) -> None:
+    async with recollect.open("memory://", registry=registry, reranker="backwards") as store:
+        await store.add_many([HumanMemory(content="tea"), HumanMemory(content="tea and more words of no use at all")])
+        plain = InMemoryStore()
+        await plain.add_many([item async for item in store.scan()])
+
+        ours = [found.item.id for found in await store.search_ranked(query="tea")]
+        theirs = [found.item.id for found in await plain.search_ranked(query="tea")]
+
+        assert len(ours) == 2
+        assert ours == theirs[::-1]
+        assert [item.id for item in await store.search(query="tea", mode="text", limit=1)] == ours[:1]
+
+
+def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_URL", "memory://")
+
+    assert isinstance(recollect.open(), InMemoryStore)
+
+
+def test_without_a_url_there_is_a_file_in_the_users_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RECOLLECT_URL", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+
+    assert default_url() == f"sqlite:///{tmp_path}/recollect/memory.db"
+    assert data_folder() == tmp_path / "recollect"
+    assert (tmp_path / "recollect").stat().st_mode & 0o777 == 0o700

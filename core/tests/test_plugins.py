@@ -1,0 +1,254 @@
+"""Finding plugins: good, broken, hostile and clashing ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from recollect import MemoryItem
+from recollect.errors import PluginConflictError, PluginLoadError, PluginNotFoundError, UnknownSchemeError
+from recollect.hookspecs import Backend, ItemTypeSpec, ObserverSpec, TemplateSpec
+from recollect.plugins import Plugin, Registry
+
+MakePlugin = Callable[[str, str], EntryPoint]
+
+GOOD = """
+    from recollect.hookspecs import Backend, hookimpl
+
+    @hookimpl
+    def recollect_backends():
+        return [Backend("paper", schemes=("paper",), target="recollect.in_memory:InMemoryStore")]
+"""
+
+
+@pytest.fixture
+def make_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePlugin]:
+    """Return a function that writes a plugin module and gives its entry point."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+
+    def make(name: str, source: str) -> EntryPoint:
+        module = f"plugin_{name}"
+        (tmp_path / f"{module}.py").write_text(textwrap.dedent(source), encoding="utf-8")
+        return EntryPoint(name, module, "recollect")
+
+    yield make
+    for module in set(sys.modules) - before:
+        del sys.modules[module]
+
+
+def only(registry: Registry, name: str) -> Plugin:
+    """Return the plugin of this name."""
+    return next(plugin for plugin in registry.plugins if plugin.name == name)
+
+
+def test_a_good_plugin_is_found(make_plugin: MakePlugin) -> None:
+    registry = Registry([make_plugin("good", GOOD)], allow=None)
+
+    assert only(registry, "good").status == "ok"
+    assert registry.backend("paper").name == "paper"
+    assert [backend.name for backend in registry.specs(Backend)] == ["memory", "paper"]
+
+
+def test_the_core_is_a_plugin_too() -> None:
+    registry = Registry([], allow=None)
+
+    assert [plugin.name for plugin in registry.plugins] == ["recollect"]
+    assert registry.backend("memory").target == "recollect.in_memory:InMemoryStore"
+
+
+BACKENDS = "from recollect.hookspecs import *\n@hookimpl\ndef recollect_backends(): return [{}]"
+
+BROKEN = {
+    "missing_module": ("import no_such_driver_at_all", "broken", "ModuleNotFoundError"),
+    "syntax": ("def broken(:", "broken", "SyntaxError"),
+    "raises": ("raise RuntimeError('bad\\nday')", "broken", "RuntimeError: bad day"),
+    "exits": ("import sys; sys.exit(3)", "broken", "SystemExit"),
+    "no_hooks": ("x = 1", "broken", "no hook"),
+    "unknown_hook": (
+        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backend(): return []",
+        "broken",
+        "recollect_backend",
+    ),
+    "wrong_signature": (
+        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(registry): return []",
+        "broken",
+        "registry",
+    ),
+    "hook_raises": (
+        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): raise KeyError('x')",
+        "broken",
+        "recollect_backends() failed: KeyError",
+    ),
+    "hook_exits": (
+        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): raise SystemExit",
+        "broken",
+        "recollect_backends() failed: SystemExit",
+    ),
+    "returns_one": (
+        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): return 3",
+        "broken",
+        "recollect_backends() failed: TypeError",
+    ),
+    "returns_texts": (
+        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): return ['sqlite']",
+        "broken",
+        "returned str where Backend is due",
+    ),
+    "wrong_kind": (
+        BACKENDS.format("TemplateSpec('x', target='a:b')"),
+        "broken",
+        "returned TemplateSpec where Backend is due",
+    ),
+    "no_target": (
+        BACKENDS.format("Backend('x', target='nowhere')"),
+        "broken",
+        "module:attribute",
+    ),
+    "old": (
+        BACKENDS.format("Backend('x', target='a:b', api=99)"),
+        "incompatible",
+        "plugin API 99",
+    ),
+    "schemes_text": (
+        BACKENDS.format("Backend('x', schemes=(3,), target='a:b')"),
+        "broken",
+        "schemes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(BROKEN))
+def test_a_broken_plugin_is_a_row_with_its_reason(make_plugin: MakePlugin, name: str) -> None:
+    source, status, reason = BROKEN[name]
+    registry = Registry([make_plugin(name, source), make_plugin("good", GOOD)], allow=None)
+
+    row = only(registry, name)
+
+    assert (row.status, row.specs) == (status, [])
+    assert reason in row.reason
+    assert "\n" not in row.reason
+    assert registry.backend("paper").name == "paper", "the others go on working"
+
+
+def test_one_bad_spec_does_not_take_the_good_ones_along(make_plugin: MakePlugin) -> None:
+    source = GOOD.replace("return [", "return [42, ")
+    registry = Registry([make_plugin("half", source)], allow=None)
+
+    assert only(registry, "half").status == "broken"
+    assert registry.backend("paper").name == "paper"
+
+
+def test_two_plugins_that_claim_a_name_are_both_named(make_plugin: MakePlugin) -> None:
+    registry = Registry([make_plugin("one", GOOD), make_plugin("two", GOOD)], allow=None)
+
+    assert {only(registry, name).status for name in ("one", "two")} == {"conflict"}
+    assert "'two" in only(registry, "one").reason
+    with pytest.raises(PluginConflictError, match=r"one.*two"):
+        registry.backend("paper")
+    with pytest.raises(PluginConflictError):
+        registry.find(Backend, "paper")
+    assert registry.backend("memory").name == "memory"
+
+
+def test_nobody_takes_a_name_from_the_core(make_plugin: MakePlugin) -> None:
+    registry = Registry([make_plugin("thief", GOOD.replace("paper", "memory"))], allow=None)
+
+    assert only(registry, "thief").status == "conflict"
+    assert registry.load(registry.backend("memory")).__name__ == "InMemoryStore"
+
+
+def test_only_allowed_plugins_are_loaded(make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_PLUGINS", "good, other")
+    registry = Registry([make_plugin("good", GOOD), make_plugin("bad", "raise RuntimeError")])
+
+    assert only(registry, "good").status == "ok"
+    assert only(registry, "bad").status == "not allowed"
+    assert "plugin_bad" not in sys.modules
+
+
+def test_an_empty_list_allows_none(make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_PLUGINS", "")
+
+    assert only(Registry([make_plugin("good", GOOD)]), "good").status == "not allowed"
+
+
+def test_an_unknown_scheme_says_what_to_install() -> None:
+    registry = Registry([], allow=None)
+
+    with pytest.raises(UnknownSchemeError, match=r"Installed: memory\. Try: pip install recollect-postgres") as caught:
+        registry.backend("postgresql")
+    assert isinstance(caught.value, LookupError)
+
+
+def test_a_plugin_that_failed_is_mentioned_where_it_is_missed(make_plugin: MakePlugin) -> None:
+    registry = Registry([make_plugin("paper", "import no_such_driver_at_all")], allow=None)
+
+    with pytest.raises(UnknownSchemeError, match=r"installed but broken: .*no_such_driver_at_all"):
+        registry.backend("paper")
+
+
+def test_a_name_that_nobody_has_lists_those_that_exist() -> None:
+    with pytest.raises(PluginNotFoundError, match=r"No observer is called 'spy'\. Installed: redact"):
+        Registry([], allow=None).find(ObserverSpec, "spy")
+    with pytest.raises(PluginNotFoundError, match="pip install recollect-summary-facts"):
+        Registry([], allow=None).find(TemplateSpec, "facts")
+
+
+def test_a_target_that_cannot_be_imported_is_a_load_error(make_plugin: MakePlugin) -> None:
+    source = GOOD.replace("recollect.in_memory:InMemoryStore", "no_such_module:Store")
+    registry = Registry([make_plugin("good", source)], allow=None)
+
+    with pytest.raises(PluginLoadError, match="'paper' could not be loaded: ModuleNotFoundError"):
+        registry.load(registry.backend("paper"))
+
+
+def test_item_types_are_loaded_when_they_are_met(make_plugin: MakePlugin) -> None:
+    source = """
+        from recollect.hookspecs import ItemTypeSpec, hookimpl
+        from recollect.items import MemoryItem
+
+        class Note(MemoryItem):
+            memory_type: str = "note"
+
+        @hookimpl
+        def recollect_item_types():
+            return [
+                ItemTypeSpec("note", target="plugin_types:Note"),
+                ItemTypeSpec("ghost", target="plugin_types:Ghost"),
+                ItemTypeSpec("number", target="math:pi"),
+            ]
+    """
+    types = Registry([make_plugin("types", source)], allow=None).item_types()
+
+    assert types["note"].__name__ == "Note"
+    assert types.get("ghost", MemoryItem) is MemoryItem
+    assert types.get("number", MemoryItem) is MemoryItem
+    assert types.get("unheard of") is None
+    assert set(types) >= {"human", "ai", "tool", "system", "note"}
+
+
+def test_listing_plugins_imports_no_driver() -> None:
+    code = """
+        import sys
+        import recollect
+        assert "pydantic" not in sys.modules, "importing recollect is free"
+        from recollect.plugins import Registry
+        from recollect.hookspecs import Backend
+        registry = Registry(allow=None)
+        assert registry.plugins and registry.specs(Backend)
+        heavy = {"numpy", "openai", "aiosqlite", "sqlite3", "asyncpg", "redis", "usearch", "pytest", "hypothesis"}
+        loaded = sorted(heavy & set(sys.modules))
+        assert not loaded, loaded
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=60)
+
+
+def test_specs_name_their_api() -> None:
+    assert ItemTypeSpec("x", target="a:b").api == 1
