@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from recollect.hookspecs import Backend, EmbeddingsSpec, ObserverSpec, TokenCounterSpec, hookimpl
+from recollect._commands import COMMANDS
+from recollect.hookspecs import Backend, CommandSpec, EmbeddingsSpec, ObserverSpec, TokenCounterSpec, hookimpl
 
 
 @hookimpl
@@ -48,3 +49,9 @@ def recollect_observers() -> list[ObserverSpec]:
             summary="Hashes e-mail addresses and phone numbers before an item is stored.",
         )
     ]
+
+
+@hookimpl
+def recollect_commands() -> list[CommandSpec]:
+    """Offer the commands that every installation has."""
+    return list(COMMANDS)

@@ -59,7 +59,12 @@ class ItemTypeSpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec(Spec):
-    """A command of the ``recollect`` command. ``target`` is a function or a ``typer.Typer``."""
+    """A command of the ``recollect`` command. ``target`` is a function or a ``typer.Typer``.
+
+    ``summary`` is its line in ``recollect --help``, and ``section`` the heading that it stands under there.
+    """
+
+    section: str = field(default="From plugins", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

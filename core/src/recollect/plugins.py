@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, Literal
 
-import pluggy
-
 from recollect import _builtin, hookspecs
+from recollect._loading import Plugin, Status, collect, described, installed, load, sentence
 from recollect.errors import (
     PluginConflictError,
     PluginError,
-    PluginIncompatibleError,
     PluginLoadError,
     PluginNotFoundError,
     UnknownSchemeError,
 )
 from recollect.hookspecs import (
-    API_VERSION,
-    ENTRY_POINT_GROUP,
-    HOOKS,
     KINDS,
     Backend,
-    ItemTypeSpec,
     Spec,
     SpecT,
 )
-from recollect.items import BUILTIN_TYPES, MemoryItem
 
 if TYPE_CHECKING:
     from recollect.embeddings import Embeddings
+    from recollect.items import MemoryItem
     from recollect.templates import Template
-
-logger = logging.getLogger(__name__)
 
 ALLOW_VARIABLE = "RECOLLECT_PLUGINS"
 
@@ -61,31 +52,6 @@ INSTALL: Mapping[str, str] = {
 }
 """The distribution to install for each name that this project's own plugins answer to."""
 
-Status = Literal["ok", "broken", "incompatible", "conflict", "not allowed"]
-
-
-@dataclass(slots=True)
-class Plugin:
-    """One entry point: what it offers, or why it does not."""
-
-    name: str
-    distribution: str
-    version: str
-    status: Status = "ok"
-    reason: str = ""
-    specs: list[Spec] = field(default_factory=list)
-
-    @property
-    def label(self) -> str:
-        """The name, with its distribution where that says more."""
-        return self.name if self.name == self.distribution else f"{self.name} ({self.distribution})"
-
-    def fail(self, status: Status, reason: str) -> None:
-        """Record the first thing that is wrong; further ones are added to its reason."""
-        if self.status == "ok":
-            self.status = status
-        self.reason = f"{self.reason} {reason}".strip()
-
 
 class Registry:
     """The plugins of one environment, found when they are first asked for.
@@ -104,18 +70,29 @@ class Registry:
         self._sources = sources
         self._allow = _allowed_by_environment() if allow == "environment" else None if allow is None else set(allow)
         self._plugins: list[Plugin] | None = None
+        self._finding = False
+        self._lock = threading.RLock()
         self._owners: dict[tuple[type[Spec], str], list[tuple[Plugin, Spec]]] = {}
         self._schemes: dict[str, list[tuple[Plugin, Backend]]] = {}
 
     @property
     def plugins(self) -> list[Plugin]:
-        """Every plugin that was found, the core first, with its status and reason."""
-        if self._plugins is None:
-            self._plugins = list(self._found())
-            for plugin in self._plugins:
-                self._claim(plugin)
-            self._record_conflicts()
-        return self._plugins
+        """Every plugin that was found, the core first and the others by name, with its status and reason."""
+        with self._lock:  # Two threads that open their first stores at once must not both claim every name.
+            if self._plugins is None:
+                if self._finding:
+                    raise PluginError("A plugin asked for the plugins while they were being loaded.")
+                self._finding = True
+                try:
+                    found = list(self._found())
+                finally:
+                    self._finding = False
+                found[1:] = sorted(found[1:], key=lambda plugin: (plugin.name, plugin.distribution))
+                for plugin in found:
+                    self._claim(plugin)
+                self._record_conflicts()
+                self._plugins = found
+            return self._plugins
 
     def specs(self, kind: type[SpecT]) -> list[SpecT]:
         """Return the usable specs of a kind, by name."""
@@ -154,10 +131,10 @@ class Registry:
         """Import what a spec names. Raises PluginLoadError with the reason."""
         try:
             return _attribute(spec.target)
-        except (
-            Exception
-        ) as error:  # noqa: BLE001 - whatever an import raises is that plugin's failure
-            raise PluginLoadError(spec.name, _sentence(error)) from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise PluginLoadError(spec.name, sentence(error)) from error
 
     def template(self, name: str) -> Template:
         """Return the summary template of this name."""
@@ -177,7 +154,9 @@ class Registry:
 
     def item_types(self) -> Mapping[str, type[MemoryItem]]:
         """Return the classes of all item types by name; a plugin's class is imported when an item of it is met."""
-        return _ItemTypes(self)
+        from recollect._item_types import ItemTypes  # Only stores need item models; listing plugins does not.
+
+        return ItemTypes(self)
 
     def _claims(self) -> dict[tuple[type[Spec], str], list[tuple[Plugin, Spec]]]:
         assert self.plugins is not None  # asking for the plugins fills the claims
@@ -185,16 +164,13 @@ class Registry:
 
     def _found(self) -> Iterator[Plugin]:
         core = Plugin(CORE, CORE, _core_version())
-        _collect(core, _builtin)
+        collect(core, _builtin)
         yield core
-        sources = entry_points(group=ENTRY_POINT_GROUP) if self._sources is None else self._sources
-        for source in sorted(sources, key=lambda point: (point.name, point.value)):
-            distribution = source.dist.name if source.dist is not None else source.module
-            plugin = Plugin(source.name, distribution, source.dist.version if source.dist is not None else "")
+        for plugin, source in installed() if self._sources is None else map(described, self._sources):
             if self._allow is not None and not self._allow & {plugin.name, plugin.distribution}:
                 plugin.fail("not allowed", f"{ALLOW_VARIABLE} does not name it.")
-            else:
-                _load(plugin, source)
+            elif source is not None:
+                load(plugin, source)
             yield plugin
 
     def _claim(self, plugin: Plugin) -> None:
@@ -239,38 +215,6 @@ class Registry:
         return "'recollect plugins' lists what is installed."
 
 
-class _ItemTypes(Mapping[str, type[MemoryItem]]):
-    """Item types by name. One whose plugin fails is as good as not installed: its items keep every field."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._loaded: dict[str, type[MemoryItem]] = dict(BUILTIN_TYPES)
-
-    def __getitem__(self, name: str) -> type[MemoryItem]:
-        if name not in self._loaded:
-            self._loaded[name] = self._load(name)
-        found = self._loaded[name]
-        if found is MemoryItem:
-            raise KeyError(name)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({*BUILTIN_TYPES, *(spec.name for spec in self._registry.specs(ItemTypeSpec))})
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def _load(self, name: str) -> type[MemoryItem]:
-        try:
-            loaded = self._registry.load(self._registry.find(ItemTypeSpec, name))
-        except PluginNotFoundError:
-            return MemoryItem
-        except PluginError as error:
-            logger.warning("Items of type %r are read as plain items: %s", name, error)
-            return MemoryItem
-        return loaded if isinstance(loaded, type) and issubclass(loaded, MemoryItem) else MemoryItem
-
-
 @cache
 def default_registry() -> Registry:
     """Return the registry of this process's environment, made once."""
@@ -288,53 +232,6 @@ def _core_version() -> str:
     return __version__
 
 
-def _load(plugin: Plugin, source: EntryPoint) -> None:
-    try:
-        module = source.load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - nor may a plugin's sys.exit() end the program
-        plugin.fail("broken", _sentence(error))
-        return
-    _collect(plugin, module)
-
-
-def _collect(plugin: Plugin, module: object) -> None:
-    """Register a plugin in a manager of its own and keep the specs that its hooks return."""
-    manager = pluggy.PluginManager("recollect")
-    manager.add_hookspecs(hookspecs)
-    try:
-        manager.register(module, name=plugin.name)
-        manager.check_pending()
-    except (pluggy.PluginValidationError, ValueError) as error:
-        plugin.fail("broken", _sentence(error))
-        return
-    implemented = {caller.name for caller in manager.get_hookcallers(module) or ()}
-    if not implemented:
-        plugin.fail("broken", "It implements no hook; is @hookimpl missing?")
-    for hook, kind in HOOKS.items():
-        if hook in implemented:
-            try:
-                returned = [spec for specs in getattr(manager.hook, hook)() for spec in specs]
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-                plugin.fail("broken", f"{hook}() failed: {_sentence(error)}")
-                continue
-            for spec in returned:
-                _keep(plugin, hook, kind, spec)
-
-
-def _keep(plugin: Plugin, hook: str, kind: type[Spec], spec: object) -> None:
-    """Keep a spec if it is one of the right kind, written for this plugin interface, and names a target."""
-    if not isinstance(spec, kind):
-        plugin.fail("broken", f"{hook}() returned {type(spec).__name__} where {kind.__name__} is due.")
-    elif spec.api != API_VERSION:
-        plugin.fail("incompatible", str(PluginIncompatibleError(plugin.name, spec.api, API_VERSION)))
-    elif not isinstance(spec.name, str) or not spec.name or ":" not in str(spec.target):
-        plugin.fail("broken", f"{hook}() returned a {kind.__name__} without a name or a 'module:attribute' target.")
-    elif isinstance(spec, Backend) and not all(isinstance(scheme, str) and scheme for scheme in spec.schemes):
-        plugin.fail("broken", f"The schemes of the backend {spec.name!r} must be a tuple of texts.")
-    else:
-        plugin.specs.append(spec)
-
-
 def _attribute(target: str) -> Any:
     module, _, path = target.partition(":")
     found: Any = import_module(module)
@@ -347,7 +244,4 @@ def _schemes_of(plugin: Plugin) -> list[str]:
     return [scheme for spec in plugin.specs if isinstance(spec, Backend) for scheme in spec.schemes]
 
 
-def _sentence(error: BaseException) -> str:
-    """Say what was raised in one line."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+__all__ = ["ALLOW_VARIABLE", "CORE", "INSTALL", "Plugin", "Registry", "Status", "default_registry"]

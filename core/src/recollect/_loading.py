@@ -1,0 +1,161 @@
+"""Loading plugins one by one. Whatever one of them does, the others are loaded and its row says what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from typing import Literal
+
+import pluggy
+
+from recollect import hookspecs
+from recollect.errors import PluginIncompatibleError
+from recollect.hookspecs import API_VERSION, ENTRY_POINT_GROUP, HOOKS, Backend, Spec
+
+Status = Literal["ok", "broken", "incompatible", "conflict", "not allowed"]
+
+
+@dataclass(slots=True)
+class Plugin:
+    """One entry point: what it offers, or why it does not."""
+
+    name: str
+    distribution: str
+    version: str
+    status: Status = "ok"
+    reason: str = ""
+    specs: list[Spec] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """The name, with its distribution where that says more."""
+        return self.name if self.name == self.distribution else f"{self.name} ({self.distribution})"
+
+    def fail(self, status: Status, reason: str) -> None:
+        """Record the first thing that is wrong; further ones are added to its reason."""
+        if self.status == "ok":
+            self.status = status
+        self.reason = f"{self.reason} {reason}".strip()
+
+
+def installed() -> Iterator[tuple[Plugin, EntryPoint | None]]:
+    """Yield every entry point of the installed distributions, and a broken plugin for each unreadable distribution."""
+    try:
+        sources = list(entry_points(group=ENTRY_POINT_GROUP))
+    except Exception:  # noqa: BLE001 - some distribution's metadata is damaged: find out which, and use the others
+        yield from _installed_one_by_one()
+        return
+    yield from map(described, sources)
+
+
+def _installed_one_by_one() -> Iterator[tuple[Plugin, EntryPoint | None]]:
+    seen = set()
+    for distribution in distributions():
+        name = _text(distribution, "name") or "?"
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            sources = [point for point in distribution.entry_points if point.group == ENTRY_POINT_GROUP]
+        except Exception as error:  # noqa: BLE001 - the metadata is somebody else's text, and may be wrong in any way
+            plugin = Plugin(name, name, _text(distribution, "version"))
+            plugin.fail("broken", f"Its entry points cannot be read: {sentence(error)}")
+            yield plugin, None
+            continue
+        yield from map(described, sources)
+
+
+def described(source: EntryPoint) -> tuple[Plugin, EntryPoint]:
+    """Return a plugin for an entry point, not loaded yet, with the entry point."""
+    if source.dist is None:
+        return Plugin(source.name, source.value.partition(":")[0], ""), source
+    return Plugin(source.name, _text(source.dist, "name") or "?", _text(source.dist, "version")), source
+
+
+def _text(distribution: Distribution, name: str) -> str:
+    try:
+        return str(getattr(distribution, name) or "")
+    except Exception:  # noqa: BLE001 - as above
+        return ""
+
+
+def load(plugin: Plugin, source: EntryPoint) -> None:
+    """Import an entry point and keep what its hooks offer, or the reason why they cannot."""
+    try:
+        module = source.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - not even a plugin's sys.exit() may end the program
+        plugin.fail("broken", sentence(error))
+        return
+    collect(plugin, module)
+
+
+def collect(plugin: Plugin, module: object) -> None:
+    """Register a plugin in a manager of its own and keep the specs that its hooks return."""
+    manager = pluggy.PluginManager("recollect")
+    manager.add_hookspecs(hookspecs)
+    try:
+        manager.register(module, name=plugin.name)
+        manager.check_pending()
+        implemented = {caller.name for caller in manager.get_hookcallers(module) or ()}
+    except Exception as error:  # noqa: BLE001 - pluggy looks at every attribute, and an attribute may do anything
+        plugin.fail("broken", sentence(error))
+        return
+    if not implemented:
+        plugin.fail("broken", "It implements no hook; is @hookimpl missing?")
+    for hook, kind in HOOKS.items():
+        if hook in implemented:
+            for spec in _returned(plugin, manager, hook):
+                _keep(plugin, hook, kind, spec)
+
+
+def _returned(plugin: Plugin, manager: pluggy.PluginManager, hook: str) -> list[object]:
+    try:
+        results = getattr(manager.hook, hook)()
+        for result in results:
+            if not isinstance(result, (list, tuple)):
+                plugin.fail("broken", f"{hook}() returned {type(result).__name__} where a list is due.")
+        return [spec for result in results if isinstance(result, (list, tuple)) for spec in result]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - as above: the failure is the plugin's own
+        plugin.fail("broken", f"{hook}() failed: {sentence(error)}")
+        return []
+
+
+def _keep(plugin: Plugin, hook: str, kind: type[Spec], spec: object) -> None:
+    """Keep a spec if it is of exactly the right kind, written for this plugin interface, and names a target."""
+    if type(spec) is not kind or not isinstance(spec, Spec):
+        plugin.fail("broken", f"{hook}() returned {type(spec).__name__} where {kind.__name__} is due.")
+    elif spec.api != API_VERSION:
+        plugin.fail("incompatible", str(PluginIncompatibleError(plugin.name, spec.api, API_VERSION)))
+    elif not isinstance(spec.name, str) or not spec.name or not _is_target(spec.target):
+        plugin.fail("broken", f"{hook}() returned a {kind.__name__} without a name or a 'module:attribute' target.")
+    elif isinstance(spec, Backend) and not _are_schemes(spec.schemes):
+        plugin.fail("broken", f"The schemes of the backend {spec.name!r} must be a tuple of texts in lower case.")
+    else:
+        plugin.specs.append(spec)
+
+
+def _is_target(target: object) -> bool:
+    if not isinstance(target, str):
+        return False
+    module, _, attribute = target.partition(":")
+    return bool(module and attribute)
+
+
+def _are_schemes(schemes: object) -> bool:
+    return isinstance(schemes, (tuple, list)) and all(
+        isinstance(scheme, str) and scheme and scheme == scheme.lower() for scheme in schemes
+    )
+
+
+def sentence(error: BaseException) -> str:
+    """Say what was raised in one line."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - an exception of a plugin's own may not even have a text
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
