@@ -1,0 +1,244 @@
+"""The SQLite store."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import unquote
+
+from recollect.capabilities import BASE_CAPABILITIES, Capability
+from recollect.errors import CorruptStoreError, IdConflictError, InputError, StoreClosedError, StoreMisuseError
+from recollect.items import MemoryItem, MemoryMetadata
+from recollect.query import Filter
+from recollect.records import copy_item
+from recollect.sql import Row, Statements, pack, unpack
+from recollect.store import EVERYTHING, BaseStore, check_expected
+from recollect.urls import take_options
+from recollect_sqlite.connections import Connections
+from recollect_sqlite.dialect import SQLiteDialect
+from recollect_sqlite.files import MEMORY, Database, Durability
+from recollect_sqlite.scanning import scanned
+
+logger = logging.getLogger(__name__)
+
+_DIRECT_LIMIT = 200
+"""The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
+
+_STATEMENTS = Statements(SQLiteDialect())
+_BLANK = Row(*[""] * len(Row._fields))
+_UPSERT = _STATEMENTS.upsert(_BLANK, None, returning=False)[0]
+
+
+class SQLiteMemoryStore(BaseStore):
+    """Memories in one SQLite file, which several processes may use at once; ``sqlite:///agent.db``.
+
+    ``db_path`` is the file, created for its owner only if it is not there, or ``":memory:"``. With
+    ``durability="full"`` an acknowledged add survives a killed process and a power cut; ``"normal"`` leaves out the
+    wait for the disk at each commit, so that a power cut may take the last few commits (a killed process takes none,
+    and the file stays whole).
+    ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
+
+    Calls may come from any event loop of the process that opened the store; after a fork the child must open its own.
+    """
+
+    capabilities = BASE_CAPABILITIES | {
+        Capability.PERSISTENT,
+        Capability.ATOMIC,
+        Capability.DELETE,
+        Capability.PURGE,
+    }
+
+    def __init__(
+        self,
+        db_path: str | os.PathLike[str] = MEMORY,
+        *,
+        durability: Durability = "full",
+        busy_timeout: float = 30.0,
+    ) -> None:
+        super().__init__()
+        self._database = Database(_checked_path(db_path), _checked_durability(durability), _checked_wait(busy_timeout))
+        if self._database.in_memory:
+            self.capabilities = type(self).capabilities - {Capability.PERSISTENT}
+        self._connections: Connections | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._database.path!r})"
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> SQLiteMemoryStore:
+        """Return the store of a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` in memory.
+
+        Options may stand in the URL's query: ``?durability=normal&busy_timeout=5``.
+        """
+        rest, from_url = take_options(url, {"durability": str, "busy_timeout": float})
+        known = {"durability", "busy_timeout"}
+        for name in options:
+            if name not in known:
+                listed = ", ".join(sorted(known))
+                raise InputError(f"The SQLite store has no option {name!r}. Its options: {listed}.", field=name)
+        return cls(path_of(rest), **{**from_url, **options})
+
+    # Lifecycle
+
+    async def _init(self) -> None:
+        self._connections = await Connections.open(self._database, self._rows_written)
+
+    async def _close(self) -> None:
+        if self._connections is not None:
+            await self._connections.close()
+
+    def _opened(self) -> Connections:
+        """Return the connections. Raises StoreClosedError without, StoreMisuseError in a forked child."""
+        connections = self._connections
+        if connections is None:
+            raise StoreClosedError(repr(self), opened=self._state == "closed")
+        if connections.forked:
+            raise StoreMisuseError(
+                f"{self!r} was opened before this process was forked from its parent. Open a store of its own here."
+            )
+        return connections
+
+    def _rows_written(self, count: int) -> None:
+        """Take note of new rows; runs on the writer's thread."""
+
+    # Writing
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await self._upsert([pack(item)], within)
+
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        await self._upsert([pack(item) for item in items], within)
+
+    async def _upsert(self, rows: Sequence[Row], within: MemoryMetadata | None) -> None:
+        writer = self._opened().writer
+        if within is None:
+            await writer.upsert(_UPSERT, rows)
+            return
+        text, values = _STATEMENTS.upsert(_BLANK, within, returning=False)
+        conditions = values[len(_BLANK) :]
+        await writer.upsert(text, [(*row, *conditions) for row in rows])
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        kept = [(copy_item(item), pack(item)) for item in items]
+
+        def work(connection: sqlite3.Connection) -> list[int]:
+            return [self._updated(connection, item, row, within) for item, row in kept]
+
+        versions = await self._opened().writer.call(work)
+        for (item, _), version in zip(kept, versions, strict=True):
+            item.__dict__["version"] = version
+        return [item for item, _ in kept]
+
+    def _updated(
+        self, connection: sqlite3.Connection, item: MemoryItem, row: Row, within: MemoryMetadata | None
+    ) -> int:
+        """Compare and set one item and return its new version. Raises the conflict that it meets."""
+        stored = connection.execute(*_STATEMENTS.get(item.id)).fetchone()
+        check_expected(item, None if stored is None else unpack(stored, self.item_types), within)
+        text, values = _STATEMENTS.upsert(row, within)
+        upserted = connection.execute(text, values).fetchall()
+        if not upserted:
+            raise IdConflictError(item.id)  # A deleted item of another user has this id.
+        version: int = upserted[0][0]
+        return version
+
+    async def _clear(self, wanted: Filter) -> int:
+        return await self._changed(*_STATEMENTS.hide(wanted))
+
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        return await self._changed(*_STATEMENTS.hide(Filter(metadata=within, archived=None), item_id)) > 0
+
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        return await self._changed(*_STATEMENTS.show(wanted, item_id))
+
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        return await self._changed(*_STATEMENTS.purge(wanted, item_id, deleted_only=deleted_only))
+
+    async def _changed(self, text: str, values: Sequence[Any]) -> int:
+        return await self._opened().writer.call(lambda connection: connection.execute(text, values).rowcount)
+
+    # Reading
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        rows = await self._rows(*_STATEMENTS.get(item_id))
+        return unpack(rows[0], self.item_types) if rows else None
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        asked = limit
+        while True:
+            text, values = _STATEMENTS.search(wanted, asked)
+            rows = await (self._rows(text, values) if asked <= _DIRECT_LIMIT else self._opened().rows(text, values))
+            items = self._readable(rows)
+            if len(items) >= limit or len(rows) < asked:
+                return items[:limit]
+            asked = min(asked + limit - len(items), EVERYTHING)  # Others take the place of unreadable rows.
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        rows = await self._opened().rows(*_STATEMENTS.count(wanted, include_deleted=include_deleted))
+        count: int = rows[0][0]
+        return count
+
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        async def fetch(text: str, values: Sequence[Any]) -> list[Any]:
+            self._ensure_open()
+            return await self._opened().rows(text, values)
+
+        async for row in scanned(_STATEMENTS, fetch, wanted, include_deleted):
+            for item in self._readable([row]):
+                yield item
+
+    async def _rows(self, text: str, values: Sequence[Any]) -> list[Any]:
+        """Return the rows of a short read: at once if that is possible, else from a thread."""
+        connections = self._opened()
+        rows = connections.rows_at_once(text, values)
+        return await connections.rows(text, values) if rows is None else rows
+
+    def _readable(self, rows: Iterable[Sequence[Any]]) -> list[MemoryItem]:
+        """Return the items of the rows; one that cannot be read is left out, and the log says so."""
+        items = []
+        for row in rows:
+            try:
+                items.append(unpack(row, self.item_types))
+            except CorruptStoreError as error:
+                logger.warning("%s It was left out; 'recollect doctor' lists such rows of %r.", error, self)
+        return items
+
+
+def path_of(url: str) -> str:
+    """Return the file that a ``sqlite:`` URL names: relative after three slashes, absolute after four."""
+    name = unquote(url.partition(":")[2].partition("#")[0])
+    if name.startswith("//"):
+        authority, slash, name = name[2:].partition("/")
+        if authority or not slash:
+            if authority:
+                raise InputError(
+                    f"{url!r} names a host; SQLite knows files only. Write sqlite:///relative.db or "
+                    f"sqlite:////absolute.db.",
+                    field="url",
+                )
+            return MEMORY
+    return name or MEMORY
+
+
+def _checked_path(db_path: str | os.PathLike[str]) -> str:
+    path = os.fspath(db_path)
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InputError(f"db_path must be the name of a file or {MEMORY!r}, not {path!r}.", field="db_path")
+    # An absolute path survives a change of the working folder, and is never taken for one of SQLite's URIs.
+    return path if path == MEMORY else str(Path(path).absolute())
+
+
+def _checked_durability(durability: str) -> Durability:
+    if durability not in get_args(Durability):
+        raise InputError(f"durability is 'full' or 'normal', not {durability!r}.", field="durability")
+    return "full" if durability == "full" else "normal"
+
+
+def _checked_wait(seconds: float) -> float:
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < 1e6:
+        raise InputError(f"busy_timeout must be a number of seconds, not {seconds!r}.", field="busy_timeout")
+    return float(seconds)

@@ -1,0 +1,89 @@
+"""A SQLite connection with a thread of its own, on which whole functions run."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import aiosqlite
+
+Result = TypeVar("Result")
+Work = Callable[[sqlite3.Connection], Result]
+
+
+class _NoReply:
+    """Stands where aiosqlite expects the future of a call; jobs deliver their own results.
+
+    aiosqlite's thread dies when the event loop of a waiting call is closed, and everybody after it waits for ever.
+    """
+
+    def get_loop(self) -> _NoReply:
+        return self
+
+    def call_soon_threadsafe(self, *args: object) -> None:
+        """Deliver nothing."""
+
+
+_NO_REPLY = _NoReply()
+
+
+def deliver(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    """Hand a result from another thread to whoever waits for the future, in whichever loop that is."""
+    with suppress(RuntimeError):  # That loop is closed, so nobody waits any longer.
+        future.get_loop().call_soon_threadsafe(settle, future, result, error)
+
+
+def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    """Complete a future unless it was cancelled."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+class Worker(aiosqlite.Connection):
+    """An aiosqlite connection that runs whole functions on its thread, one after the other.
+
+    A function that has begun is always finished, even if whoever waits for it was cancelled: it can hold a transaction
+    from beginning to end. Any event loop may call. ``waiting`` is the number of functions not finished yet.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connect, iter_chunk_size=64)
+        self.waiting = 0
+        # A program that forgets to close the store must still come to its end.
+        thread: Any = getattr(self, "_thread", self)  # Older releases of aiosqlite are the thread themselves.
+        thread.daemon = True
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The driver's connection; only functions on the thread use it."""
+        return self._conn
+
+    def submit(self, job: Callable[[], object]) -> None:
+        """Run a job on the thread, later. It delivers its own result and raises nothing."""
+        self._tx.put_nowait((_NO_REPLY, job))  # type: ignore[arg-type]  # all that its thread asks of a future
+
+    async def run(self, work: Work[Result]) -> Result:
+        """Run the function on the thread with the connection and return its result."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        connection = self._conn
+        self.waiting += 1
+
+        def job() -> None:
+            try:
+                result = work(connection)
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
+                self.waiting -= 1
+                deliver(future, None, error)
+            else:
+                self.waiting -= 1
+                deliver(future, result, None)
+
+        self.submit(job)
+        return await future

@@ -1,0 +1,188 @@
+"""The writer: one connection on one thread, where calls that arrive together share one commit.
+
+Whoever wants to write puts a request in the queue. The thread takes all that are waiting, runs them in one transaction
+and tells each caller its own result. When one of them is refused, the transaction is rolled back and each runs by
+itself, so that nobody fails for another's item. A caller that was cancelled leaves a request that is finished without
+him: there is never an open transaction that nobody owns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Any, TypeVar
+
+from recollect.errors import ConflictError, IdConflictError, MemoryError
+from recollect_sqlite.faults import is_busy
+from recollect_sqlite.worker import Worker, settle
+
+Result = TypeVar("Result")
+
+
+class Request:
+    """Something to be written, and who waits for it."""
+
+    __slots__ = ("error", "future", "result")
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def apply(self, connection: sqlite3.Connection) -> Any:
+        """Write, in a transaction of its own. Raises ConflictError when it is refused."""
+        raise NotImplementedError
+
+
+class Call(Request):
+    """A function that writes."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Callable[[sqlite3.Connection], Any]) -> None:
+        super().__init__()
+        self._work = work
+
+    def apply(self, connection: sqlite3.Connection) -> Any:
+        """Call the function."""
+        return self._work(connection)
+
+
+class Upserts(Request):
+    """Rows to be stored by one statement, all or none. A row that changes nothing was refused."""
+
+    __slots__ = ("rows", "text")
+
+    def __init__(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+        super().__init__()
+        self.text = text
+        self.rows = rows
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        """Store the rows; the first one that is refused is named."""
+        if connection.executemany(self.text, self.rows).rowcount == len(self.rows):
+            return
+        # Which one it was is found by doing it again, one by one, in the place of the first attempt.
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN IMMEDIATE")
+        for row in self.rows:
+            if connection.execute(self.text, row).rowcount != 1:
+                raise IdConflictError(row[0])
+
+
+class _RefusedError(Exception):
+    """One of the requests of a group was refused; each is tried again by itself."""
+
+
+class Writer:
+    """Queues requests for the worker that writes. ``written`` is told how many rows each commit stored."""
+
+    def __init__(
+        self, worker: Worker, explained: Callable[[Exception], Exception], written: Callable[[int], None]
+    ) -> None:
+        self._worker = worker
+        self._explained = explained
+        self._written = written
+        self._queue: deque[Request] = deque()
+        self._scheduled = False
+
+    async def upsert(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Store rows, all or none. Raises IdConflictError for the first that is refused."""
+        await self._queued(Upserts(text, rows))
+
+    async def call(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice."""
+        result: Result = await self._queued(Call(work))
+        return result
+
+    def _queued(self, request: Request) -> asyncio.Future[Any]:
+        self._queue.append(request)
+        if not self._scheduled:
+            self._scheduled = True
+            self._worker.submit(self._drain)
+        return request.future
+
+    def _drain(self) -> None:
+        """Write everything that waits. Runs on the worker's thread."""
+        self._scheduled = False  # Before the queue is emptied: what comes later asks for another round.
+        requests = []
+        while self._queue:
+            request = self._queue.popleft()
+            if not request.future.cancelled():
+                requests.append(request)
+        try:
+            self._write(self._worker.connection, requests)
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            for request in requests:
+                request.error = self._explained(error)
+        _deliver(requests)
+        rows = sum(len(request.rows) for request in requests if isinstance(request, Upserts) and request.error is None)
+        if rows:
+            self._written(rows)
+
+    def _write(self, connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
+        if len(requests) > 1:
+            try:
+                _write_together(connection, requests)
+                return
+            except (sqlite3.Error, ConflictError, _RefusedError) as error:
+                _roll_back(connection)
+                if is_busy(error):
+                    raise  # Others hold the file; waiting as long again for each request would help nobody.
+        for request in requests:
+            try:
+                _write_alone(connection, request)
+            except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
+                _roll_back(connection)
+                request.error = error if isinstance(error, MemoryError) else self._explained(error)
+
+
+def _write_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for _, group in groupby(requests, key=_statement):
+        first, *others = group
+        if isinstance(first, Upserts):
+            rows = [*first.rows, *(row for other in others for row in other.rows)]  # type: ignore[attr-defined]
+            if connection.executemany(first.text, rows).rowcount != len(rows):
+                raise _RefusedError
+        else:
+            for request in (first, *others):
+                request.result = request.apply(connection)
+    connection.execute("COMMIT")
+
+
+def _statement(request: Request) -> str:
+    return request.text if isinstance(request, Upserts) else ""
+
+
+def _write_alone(connection: sqlite3.Connection, request: Request) -> None:
+    if isinstance(request, Upserts) and len(request.rows) == 1:
+        # One statement is a transaction by itself.
+        if connection.execute(request.text, request.rows[0]).rowcount != 1:
+            raise IdConflictError(request.rows[0][0])
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    request.result = request.apply(connection)
+    connection.execute("COMMIT")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """End the transaction, unless the error has ended it already."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _deliver(requests: Sequence[Request]) -> None:
+    """Wake those who wait, once per event loop rather than once per request."""
+    for loop, group in groupby(requests, key=lambda request: request.future.get_loop()):
+        with suppress(RuntimeError):  # That loop is closed, so nobody waits any longer.
+            loop.call_soon_threadsafe(_settle_all, list(group))
+
+
+def _settle_all(requests: Sequence[Request]) -> None:
+    for request in requests:
+        settle(request.future, request.result, request.error)
