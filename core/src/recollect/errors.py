@@ -157,3 +157,11 @@ class SchemaTooNewError(StoreError):
 
 class SummaryError(MemoryError):
     """A summary could not be made; nothing was changed."""
+
+
+class SummaryTimeoutError(SummaryError, TimeoutError):
+    """A summarizer did not answer in time; nothing was changed."""
+
+    def __init__(self, template: str) -> None:
+        super().__init__(f"The summarizer did not answer in time for the template {template!r}; nothing was changed.")
+        self.template = template

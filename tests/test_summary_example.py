@@ -1,0 +1,66 @@
+"""The documented example of summaries, with the templates of this project installed."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect import HumanMemory, SummaryConfig, SummaryTemplate, check_trigger, generate_summary
+from recollect.errors import PluginNotFoundError
+from recollect.plugins import Registry
+
+
+class MySummarizer:
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    async def summarize(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        return "Summary: Discussion about Python programming."
+
+
+async def test_the_documented_example_runs_as_documented() -> None:
+    items = [HumanMemory(content=f"Message {i}") for i in range(25)]
+    config = SummaryConfig(
+        message_threshold=20, templates=(SummaryTemplate.CONVERSATION, SummaryTemplate.FACTS), keep_recent=4
+    )
+    trigger = check_trigger(items, config)
+    assert trigger.triggered
+    assert trigger.reason
+    result = await generate_summary(items, config, MySummarizer())
+    assert list(result.summaries) == ["conversation", "facts"]
+    assert result.summaries["facts"] == "Summary: Discussion about Python programming."
+    assert result.compressed_items == items[-4:]
+    assert result.original_count == 25
+
+
+@pytest.mark.parametrize(
+    ("template", "focus"),
+    [
+        (SummaryTemplate.CONVERSATION, ("decisions", "action items", "important context")),
+        (SummaryTemplate.FACTS, ("factual statements", "verified information")),
+        (SummaryTemplate.PROFILES, ("user preferences", "personality traits", "background")),
+    ],
+)
+async def test_each_default_prompt_asks_for_what_is_documented(
+    template: SummaryTemplate, focus: tuple[str, ...]
+) -> None:
+    model = MySummarizer()
+    prompt = SummaryConfig().get_prompt(template)
+    await generate_summary([HumanMemory(content="hi")], SummaryConfig(templates=(template,), keep_recent=0), model)
+    assert all(words in prompt for words in focus)
+    assert model.prompts[0].startswith(prompt)
+
+
+async def test_a_custom_prompt_replaces_the_default_one_and_keeps_the_form_of_the_answer() -> None:
+    model = MySummarizer()
+    config = SummaryConfig(templates=("facts",), prompts={"facts": "Only {dates}, please."}, keep_recent=0)
+    await generate_summary([HumanMemory(content="hi")], config, model)
+    assert model.prompts[0].startswith("Only {dates}, please.")
+    assert SummaryConfig().get_prompt("facts") not in model.prompts[0]
+    assert "one fact per line" in model.prompts[0]
+
+
+@pytest.mark.parametrize("template", list(SummaryTemplate))
+def test_a_template_that_is_not_installed_says_what_to_install(template: SummaryTemplate) -> None:
+    with pytest.raises(PluginNotFoundError, match=f"recollect-summary-{template}"):
+        Registry(sources=[]).template(template)
