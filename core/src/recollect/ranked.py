@@ -75,7 +75,10 @@ def conversation_windows(scope: Iterable[MemoryItem]) -> list[list[Passage]]:
 
 
 def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
-    """Return an item as ranking sees it; ``terms`` are its index terms, where a backend keeps them."""
+    """Return an item as ranking sees it; ``terms`` are its index terms, where a backend keeps them.
+
+    A conversation that goes on for days is a sitting for each day, since many programs never change their session id.
+    """
     from recollect.ranking import Passage, speaker_of
 
     return Passage(
@@ -83,6 +86,6 @@ def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
         text=item.content,
         speaker=speaker_of(item.name, item.memory_type, item.content),
         date=item.created_at,
-        session="\0".join(part or "" for part in conversation_key(item)),
+        session="\0".join([*(part or "" for part in conversation_key(item)), item.created_at[:10]]),
         terms=terms,
     )

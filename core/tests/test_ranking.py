@@ -1,0 +1,423 @@
+"""The words, the text ranking and the hybrid ranking that every backend shares."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import InputError
+from recollect.ranking import (
+    Passage,
+    Scored,
+    Weights,
+    fuse,
+    index_terms,
+    query_dates,
+    query_terms,
+    query_without_names,
+    rank_hybrid,
+    rank_text,
+    speaker_of,
+)
+
+BARE = Weights(before=0, after=0, asked_speaker=0, session=0, time=0, statement=0)
+
+
+def conversation(*texts: str, speakers: str = "", session: str = "s", date: str = "2023-05-08") -> list[Passage]:
+    """One turn a minute, with a letter of ``speakers`` as the name of each."""
+    return [
+        Passage(
+            key=f"{session}{number}",
+            text=text,
+            speaker=speakers[number] if speakers else "",
+            date=f"{date}T10:{number:02d}:00.000000+00:00",
+            session=session,
+        )
+        for number, text in enumerate(texts)
+    ]
+
+
+def keys(ranked: list[Scored]) -> list[str]:
+    return [scored.key for scored in ranked]
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("hikes", "hiking"),
+        ("went", "go"),
+        ("children", "child"),
+        ("CAFÉ", "cafe"),
+        ("Straße", "STRASSE"),
+        ("ЖЁЛТЫЙ", "желтый"),
+        ("ﬁsh", "fish"),
+        ("7th", "7"),
+        ("Sept", "September"),
+        ("relational", "relate"),
+    ],
+)
+def test_forms_of_one_word_are_one_term(left: str, right: str) -> None:
+    assert index_terms(left) == index_terms(right)
+
+
+@pytest.mark.parametrize(
+    ("word", "stem"),
+    [
+        ("caresses", "caress"),
+        ("ponies", "poni"),
+        ("cats", "cat"),
+        ("agreed", "agre"),
+        ("plastered", "plaster"),
+        ("motoring", "motor"),
+        ("hopping", "hop"),
+        ("filing", "file"),
+        ("sky", "sky"),
+        ("vietnamization", "vietnam"),
+        ("triplicate", "triplic"),
+        ("hopefulness", "hope"),
+        ("adjustment", "adjust"),
+        ("adoption", "adopt"),
+        ("controlling", "control"),
+        ("rate", "rate"),
+    ],
+)
+def test_stems_are_porters(word: str, stem: str) -> None:
+    assert index_terms(word) == [stem]
+
+
+def test_underscores_and_punctuation_divide_words() -> None:
+    assert index_terms("user_id=42, e-mail") == ["user", "id", "42", "e", "mail"]
+
+
+def test_unspaced_scripts_become_characters_and_pairs() -> None:
+    assert index_terms("東京都") == ["東", "京", "都", "東京", "京都"]
+
+
+def test_a_query_in_an_unspaced_script_looks_for_pairs() -> None:
+    assert query_terms("東京都") == ("東京", "京都")
+
+
+def test_a_single_character_of_an_unspaced_script_is_found() -> None:
+    assert set(query_terms("猫")) <= set(index_terms("私は猫が好き"))
+
+
+def test_vowel_signs_stay_in_their_word() -> None:
+    assert index_terms("हिन्दी भाषा") == ["हिन्दी", "भाषा"]
+
+
+def test_a_query_drops_stopwords_and_repetitions() -> None:
+    assert query_terms("What did the dog do with the other dog?") == ("dog", "other")
+
+
+def test_a_query_of_stopwords_keeps_them() -> None:
+    assert len(query_terms("who are you")) == 3
+
+
+def test_emoji_and_punctuation_carry_no_terms() -> None:
+    assert query_terms("🎉 !? …") == ()
+
+
+def test_a_long_word_is_cut() -> None:
+    assert len(index_terms("x" * 5000)[0]) == 40
+
+
+def test_a_date_in_figures_is_the_date_in_words() -> None:
+    assert set(query_terms("2023-05-08")) == set(query_terms("8 May 2023"))
+
+
+@given(st.text())
+def test_any_text_gives_terms_that_fit_an_index(text: str) -> None:
+    for term in index_terms(text):
+        assert term
+        assert not any(character.isspace() or character in "\0'\"" for character in term)
+
+
+@given(st.text())
+def test_every_query_finds_its_own_text(text: str) -> None:
+    assert set(query_terms(text)) <= set(index_terms(text))
+
+
+# Dates
+
+
+@pytest.mark.parametrize(
+    ("query", "dates"),
+    [
+        ("What happened on 7 May 2023?", ("2023-05-07",)),
+        ("What happened on May 7th, 2023?", ("2023-05-07",)),
+        ("the 7th of May 2023", ("2023-05-07",)),
+        ("in May 2023", ("2023-05",)),
+        ("since 2023-05-07", ("2023-05-07",)),
+        ("from June 2022 to July 2023", ("2022-06", "2023-07")),
+        ("in May", ()),
+        ("what may happen", ()),
+        ("2 cats", ()),
+    ],
+)
+def test_dates_of_a_query_are_days_or_months_with_their_year(query: str, dates: tuple[str, ...]) -> None:
+    assert query_dates(query) == dates
+
+
+def test_an_item_of_the_asked_month_comes_first() -> None:
+    may = conversation("I planted roses", session="a", date="2023-05-08")
+    june = conversation("I planted roses", session="b", date="2023-06-08")
+    assert keys(rank_text("Which roses were planted in May 2023?", [june, may])) == ["a0", "b0"]
+
+
+def test_a_number_alone_is_no_day() -> None:
+    second = conversation("We have cats", session="a", date="2023-05-02")
+    newer = conversation("We have cats", session="b", date="2023-05-20")
+    assert keys(rank_text("2 cats", [second, newer])) == ["b0", "a0"]
+
+
+# Text ranking
+
+
+def test_a_rare_term_counts_for_more_than_a_common_one() -> None:
+    texts = ["the dog barks", "the dog sleeps", "the dog eats", "a violin"]
+    assert keys(rank_text("dog violin", [conversation(*texts)], weights=BARE))[0] == "s3"
+
+
+def test_an_answer_is_found_by_the_words_of_its_question() -> None:
+    turns = conversation("Which instrument do you play?", "The violin.", "Nice.", "Lunch?", "Later.", "Bye", "Bye")
+    assert keys(rank_text("instrument", [turns]))[:2] == ["s0", "s1"]
+
+
+def test_without_context_only_own_words_count() -> None:
+    turns = conversation("Which instrument do you play?", "The violin.")
+    assert keys(rank_text("instrument", [turns], weights=BARE)) == ["s0"]
+
+
+def test_neighbours_of_another_session_do_not_count() -> None:
+    turns = conversation("Which instrument do you play?", session="a") + conversation("The violin.", session="b")
+    assert keys(rank_text("instrument", [turns])) == ["a0"]
+
+
+def test_who_is_asked_about_comes_first() -> None:
+    turns = [
+        Passage("ana", "I love hiking", "Ana", "2023-05-08", "a"),
+        Passage("ben", "I love hiking", "Ben", "2023-05-08", "b"),
+    ]
+    ranked = rank_text("What does Ana love about hiking?", [[turns[0]], [turns[1]]])
+    assert keys(ranked) == ["ana", "ben"]
+    assert ranked[0].parts["speaker"] > 0
+    assert "speaker" not in ranked[1].parts
+
+
+def test_a_question_about_time_prefers_a_turn_that_tells_one() -> None:
+    told = conversation("I ran a race last week", session="a")
+    newer = conversation("I ran a race for charity", session="b", date="2023-06-01")
+    assert keys(rank_text("When was the race?", [told, newer])) == ["a0", "b0"]
+
+
+def test_a_score_is_the_sum_of_its_parts() -> None:
+    for scored in rank_text("When did Ana run?", [conversation("Ana ran yesterday", "Really?", speakers="AB")]):
+        assert scored.score == pytest.approx(sum(scored.parts.values()))
+
+
+def test_terms_are_those_in_the_item_itself() -> None:
+    turns = conversation("the violin and the dog", "a dog", "nothing")
+    found = {scored.key: scored.terms for scored in rank_text("violin dogs", [turns])}
+    assert found == {"s0": ("violin", "dog"), "s1": ("dog",), "s2": ()}
+
+
+def test_the_newest_of_equals_comes_first() -> None:
+    turns = [
+        conversation("hello", session=session, date=date) for session, date in (("a", "2023-01-01"), ("b", "2024"))
+    ]
+    assert keys(rank_text("hello", turns)) == ["b0", "a0"]
+
+
+def test_of_equal_time_the_later_turn_comes_first() -> None:
+    turns = [Passage(key, "hello", date="2023-01-01") for key in ("z", "a")]
+    assert keys(rank_text("hello", [turns], weights=BARE)) == ["a", "z"]
+
+
+@pytest.mark.parametrize("query", ["", "   ", "🎉", "absent"])
+def test_a_query_without_a_match_finds_nothing(query: str) -> None:
+    assert rank_text(query, [conversation("hello", "world")]) == []
+
+
+def test_no_passages_give_no_results() -> None:
+    assert rank_text("hello", []) == rank_text("hello", [[]]) == []
+
+
+def test_a_limit_keeps_the_best() -> None:
+    turns = conversation("dog", "dog cat", "dog cat bird", "nothing")
+    everything = rank_text("dog cat bird", [turns])
+    assert rank_text("dog cat bird", [turns], limit=2) == everything[:2]
+    assert rank_text("dog cat bird", [turns], limit=99) == everything
+
+
+def test_terms_given_with_a_passage_replace_its_text() -> None:
+    turns = conversation("I went hiking", "a dog")
+    divided = [turn._replace(terms=index_terms(turn.text)) for turn in turns]
+    assert rank_text("hikes", [divided]) == rank_text("hikes", [turns])
+
+
+def test_cyrillic_and_cjk_are_ranked() -> None:
+    turns = conversation("Мы поехали в Жуковку", "私は東京に住んでいます", "hello there", "and more")
+    assert keys(rank_text("ЖУКОВКУ", [turns], weights=BARE)) == ["s0"]
+    assert keys(rank_text("東京", [turns], weights=BARE)) == ["s1"]
+
+
+def test_windows_around_the_hits_find_what_the_whole_conversation_finds() -> None:
+    rng = random.Random(7)
+    filler = ["ok", "I see", "sure thing", "let us talk", "fine weather", "good morning"]
+    turns = conversation(*(rng.choice(filler) for _ in range(40)))
+    for place, text in ((8, "my violin is old"), (9, "how old?"), (25, "a new violin"), (27, "a violin lesson")):
+        turns[place] = turns[place]._replace(text=text)
+    hits = [place for place, turn in enumerate(turns) if "violin" in turn.text]
+    windows = [turns[place - 3 : place + 4] for place in hits]
+    whole, partial = rank_text("violin", [turns], total=40), rank_text("violin", windows, total=40)
+    assert keys(partial)[:4] == keys(whole)[:4]
+    assert set(keys(partial)) == set(keys(whole))
+
+
+VOCABULARY = "dog cats violin went 猫 猫が好き Ж ж 🎉 café May 7 what Ana: ok?"
+words = st.sampled_from(VOCABULARY.split())
+texts = st.lists(words, max_size=6).map(" ".join)
+runs = st.lists(st.lists(texts, min_size=1, max_size=5), max_size=5)
+
+
+@st.composite
+def passage_runs(draw: st.DrawFn) -> list[list[Passage]]:
+    found = []
+    for number, contents in enumerate(draw(runs)):
+        day = draw(st.sampled_from(["2023-05-07", "2023-05-08", "", "no date"]))
+        speaker = draw(st.sampled_from(["", "Ana", "Ж", "猫"]))
+        found.append([Passage(f"{number}.{place}", text, speaker, day, day) for place, text in enumerate(contents)])
+    return found
+
+
+@given(query=st.one_of(texts, st.text()), windows=passage_runs(), seed=st.randoms(use_true_random=False))
+def test_the_order_of_windows_does_not_matter(query: str, windows: list[list[Passage]], seed: random.Random) -> None:
+    shuffled = list(windows)
+    seed.shuffle(shuffled)
+    assert rank_text(query, windows) == rank_text(query, shuffled)
+
+
+@given(query=texts, windows=passage_runs())
+def test_overlapping_windows_are_joined(query: str, windows: list[list[Passage]]) -> None:
+    pairs = [run[place : place + 2] for run in windows for place in range(len(run))]
+    assert rank_text(query, pairs) == rank_text(query, windows)
+
+
+@given(query=st.text(), contents=st.lists(st.text(), max_size=4), speaker=st.text(), date=st.text())
+def test_any_text_can_be_ranked(query: str, contents: list[str], speaker: str, date: str) -> None:
+    turns = [Passage(str(place), text, speaker, date) for place, text in enumerate(contents)]
+    ranked = rank_text(query, [turns])
+    assert all(scored.score > 0 for scored in ranked)
+    assert [scored.score for scored in ranked] == sorted((scored.score for scored in ranked), reverse=True)
+
+
+@given(query=texts, windows=passage_runs())
+def test_weights_of_zero_rank_by_nothing_but_leave_no_error(query: str, windows: list[list[Passage]]) -> None:
+    nothing = Weights(**dict.fromkeys(Weights.__slots__, 0))
+    rank_text(query, windows, weights=nothing)
+
+
+def test_windows_that_contradict_each_other_lose_no_passage() -> None:
+    first, second = conversation("a dog", "two dogs")
+    assert sorted(keys(rank_text("dog", [[first, second], [second, first]]))) == ["s0", "s1"]
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), "1"])
+def test_a_weight_that_is_no_amount_is_refused(bad: object) -> None:
+    with pytest.raises(InputError, match="before"):
+        Weights(before=bad)  # type: ignore[arg-type]
+
+
+def test_a_part_above_one_is_refused() -> None:
+    with pytest.raises(InputError, match="semantic"):
+        Weights(semantic=1.5)
+
+
+# Hybrid ranking
+
+
+def test_meaning_finds_what_no_word_does() -> None:
+    turns = conversation("I adopted a puppy", "The weather is fine")
+    ranked = rank_hybrid("dog", [turns], {"s0": 0.8, "s1": 0.1})
+    assert keys(ranked) == ["s0", "s1"]
+    assert ranked[0].parts["semantic"] > ranked[1].parts["semantic"]
+
+
+def test_words_and_meaning_are_added_in_proportion() -> None:
+    turns = [conversation("dog", session="a"), conversation("puppy", session="b")]
+    similar = {"a0": 0.2, "b0": 0.8}
+    words_first = Weights(semantic=0.1, before=0, after=0, session=0)
+    meaning_first = Weights(semantic=0.9, before=0, after=0, session=0)
+    assert keys(rank_hybrid("dog", turns, similar, weights=words_first))[0] == "a0"
+    assert keys(rank_hybrid("dog", turns, similar, weights=meaning_first))[0] == "b0"
+
+
+def test_without_similarities_a_hybrid_ranking_is_the_text_ranking() -> None:
+    turns = conversation("dog", "dog cat", "nothing")
+    assert rank_hybrid("cat", [turns], {}) == rank_text("cat", [turns])
+
+
+def test_negative_similarities_count_as_none() -> None:
+    turns = conversation("dog", "cat")
+    assert rank_hybrid("cat", [turns], {"s0": -0.5}) == rank_text("cat", [turns])
+
+
+def test_a_query_without_terms_is_ranked_by_meaning() -> None:
+    assert keys(rank_hybrid("🎉", [conversation("party", "work")], {"s0": 0.5, "s1": 0.2})) == ["s0", "s1"]
+
+
+def test_fusing_ranks_puts_what_both_found_first() -> None:
+    first = [Scored("a", 9, {}, ("x",)), Scored("b", 8, {})]
+    second = [Scored("c", 0.5, {}), Scored("b", 0.4, {}, ("y",))]
+    fused = fuse(first, second)
+    assert keys(fused) == ["b", "a", "c"]
+    assert fused[0].terms == ("y",)
+    assert fused[0].parts == {"ranking 1": pytest.approx(1 / 12), "ranking 2": pytest.approx(1 / 12)}
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("query", "shorter"),
+    [
+        ("What is Ana's job?", "What is job?"),
+        ("what did ana cook", "what did cook"),
+        ("What did Ben Miller say to Ana about Rome?", "What did say to about Rome?"),
+        ("What did Ben say about Banana?", "What did say about Banana?"),
+        ("Will Will come to the party?", "come to the party?"),
+        ("will it rain?", "will it rain?"),
+        ("Who is Ana?", "Who is Ana?"),
+        ("Ana", "Ana"),
+        ("", ""),
+    ],
+)
+def test_names_are_taken_out_of_a_query(query: str, shorter: str) -> None:
+    assert query_without_names(query, ["Ana", "Ben Miller", "Will"]) == shorter
+
+
+@given(st.text(), st.lists(st.text(), max_size=4))
+def test_taking_out_any_names_leaves_a_query(query: str, names: list[str]) -> None:
+    assert bool(query_without_names(query, names)) == bool(query)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "speaker"),
+    [
+        ("Ana", "Ben: hello", "Ana"),
+        (None, "Ben: hello", "Ben"),
+        (None, "Ben Miller: hello", "Ben Miller"),
+        (None, "hello: world", "human"),
+        (None, "https://example.org", "human"),
+        (None, "12:30 is fine", "human"),
+        ("", "hello", "human"),
+    ],
+)
+def test_the_speaker_is_the_name_the_label_or_the_role(name: str | None, content: str, speaker: str) -> None:
+    assert speaker_of(name, "human", content) == speaker
