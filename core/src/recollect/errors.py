@@ -165,3 +165,31 @@ class SummaryTimeoutError(SummaryError, TimeoutError):
     def __init__(self, template: str) -> None:
         super().__init__(f"The summarizer did not answer in time for the template {template!r}; nothing was changed.")
         self.template = template
+
+
+class EmbeddingError(MemoryError):
+    """An embedder could not give the vectors that were asked of it; nothing was changed."""
+
+
+class EmbeddingUnavailableError(EmbeddingError, ConnectionError):
+    """An embedder's provider cannot be reached, did not answer in time, or is overloaded; nothing was changed."""
+
+
+class BadVectorError(EmbeddingError, ValueError):
+    """An embedder gave something that is no vector of its dimension; nothing was changed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The embedder gave a vector that cannot be used: {reason}. Nothing was changed.")
+        self.reason = reason
+
+
+class OtherModelError(StoreError):
+    """The stored vectors are another embedder's; they were left as they are."""
+
+    def __init__(self, store: str, stored: str, given: str) -> None:
+        super().__init__(
+            f"{store} holds vectors of {stored} and was opened with {given}, which cannot be compared. Open it with "
+            f"{stored}, or call reindex(). Search by text goes on working meanwhile."
+        )
+        self.stored = stored
+        self.given = given
