@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from recollect.errors import MemoryError
@@ -106,13 +110,13 @@ async def check_store(
     name, capabilities = repr(first), tuple(sorted(capability.value for capability in first.capabilities))
     await first.close()
     results = []
-    for topic in TOPICS:
-        for case in case_names(topic):
-            if select is None or select(case):
-                result = await _run(topic, case, open_store, exclusive, timeout)
-                results.append(result)
-                if on_result is not None:
-                    on_result(result)
+    chosen = [(topic, case) for topic in TOPICS for case in case_names(topic) if select is None or select(case)]
+    with _caches_elsewhere():
+        for topic, case in chosen:
+            result = await _run(topic, case, open_store, exclusive, timeout)
+            results.append(result)
+            if on_result is not None:
+                on_result(result)
     return Report(name, capabilities, tuple(results))
 
 
@@ -128,6 +132,22 @@ def run_conformance(
     return asyncio.run(
         check_store(open_store, exclusive=exclusive, select=select, timeout=timeout, on_result=on_result)
     )
+
+
+@contextmanager
+def _caches_elsewhere() -> Iterator[None]:
+    """Keep hypothesis from leaving its caches in the folder of whoever runs this."""
+    if "hypothesis" in sys.modules or find_spec("hypothesis") is None:
+        yield  # It is not there, or whoever loaded it has decided where they go.
+        return
+    from hypothesis.configuration import set_hypothesis_home_dir
+
+    with TemporaryDirectory() as folder:
+        set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            set_hypothesis_home_dir(None)
 
 
 async def _made(open_store: OpenStore) -> BaseStore:

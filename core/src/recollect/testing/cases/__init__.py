@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from recollect.testing.case import Cases
 from recollect.testing.cases.bad_input import InputCases
 from recollect.testing.cases.concurrency import CancellationCases, ConcurrencyCases
+from recollect.testing.cases.isolation import IsolationCases
 from recollect.testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
 from recollect.testing.cases.listing import ArchiveCases, CountCases, ScanCases
+from recollect.testing.cases.optional import ObserverCases, TtlCases
+from recollect.testing.cases.ranked import RankingCases, TextRankingCases
 from recollect.testing.cases.reading import FilterCases, LimitCases, OrderCases
 from recollect.testing.cases.removing import ClearCases, DeleteCases, PurgeCases
 from recollect.testing.cases.round_trips import RoundTripCases
@@ -26,6 +29,8 @@ TOPICS: tuple[type[Cases], ...] = (
     LimitCases,
     FilterCases,
     SubstringCases,
+    RankingCases,
+    TextRankingCases,
     CountCases,
     ScanCases,
     ArchiveCases,
@@ -33,9 +38,12 @@ TOPICS: tuple[type[Cases], ...] = (
     DeleteCases,
     PurgeCases,
     ScopeCases,
+    IsolationCases,
     InputCases,
     ConcurrencyCases,
     CancellationCases,
+    ObserverCases,
+    TtlCases,
     LifecycleCases,
     PersistenceCases,
 )

@@ -5,7 +5,16 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from recollect.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus, SystemMemory, ToolMemory
+from recollect.items import (
+    AIMemory,
+    HumanMemory,
+    MemoryItem,
+    MemoryMetadata,
+    MemoryStatus,
+    SummaryMemory,
+    SystemMemory,
+    ToolMemory,
+)
 from recollect.records import dump_item
 from recollect.store import BaseStore
 from recollect.testing.case import Cases, made, note
@@ -71,6 +80,19 @@ class RoundTripCases(Cases):
             content="no such city", tool_call_id="call-1", tool_name="weather", is_error=True, metadata=self.scope()
         )
         await self._returns(store, item, "a tool item")
+
+    async def test_summary_item_round_trips(self, store: BaseStore) -> None:
+        """A summary comes back with what it stands for."""
+        item = SummaryMemory(
+            content="They spoke of tea.",
+            template="conversation",
+            sources=["a", "b"],
+            lasting=True,
+            compaction="c",
+            archives={"a": 1, "b": 2},
+            metadata=self.scope(),
+        )
+        await self._returns(store, item, "a summary")
 
     async def test_plain_item_round_trips(self, store: BaseStore) -> None:
         """A MemoryItem comes back as a MemoryItem."""
