@@ -1,0 +1,161 @@
+"""Every code block of the documentation and the READMEs runs, and what it says it prints, it prints.
+
+The Python blocks of a page share a namespace and an event loop, as in a notebook; ``await`` works at the top level. A
+``text`` block right after one is its output, where ``…`` stands for anything. ``console`` blocks are commands after
+``$`` with their output. The addresses of local servers in the pages are replaced by those of the servers of the tests.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.testing.servers import postgres_server, redis_server
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "core" / "README.md",
+        *ROOT.glob("plugins/*/README.md"),
+        *(ROOT / "docs" / "pages").rglob("*.md"),
+    ]
+)
+LANGUAGES = {"python", "text", "console", "toml", "json", "sql"}
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block, its place, and the output that the block after it promises."""
+
+    language: str
+    code: str
+    line: int
+    output: str | None = None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Return the code blocks of a page in order."""
+    text = page.read_text(encoding="utf-8")
+    found = list(FENCE.finditer(text))
+    blocks = []
+    for position, match in enumerate(found):
+        following = found[position + 1] if position + 1 < len(found) else None
+        output = None
+        if following and following["language"] == "text" and not text[match.end() : following.start()].strip():
+            output = _dedented(following)
+        blocks.append(Block(match["language"], _dedented(match), text[: match.start()].count("\n") + 2, output))
+    return blocks
+
+
+def _dedented(match: re.Match[str]) -> str:
+    indent = match["indent"]
+    return "\n".join(line.removeprefix(indent) for line in match["body"].splitlines())
+
+
+def agrees(expected: str, printed: str) -> bool:
+    """Whether an output is the expected one, where ``…`` stands for anything and trailing blanks do not count."""
+    lines = [line.rstrip() for line in expected.strip("\n").splitlines()]
+    pattern = "\n".join(re.escape(line).replace("…", "(?:.|\n)*?") for line in lines)
+    cleaned = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
+    return re.fullmatch(pattern, cleaned) is not None
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[dict[str, str]]:
+    """The servers that pages speak of, by the address that the pages use."""
+    with postgres_server() as postgres, redis_server() as redis:
+        yield {"postgresql://localhost/recollect": postgres.url, "redis://localhost:6379/0": redis.url}
+
+
+class PageRunner:
+    """Runs the blocks of one page."""
+
+    def __init__(self, page: Path, addresses: dict[str, str]) -> None:
+        self.page = page
+        self.addresses = addresses
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        self.loop = asyncio.new_event_loop()
+
+    def run(self, block: Block) -> None:
+        """Run a block and check what it prints."""
+        code = block.code
+        for shown, real in self.addresses.items():
+            code = code.replace(shown, real)
+        if block.language == "python":
+            self._python(code, block)
+        elif block.language == "console":
+            self._console(code, block)
+        elif block.language == "toml":
+            tomllib.loads(code)
+        elif block.language == "json":
+            json.loads(code)
+
+    def _python(self, code: str, block: Block) -> None:
+        name = f"{self.page.relative_to(ROOT)}:{block.line}"
+        compiled = compile(code, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            if compiled.co_flags & inspect.CO_COROUTINE:
+                self.loop.run_until_complete(eval(compiled, self.namespace))
+            else:
+                exec(compiled, self.namespace)
+        if block.output is not None:
+            assert agrees(block.output, printed.getvalue()), f"{name} printed:\n{printed.getvalue()}"
+
+    def _console(self, code: str, block: Block) -> None:
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        for command, expected in _commands(code):
+            result = subprocess.run(
+                command, shell=True, env=environment, capture_output=True, text=True, timeout=180, check=False
+            )
+            assert result.returncode == 0, f"{self.page.name}:{block.line}: {command}\n{result.stdout}{result.stderr}"
+            if expected:
+                assert agrees(expected, result.stdout), f"{self.page.name}:{block.line}: {command}\n{result.stdout}"
+
+
+def _commands(code: str) -> list[tuple[str, str]]:
+    """Return the commands of a console block, each with the output shown under it."""
+    commands: list[tuple[str, list[str]]] = []
+    for line in code.splitlines():
+        if line.startswith("$ "):
+            commands.append((line[2:], []))
+        elif commands:
+            commands[-1][1].append(line)
+    return [(command, "\n".join(lines).strip("\n")) for command, lines in commands]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_blocks_of_a_page_run(
+    page: Path, addresses: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("RECOLLECT_URL", raising=False)
+    runner = PageRunner(page, addresses)
+    try:
+        for block in blocks_of(page):
+            assert block.language in LANGUAGES, f"{page.name}:{block.line} has a block of language {block.language!r}"
+            runner.run(block)
+    finally:
+        runner.loop.close()
