@@ -1,6 +1,22 @@
 """Recollect's Redis store: episodic memory with a time to live."""
 
-from recollect_redis.episodic import CorruptEntryError, EpisodicMemory
-from recollect_redis.manager import ShortTermMemoryManager, get_short_term_memory
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recollect.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from recollect_redis.episodic import CorruptEntryError, EpisodicMemory
+    from recollect_redis.manager import ShortTermMemoryManager, get_short_term_memory
+
+# Listing plugins imports this package, and must not load a driver.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "episodic": ["CorruptEntryError", "EpisodicMemory"],
+        "manager": ["ShortTermMemoryManager", "get_short_term_memory"],
+    },
+)
 
 __all__ = ["CorruptEntryError", "EpisodicMemory", "ShortTermMemoryManager", "get_short_term_memory"]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recollect.lazy import lazy_names
+
 if TYPE_CHECKING:
     from recollect_sqlite.store import SQLiteMemoryStore
 
+# Listing plugins imports this package, and must not load a driver.
+__getattr__, __dir__ = lazy_names(__name__, {"store": ["SQLiteMemoryStore"]})
+
 __all__ = ["SQLiteMemoryStore"]
-
-
-def __getattr__(name: str) -> object:
-    """Import the store on first use: listing plugins must not load the driver."""
-    if name == "SQLiteMemoryStore":
-        from recollect_sqlite.store import SQLiteMemoryStore
-
-        return SQLiteMemoryStore
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recollect.lazy import lazy_names
 
 if TYPE_CHECKING:
     from recollect_summary_conversation.template import ConversationTemplate
 
-
-def __getattr__(attribute: str) -> Any:
-    # Loaded on first use: finding plugins imports this package and should cost nothing.
-    if attribute == "ConversationTemplate":
-        from recollect_summary_conversation.template import ConversationTemplate
-
-        return ConversationTemplate
-    raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")
-
+# Listing plugins imports this package, and must not load a driver.
+__getattr__, __dir__ = lazy_names(__name__, {"template": ["ConversationTemplate"]})
 
 __all__ = ["ConversationTemplate"]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recollect.lazy import lazy_names
 
 if TYPE_CHECKING:
     from recollect_summary_profiles.template import ProfilesTemplate
 
-
-def __getattr__(attribute: str) -> Any:
-    # Loaded on first use: finding plugins imports this package and should cost nothing.
-    if attribute == "ProfilesTemplate":
-        from recollect_summary_profiles.template import ProfilesTemplate
-
-        return ProfilesTemplate
-    raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")
-
+# Listing plugins imports this package, and must not load a driver.
+__getattr__, __dir__ = lazy_names(__name__, {"template": ["ProfilesTemplate"]})
 
 __all__ = ["ProfilesTemplate"]
