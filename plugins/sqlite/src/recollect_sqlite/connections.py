@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from recollect.errors import StoreClosedError
 from recollect_sqlite import forking
 from recollect_sqlite.files import Database
+from recollect_sqlite.filling import Filler
 from recollect_sqlite.reading import DirectReader, ReaderThreads
-from recollect_sqlite.worker import Work, Worker
+from recollect_sqlite.worker import Work, Worker, WorkerClosedError
 from recollect_sqlite.writing import Writer
 
 Result = TypeVar("Result")
@@ -22,35 +23,31 @@ class Connections:
     A database in memory has one connection for everything, since nobody else could see it.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        worker: Worker,
-        written: Callable[[int], None],
-        threads: ReaderThreads | None,
-        direct: DirectReader | None,
-    ) -> None:
+    def __init__(self, database: Database, worker: Worker) -> None:
         self.database = database
         self.worker = worker
-        self.writer = Writer(worker, database.explained, written)
-        self._threads = threads
-        self._direct = direct
+        self.filler = Filler(worker, database.explained)
+        self.writer = Writer(worker, database.explained, self.filler.written)
+        self._threads: ReaderThreads | None = None
+        self._direct: DirectReader | None = None
         self.forked = False
         forking.watch(self)
 
     @classmethod
-    async def open(cls, database: Database, written: Callable[[int], None]) -> Connections:
+    async def open(cls, database: Database) -> Connections:
         """Open everything, or nothing if one of them fails."""
         worker = Worker(database.open_writer)
         await worker
-        if database.in_memory:
-            return cls(database, worker, written, None, None)
+        opened = cls(database, worker)
         try:
-            direct = DirectReader(database)
+            if not database.in_memory:
+                opened._threads = ReaderThreads(database)
+                opened._direct = DirectReader(database)
+            await opened.filler.start()
         except BaseException:
-            await worker.close()
+            await opened.close()
             raise
-        return cls(database, worker, written, ReaderThreads(database), direct)
+        return opened
 
     def rows_at_once(self, text: str, values: Sequence[Any]) -> list[Any] | None:
         """Return the rows of a statement without leaving the event loop's thread, or None if it must go to a thread."""
@@ -69,7 +66,7 @@ class Connections:
             return await self._threads.run(work)
         except sqlite3.Error as error:
             raise self.database.explained(error) from error
-        except ValueError as error:
+        except WorkerClosedError as error:
             raise StoreClosedError(f"The store of {self.database.path!r}") from error
 
     async def rows(self, text: str, values: Sequence[Any]) -> list[Any]:
@@ -79,6 +76,7 @@ class Connections:
     async def close(self) -> None:
         """Wait for what is under way and close everything; the writer last, which brings the log into the file."""
         forking.forget(self)
+        self.filler.stop()
         if self._direct is not None:
             self._direct.close()
         if self._threads is not None:
@@ -87,8 +85,8 @@ class Connections:
 
     def abandon(self) -> object:
         """Give up every connection in a forked child."""
-        kept = (self.worker, self.writer, self._threads, self._direct)
+        kept = (self.worker, self.writer, self.filler, self._threads, self._direct)
         self.forked = True
         self._direct = self._threads = None
-        del self.worker, self.writer
+        del self.worker, self.writer, self.filler
         return kept

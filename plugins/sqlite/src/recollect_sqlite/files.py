@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 from urllib.parse import quote
 
 from recollect.errors import CorruptStoreError, MemoryError, StoreError, StoreUnavailableError
-from recollect_sqlite import schema
+from recollect_sqlite import schema, text_index
 from recollect_sqlite.dialect import register_functions
 from recollect_sqlite.faults import is_busy, translated
 
@@ -117,6 +117,7 @@ class Database:
                 self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
             self._patiently(lambda: schema.prepare(connection, self.path))
+            self._patiently(lambda: text_index.create(connection))
         except BaseException:
             connection.close()
             raise
@@ -132,3 +133,13 @@ class Database:
                 if not is_busy(error) or time.monotonic() > deadline:
                     raise
             time.sleep(random.uniform(0.001, 0.02))
+
+
+def give_back(connection: sqlite3.Connection) -> None:
+    """Leave nothing of what was purged: cut off freed pages, and bring the file and its log in line with each other.
+
+    While another connection still reads an older state, the log must be kept for it; it goes when that one is done.
+    """
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA incremental_vacuum").fetchall()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

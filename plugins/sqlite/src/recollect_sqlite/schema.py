@@ -89,12 +89,10 @@ def stored_version(connection: sqlite3.Connection) -> int | None:
     """Return the schema version of the file, or None if it has none. Raises CorruptStoreError for an unreadable one."""
     if not _table_exists(connection, "recollect_meta"):
         return None
-    row = connection.execute("SELECT value FROM recollect_meta WHERE key = 'schema_version'").fetchone()
-    if row is None:
-        return None
-    if not isinstance(row[0], int):
-        raise CorruptStoreError(f"The file's schema version is {row[0]!r}, which is no number.")
-    return row[0]
+    found = meta(connection, "schema_version")
+    if found is not None and not isinstance(found, int):
+        raise CorruptStoreError(f"The file's schema version is {found!r}, which is no number.")
+    return found
 
 
 def check_version(connection: sqlite3.Connection, path: str) -> int | None:
@@ -161,7 +159,7 @@ def _create(connection: sqlite3.Connection, adopted: str | None) -> None:
     for name, columns in _INDEXES.items():
         connection.execute(f"CREATE INDEX {TABLE}_{name} ON {TABLE} {columns}")
     connection.execute(_META)
-    connection.execute("INSERT INTO recollect_meta (key, value) VALUES ('schema_version', ?)", (VERSION,))
+    set_meta(connection, "schema_version", VERSION)
 
 
 def _copy(connection: sqlite3.Connection, old: str) -> None:
@@ -176,6 +174,17 @@ def _copy(connection: sqlite3.Connection, old: str) -> None:
         f"recollect_utc(ifnull(updated_at, ifnull(created_at, ''))), ifnull(deleted, 0) <> 0, "
         f"max(ifnull(version, 1), 1) FROM {old} WHERE id IS NOT NULL ORDER BY {sequence}"
     )
+
+
+def meta(connection: sqlite3.Connection, key: str) -> Any:
+    """Return a value that is kept with the schema's version, or None."""
+    row = connection.execute("SELECT value FROM recollect_meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else row[0]
+
+
+def set_meta(connection: sqlite3.Connection, key: str, value: Any) -> None:
+    """Keep a value with the schema's version."""
+    connection.execute("INSERT OR REPLACE INTO recollect_meta (key, value) VALUES (?, ?)", (key, value))
 
 
 def _utc_or_same(text: Any) -> Any:

@@ -18,10 +18,12 @@ from recollect.records import copy_item
 from recollect.sql import Row, Statements, pack, unpack
 from recollect.store import EVERYTHING, BaseStore, check_expected
 from recollect.urls import take_options
+from recollect_sqlite import text_index
 from recollect_sqlite.connections import Connections
 from recollect_sqlite.dialect import SQLiteDialect
-from recollect_sqlite.files import MEMORY, Database, Durability
+from recollect_sqlite.files import MEMORY, Database, Durability, give_back
 from recollect_sqlite.scanning import scanned
+from recollect_sqlite.substrings import find_rows
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +87,7 @@ class SQLiteMemoryStore(BaseStore):
     # Lifecycle
 
     async def _init(self) -> None:
-        self._connections = await Connections.open(self._database, self._rows_written)
+        self._connections = await Connections.open(self._database)
 
     async def _close(self) -> None:
         if self._connections is not None:
@@ -101,9 +103,6 @@ class SQLiteMemoryStore(BaseStore):
                 f"{self!r} was opened before this process was forked from its parent. Open a store of its own here."
             )
         return connections
-
-    def _rows_written(self, count: int) -> None:
-        """Take note of new rows; runs on the writer's thread."""
 
     # Writing
 
@@ -156,7 +155,19 @@ class SQLiteMemoryStore(BaseStore):
         return await self._changed(*_STATEMENTS.show(wanted, item_id))
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        return await self._changed(*_STATEMENTS.purge(wanted, item_id, deleted_only=deleted_only))
+        connections = self._opened()
+        text, values = _STATEMENTS.purge(wanted, item_id, deleted_only=deleted_only)
+
+        def work(connection: sqlite3.Connection) -> int:
+            purged = connection.execute(text, values).rowcount
+            if purged and connections.filler.available:
+                text_index.forget(connection)
+            return purged
+
+        purged = await connections.writer.call(work)
+        if purged:
+            await connections.worker.run(give_back)
+        return purged
 
     async def _changed(self, text: str, values: Sequence[Any]) -> int:
         return await self._opened().writer.call(lambda connection: connection.execute(text, values).rowcount)
@@ -170,12 +181,26 @@ class SQLiteMemoryStore(BaseStore):
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
         asked = limit
         while True:
-            text, values = _STATEMENTS.search(wanted, asked)
-            rows = await (self._rows(text, values) if asked <= _DIRECT_LIMIT else self._opened().rows(text, values))
+            rows = await self._found(wanted, asked)
             items = self._readable(rows)
             if len(items) >= limit or len(rows) < asked:
                 return items[:limit]
             asked = min(asked + limit - len(items), EVERYTHING)  # Others take the place of unreadable rows.
+
+    async def _found(self, wanted: Filter, limit: int) -> list[Any]:
+        connections = self._opened()
+        text, values = _STATEMENTS.search(wanted, limit)
+        # The newest rows come first, so this also answers most searches for common text.
+        rows = connections.rows_at_once(text, values) if limit <= _DIRECT_LIMIT else None
+        if rows is not None:
+            return rows
+        if not wanted.folded:
+            return await connections.rows(text, values)
+        connections.filler.searched()
+        indexed = connections.filler.available
+        return await connections.read(
+            lambda connection: find_rows(connection, _STATEMENTS, wanted, limit, indexed=indexed)
+        )
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         rows = await self._opened().rows(*_STATEMENTS.count(wanted, include_deleted=include_deleted))

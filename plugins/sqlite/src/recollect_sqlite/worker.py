@@ -46,6 +46,10 @@ def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None
         future.set_exception(error)
 
 
+class WorkerClosedError(Exception):
+    """The connection was closed before the function could begin."""
+
+
 class Worker(aiosqlite.Connection):
     """An aiosqlite connection that runs whole functions on its thread, one after the other.
 
@@ -71,8 +75,10 @@ class Worker(aiosqlite.Connection):
 
     async def run(self, work: Work[Result]) -> Result:
         """Run the function on the thread with the connection and return its result."""
+        connection = self._connection
+        if connection is None:
+            raise WorkerClosedError
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        connection = self._conn
         self.waiting += 1
 
         def job() -> None:

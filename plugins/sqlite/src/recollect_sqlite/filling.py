@@ -1,0 +1,107 @@
+"""Filling the text indexes behind the writes, a batch at a time, on the writer's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+
+from recollect_sqlite import text_index
+from recollect_sqlite.worker import Worker, deliver
+
+logger = logging.getLogger(__name__)
+
+FILL_AT = 2_000
+"""How many rows may wait for the indexes before they are filled. Searches read the waiting ones one by one."""
+
+FILL_AT_SEARCH = 100
+"""How many may wait when somebody searches: the next search is then quicker."""
+
+
+class Filler:
+    """Counts the rows that wait for the indexes and has them filled.
+
+    Batches take turns with other writes. An error is logged and left for the next time: the rows still wait, and
+    searches read them.
+    """
+
+    def __init__(self, worker: Worker, explained: Callable[[Exception], Exception]) -> None:
+        self._worker = worker
+        self._explained = explained
+        self._waiting = 0
+        self._running = False
+        self._stopped = False
+        self._ends: list[asyncio.Future[None]] = []
+        self.available = False
+
+    async def start(self) -> None:
+        """Look at what is there: whether there are indexes, and how many rows wait for them."""
+        self.available = await self._worker.run(text_index.available)
+        if self.available:
+            self._waiting = await self._worker.run(text_index.pending)
+            self.written(0)
+
+    def written(self, rows: int) -> None:
+        """Take note of rows that were stored."""
+        self._waiting += rows
+        if self._waiting >= FILL_AT:
+            self._run()
+
+    def searched(self) -> None:
+        """Somebody searched, and may do so again."""
+        if self._waiting >= FILL_AT_SEARCH:
+            self._run()
+
+    @property
+    def waiting(self) -> int:
+        """About how many rows wait for the indexes; another process may have stored more."""
+        return self._waiting
+
+    async def finish(self) -> None:
+        """Fill the indexes until nothing waits."""
+        if not self.available:
+            return
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ends.append(end)
+        self._run()
+        await end
+
+    def stop(self) -> None:
+        """Begin no further batch."""
+        self._stopped = True
+
+    def _run(self) -> None:
+        if self.available and not self._running and not self._stopped:
+            self._running = True
+            self._worker.submit(self._batch)
+
+    def _batch(self) -> None:
+        """Fill one batch and ask for the next; runs on the writer's thread."""
+        error: Exception | None = None
+        done = 0
+        try:
+            done = 0 if self._stopped else _filled(self._worker.connection)
+        except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
+            error = raised
+            logger.info("The text indexes could not be filled now: %s", raised)
+        if done and not self._stopped:
+            self._worker.submit(self._batch)  # Behind the writes that came meanwhile.
+            return
+        self._waiting = 0
+        self._running = False
+        ends, self._ends = self._ends, []
+        for end in ends:
+            deliver(end, None, error and self._explained(error))
+
+
+def _filled(connection: sqlite3.Connection) -> int:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        done = text_index.fill(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return done

@@ -1,0 +1,56 @@
+"""Substring search: candidates from the trigram index, checked against the rows; or the rows themselves."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+from recollect.query import Filter
+from recollect.sql import ITEM_COLUMNS, Statements
+from recollect.sql.dialect import Parameters
+from recollect_sqlite.schema import TABLE
+from recollect_sqlite.text_index import trigram_query
+
+MOST_CANDIDATES = 20_000
+"""With more candidates than this the text is so common that reading the newest rows finds enough sooner."""
+
+_CANDIDATES = f"""
+SELECT rowid FROM recollect_trigrams WHERE recollect_trigrams MATCH ?
+UNION ALL SELECT item FROM recollect_stale
+UNION ALL SELECT rowid FROM {TABLE} WHERE rowid > (SELECT value FROM recollect_meta WHERE key = 'indexed')
+LIMIT {MOST_CANDIDATES + 1}
+"""
+
+
+def find_rows(
+    connection: sqlite3.Connection, statements: Statements, wanted: Filter, limit: int, *, indexed: bool
+) -> list[Any]:
+    """Return the newest rows that match the filter, whose query is not empty."""
+    query = trigram_query(wanted.folded) if indexed else None
+    if query is None:
+        return connection.execute(*statements.search(wanted, limit)).fetchall()
+    # One snapshot for both statements: in between, rows may be moved into the index.
+    connection.execute("BEGIN")
+    try:
+        candidates = [row[0] for row in connection.execute(_CANDIDATES, (query,))]
+        if len(candidates) > MOST_CANDIDATES:
+            return connection.execute(*statements.search(wanted, limit)).fetchall()
+        return among(connection, statements, wanted, candidates, limit)
+    finally:
+        connection.execute("COMMIT")
+
+
+def among(
+    connection: sqlite3.Connection, statements: Statements, wanted: Filter, candidates: list[int], limit: int
+) -> list[Any]:
+    """Return those of the candidates that match, newest first."""
+    parameters = Parameters(statements.dialect)
+    parameters.add(json.dumps(candidates))
+    where = statements.conditions(parameters, wanted)
+    # NOT INDEXED leaves the row number as the only way in; any other index would lead through far more rows.
+    text = (
+        f"SELECT {', '.join(ITEM_COLUMNS)} FROM {TABLE} NOT INDEXED WHERE rowid IN (SELECT value FROM json_each(?)) "
+        f"AND {where} ORDER BY created_at DESC, rowid DESC LIMIT {parameters.add(limit)}"
+    )
+    return connection.execute(text, parameters.values).fetchall()

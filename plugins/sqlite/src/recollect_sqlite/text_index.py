@@ -1,0 +1,245 @@
+"""The text indexes: trigrams for substrings and terms for ranking, filled in batches behind the writes.
+
+Rows up to the watermark (``indexed`` in ``recollect_meta``) are in the indexes; later ones are not yet, and searches
+read them one by one. Triggers note indexed rows that change or go, with the content by which the index knows them, in
+``recollect_stale``. So an insert costs nothing beyond its row, and a search is right at every moment.
+
+Both indexes are FTS5 tables without content of their own. What they return is always checked against the rows, so an
+entry that is out of date does no harm; but a purge takes every entry out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from recollect.query import fold
+from recollect_sqlite.schema import TABLE, meta, set_meta
+
+BATCH = 1_000
+"""How many rows are indexed in one transaction."""
+
+_SECURE_DELETE = (3, 42, 0)
+"""The SQLite release whose FTS5 can take an entry out of its pages at once."""
+
+_FTS = "USING fts5(text, content='', columnsize=0, detail=none"
+_TABLES = (
+    "CREATE TABLE recollect_stale (item INTEGER PRIMARY KEY, content TEXT NOT NULL)",
+    "CREATE TABLE recollect_terms (item INTEGER PRIMARY KEY, owner TEXT NOT NULL, terms TEXT NOT NULL)",
+    f'CREATE VIRTUAL TABLE recollect_trigrams {_FTS}, tokenize="trigram case_sensitive 1")',
+    f"CREATE VIRTUAL TABLE recollect_words {_FTS}, tokenize=\"ascii tokenchars ':'\")",
+)
+_INDEXES = ("recollect_trigrams", "recollect_words")
+
+_NOTE = (
+    "BEGIN INSERT INTO recollect_stale (item, content) SELECT old.rowid, old.content "
+    "WHERE NOT EXISTS (SELECT 1 FROM recollect_stale WHERE item = old.rowid); END"
+)
+_INDEXED = "old.rowid <= (SELECT value FROM recollect_meta WHERE key = 'indexed')"
+_CHANGED = "(old.content IS NOT new.content OR old.metadata IS NOT new.metadata)"
+_TRIGGERS = (
+    f"CREATE TRIGGER recollect_changed AFTER UPDATE ON {TABLE} WHEN {_CHANGED} AND {_INDEXED} {_NOTE}",
+    f"CREATE TRIGGER recollect_removed AFTER DELETE ON {TABLE} WHEN {_INDEXED} {_NOTE}",
+)
+
+
+def create(connection: sqlite3.Connection) -> bool:
+    """Create the indexes if they are not there, and return whether this SQLite can use them.
+
+    Without FTS5 and its trigrams there are none, and searches read the rows themselves.
+    """
+    if available(connection):
+        return True
+    try:
+        connection.execute("CREATE VIRTUAL TABLE temp.recollect_probe USING fts5(text, tokenize='trigram')")
+        connection.execute("DROP TABLE temp.recollect_probe")
+    except sqlite3.OperationalError:
+        return False
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not available(connection):
+            _build(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+    return True
+
+
+def _build(connection: sqlite3.Connection) -> None:
+    for statement in (*_TABLES, *_TRIGGERS):
+        connection.execute(statement)
+    if sqlite3.sqlite_version_info >= _SECURE_DELETE:
+        for index in _INDEXES:
+            connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('secure-delete', 1)")
+    set_meta(connection, "indexed", 0)
+    set_meta(connection, "terms", fingerprint())
+
+
+def available(connection: sqlite3.Connection) -> bool:
+    """Whether the indexes are there and this SQLite can read them."""
+    try:
+        for index in _INDEXES:
+            connection.execute(f"SELECT rowid FROM {index} LIMIT 0")
+    except sqlite3.OperationalError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """Return what tells one way of making terms from another: a release that changes it fills the index anew."""
+    from recollect.ranking import index_terms
+
+    probe = "Went hiking on 2023-05-08 with Zoë's children: they've 2 dogs, naïvely running; straße ЖИЗНЬ 東京 happily"
+    return blake2b(" ".join(index_terms(probe)).encode(), digest_size=8).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def owner_code(user_id: str | None) -> str:
+    """Return the mark that a user's terms carry in the index, so that a search touches no other user's entries."""
+    return "0" if user_id is None else blake2b(user_id.encode(), digest_size=6).hexdigest()
+
+
+# Filling
+
+
+def fill(connection: sqlite3.Connection, most: int = BATCH) -> int:
+    """Bring up to ``most`` rows into the indexes, within the transaction; return how many were left to do before."""
+    if meta(connection, "terms") != fingerprint():
+        _empty(connection)
+    stale = refresh(connection, most)
+    from recollect.ranking import index_terms
+
+    rows = connection.execute(
+        f"SELECT rowid, content, user_id FROM {TABLE} "
+        f"WHERE rowid > (SELECT value FROM recollect_meta WHERE key = 'indexed') ORDER BY rowid LIMIT ?",
+        (most,),
+    ).fetchall()
+    if rows:
+        _insert(connection, [_entry(item, content, user, index_terms) for item, content, user in rows])
+        set_meta(connection, "indexed", rows[-1][0])
+    return stale + len(rows)
+
+
+def refresh(connection: sqlite3.Connection, most: int = -1) -> int:
+    """Bring the indexes in line with indexed rows that changed or went, and return how many those were."""
+    from recollect.ranking import index_terms
+
+    rows = connection.execute(
+        f"SELECT stale.item, stale.content, known.owner, known.terms, stored.content, stored.user_id "
+        f"FROM recollect_stale AS stale LEFT JOIN recollect_terms AS known ON known.item = stale.item "
+        f"LEFT JOIN {TABLE} AS stored ON stored.rowid = stale.item LIMIT ?",
+        (most,),
+    ).fetchall()
+    if not rows:
+        return 0
+    _remove(connection, [(item, _text(old), owner or "", terms or "") for item, old, owner, terms, _, _ in rows])
+    _insert(
+        connection,
+        [_entry(item, content, user, index_terms) for item, _, _, _, content, user in rows if content is not None],
+    )
+    connection.executemany("DELETE FROM recollect_stale WHERE item = ?", [(row[0],) for row in rows])
+    return len(rows)
+
+
+def pending(connection: sqlite3.Connection) -> int:
+    """Return about how many rows are not in the indexes yet."""
+    (waiting,) = connection.execute(
+        f"SELECT ifnull((SELECT max(rowid) FROM {TABLE}), 0) - "
+        f"(SELECT value FROM recollect_meta WHERE key = 'indexed') + (SELECT count(*) FROM recollect_stale)"
+    ).fetchone()
+    return max(int(waiting), 0)
+
+
+def forget(connection: sqlite3.Connection) -> None:
+    """Take what was removed out of the pages of the indexes, not only out of their answers."""
+    refresh(connection)
+    if sqlite3.sqlite_version_info < _SECURE_DELETE:
+        # Older releases only mark an entry as gone; merging everything into one leaves the marked ones behind.
+        for index in _INDEXES:
+            connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
+
+
+def _empty(connection: sqlite3.Connection) -> None:
+    """Start again from nothing."""
+    for index in _INDEXES:
+        connection.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")
+    connection.execute("DELETE FROM recollect_terms")
+    connection.execute("DELETE FROM recollect_stale")
+    set_meta(connection, "indexed", 0)
+    set_meta(connection, "terms", fingerprint())
+
+
+Entry = tuple[int, str, str, str]
+"""A row in the indexes: its number, content, owner and terms."""
+
+
+def _insert(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+    connection.executemany(
+        "INSERT INTO recollect_trigrams (rowid, text) VALUES (?, ?)",
+        [(item, fold(text)) for item, text, _, _ in entries],
+    )
+    connection.executemany(
+        "INSERT INTO recollect_words (rowid, text) VALUES (?, ?)",
+        [(item, _marked(terms, owner)) for item, _, owner, terms in entries],
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO recollect_terms (item, owner, terms) VALUES (?, ?, ?)",
+        [(item, owner, terms) for item, _, owner, terms in entries],
+    )
+
+
+def _remove(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+    connection.executemany(
+        "INSERT INTO recollect_trigrams (recollect_trigrams, rowid, text) VALUES ('delete', ?, ?)",
+        [(item, fold(text)) for item, text, _, _ in entries],
+    )
+    connection.executemany(
+        "INSERT INTO recollect_words (recollect_words, rowid, text) VALUES ('delete', ?, ?)",
+        [(item, _marked(terms, owner)) for item, _, owner, terms in entries],
+    )
+    connection.executemany("DELETE FROM recollect_terms WHERE item = ?", [(entry[0],) for entry in entries])
+
+
+def _marked(terms: str, owner: str) -> str:
+    """Return the terms as the index holds them: each once, with the mark of its owner."""
+    mark = f":{owner}"
+    return f"{mark} ".join(dict.fromkeys(terms.split())) + mark if terms else ""
+
+
+def _entry(item: int, content: Any, user_id: Any, divide: Callable[[str], Sequence[str]]) -> Entry:
+    text = _text(content)
+    return item, text, owner_code(user_id if isinstance(user_id, str) else None), " ".join(divide(text))
+
+
+def _text(content: Any) -> str:
+    """Return the content; a row that holds something else cannot be read, and has no words either."""
+    return content if isinstance(content, str) else ""
+
+
+# Finding
+
+
+def trigram_query(folded: str, most: int = 12) -> str | None:
+    """Return the FTS5 query for rows that may contain the text, or None if it is too short to have a trigram."""
+    trigrams = list(dict.fromkeys(folded[at : at + 3] for at in range(len(folded) - 2)))
+    if not trigrams:
+        return None
+    step = -(-len(trigrams) // most)
+    return " AND ".join(_quoted(trigram) for trigram in trigrams[::step])
+
+
+def words_query(terms: Iterable[str], user_id: str | None) -> str:
+    """Return the FTS5 query for rows with any of the terms: this user's, or everybody's when there is none."""
+    if user_id is None:
+        return " OR ".join(f"{_quoted(term + ':')} *" for term in terms)
+    code = owner_code(user_id)
+    return " OR ".join(_quoted(f"{term}:{code}") for term in terms)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
