@@ -6,6 +6,7 @@ tests need come into it from the package index. Arguments after `--` go to pytes
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -94,7 +95,11 @@ def wheels(session: nox.Session) -> None:
         environment = {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "XDG_DATA_HOME": empty}
         for arguments in (["--help"], ["plugins"], ["demo"]):
             session.run(str(scripts / "recollect"), *arguments, env=environment, external=True)
-        session.run(str(scripts / "python"), "-m", "recollect", "plugins", env=environment, external=True)
+        listing = [str(scripts / "python"), "-m", "recollect", "plugins", "--json"]
+        rows = json.loads(str(session.run(*listing, env=environment, external=True, silent=True)))
+    broken = [f"{row['name']}: {row['reason']}" for row in rows if row["status"] != "ok"]
+    if broken or len(rows) != len(DISTRIBUTIONS):
+        session.error(f"{len(rows)} plugins were found, these among them broken: {'; '.join(broken) or 'none'}.")
 
 
 @nox.session
