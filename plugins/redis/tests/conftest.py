@@ -107,26 +107,24 @@ async def wire(standalone_url: str) -> AsyncIterator[Wire]:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
+        task.add_done_callback(tasks.discard)
         inner_reader, inner_writer = await asyncio.open_connection(target.hostname, target.port)
         directions = [
             asyncio.create_task(forward(reader, inner_writer)),
             asyncio.create_task(answer(inner_reader, writer)),
         ]
-        try:
-            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for direction in directions:
-                direction.cancel()
-            await asyncio.gather(*directions, return_exceptions=True)
-            inner_writer.close()
-            writer.close()
-            tasks.discard(task)
+        await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+        for direction in directions:
+            direction.cancel()
+        await asyncio.gather(*directions, return_exceptions=True)
+        for end in (inner_writer, writer):
+            end.close()
+            with contextlib.suppress(OSError):
+                await end.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     wire.url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}{target.path}"
     yield wire
     server.close()
-    for task in list(tasks):
-        task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.gather(*tasks, return_exceptions=True)
+    if tasks:
+        await asyncio.wait(tasks, timeout=5)
