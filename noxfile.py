@@ -107,7 +107,7 @@ def thirdparty(session: nox.Session) -> None:
     """Install and test the example plugin as a stranger would."""
     session.install("-e", "core[testing]", str(EXAMPLE))
     with session.chdir(EXAMPLE):
-        run_pytest(session, "tests", "-c", str(ROOT / "pyproject.toml"), f"--rootdir={EXAMPLE}")
+        run_pytest(session, "tests")
     session.run("recollect", "plugins")
 
 
