@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from recollect.errors import InputError, PluginNotFoundError, SummaryError, SummaryTimeoutError
 from recollect.integrity import pairs
@@ -19,6 +19,9 @@ from recollect.items import MemoryItem, MemoryStatus
 from recollect.templates import PlainTemplate, Template
 from recollect.tokens import TokenCounter, sent_length
 from recollect.transcript import Transcript, transcribe
+
+if TYPE_CHECKING:
+    from recollect.plugins import Registry
 
 MAX_ANSWER_LENGTH = 200_000
 """The most characters that an answer may have; a longer one is no summary."""
@@ -154,18 +157,24 @@ def check_trigger(
 
 
 async def generate_summary(
-    items: Sequence[MemoryItem], config: SummaryConfig, summarizer: Any, *, timeout: float | None = DEFAULT_TIMEOUT
+    items: Sequence[MemoryItem],
+    config: SummaryConfig,
+    summarizer: Any,
+    *,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    registry: Registry | None = None,
 ) -> SummaryResult:
     """Summarise all but the most recent items, once for each template, and return the answers and what to keep.
 
     Items are given oldest first. Kept are the last ``keep_recent``, more where a tool call would be parted from its
     results, and before those every system item, every lasting summary and whatever is not accepted. With nothing to
     compress the model is not asked and there are no summaries. Templates run at the same time; ``timeout`` is the
-    number of seconds that each may take. Raises SummaryError when the model fails, is late or says nothing, and
+    number of seconds that each may take. ``registry`` is where they are looked up, by default among what is installed.
+    Raises SummaryError when the model fails, is late or says nothing, and
     PluginNotFoundError for a template that is not installed; nothing was changed then.
     """
     older, kept = split(items, config.keep_recent)
-    answers = await ask(older, config, summarizer, timeout=timeout)
+    answers = await ask(older, config, summarizer, timeout=timeout, registry=registry)
     return SummaryResult(
         {answer.name: answer.text for answer in answers}, compressed_items=kept, original_count=len(items)
     )
@@ -206,7 +215,7 @@ def is_pinned(item: MemoryItem) -> bool:
     )
 
 
-def find_template(name: SummaryTemplate | str, config: SummaryConfig) -> Template:
+def find_template(name: SummaryTemplate | str, config: SummaryConfig, registry: Registry | None = None) -> Template:
     """Return the installed template of this name, or a plain one if only the configuration has a prompt for it.
 
     Raises PluginNotFoundError, saying what to install, when there is neither.
@@ -214,7 +223,7 @@ def find_template(name: SummaryTemplate | str, config: SummaryConfig) -> Templat
     from recollect.plugins import default_registry  # Plugins are looked for when they are first needed.
 
     try:
-        return default_registry().template(str(name))
+        return (registry or default_registry()).template(str(name))
     except PluginNotFoundError:
         if name not in config.prompts:
             raise
@@ -222,7 +231,12 @@ def find_template(name: SummaryTemplate | str, config: SummaryConfig) -> Templat
 
 
 async def ask(
-    older: Sequence[MemoryItem], config: SummaryConfig, summarizer: Any, *, timeout: float | None
+    older: Sequence[MemoryItem],
+    config: SummaryConfig,
+    summarizer: Any,
+    *,
+    timeout: float | None,
+    registry: Registry | None = None,
 ) -> list[Answer]:
     """Return the model's answer for each template, in their order, all asked at the same time; none for no items."""
     if not callable(getattr(summarizer, "summarize", None)):
@@ -232,7 +246,7 @@ async def ask(
         )
     if not older:
         return []
-    templates = {str(name): find_template(name, config) for name in config.templates}
+    templates = {str(name): find_template(name, config, registry) for name in config.templates}
     transcript = transcribe(older)
     try:
         async with asyncio.TaskGroup() as group:

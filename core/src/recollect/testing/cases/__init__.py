@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from recollect.testing.case import Cases
 from recollect.testing.cases.bad_input import InputCases
+from recollect.testing.cases.compaction import CompactionCases
 from recollect.testing.cases.concurrency import CancellationCases, ConcurrencyCases
 from recollect.testing.cases.isolation import IsolationCases
 from recollect.testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
@@ -34,6 +35,7 @@ TOPICS: tuple[type[Cases], ...] = (
     CountCases,
     ScanCases,
     ArchiveCases,
+    CompactionCases,
     ClearCases,
     DeleteCases,
     PurgeCases,
