@@ -1,0 +1,196 @@
+"""How the shared statements are said to PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from recollect.items import MemoryItem, MemoryMetadata
+from recollect.records import SCOPE_FIELDS
+from recollect.sql import Dialect, Statements
+from recollect.sql.dialect import Parameters
+from recollect.sql.rows import Row, json_text
+
+SEQUENCE = "added"
+
+# A float that JSON writes with an exponent would come back from JSONB as a whole number.
+_EXPONENT = re.compile(r"\d[eE][+-]?\d")
+_LIKE_SPECIAL = str.maketrans({"\\": r"\\", "%": r"\%", "_": r"\_"})
+_NO_LIMIT = 2**31
+_COLUMN_TYPES = {
+    "metadata": "jsonb",
+    "archived": "boolean",
+    "deleted": "integer",
+    "version": "integer",
+    "token": "bigint",
+    SEQUENCE: "bigint",
+}
+
+
+def quoted(name: str) -> str:
+    """Return an identifier as PostgreSQL wants it quoted."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def jsonb_text(text: str) -> str:
+    """Return JSON text as JSONB keeps it without loss: large floats are written out with their decimal point.
+
+    JSONB holds numbers as decimals. Written out, a float stays a float and equals only the numbers that Python's float
+    equals.
+    """
+    return _exact(json.loads(text)) if _EXPONENT.search(text) else text
+
+
+def _exact(value: Any) -> str:
+    if isinstance(value, float) and abs(value) >= 1e16:
+        return f"{int(value)}.0"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json_text(key)}:{_exact(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_exact, value)) + "]"
+    return json_text(value)
+
+
+def owner_of(user_id: str | None) -> str:
+    """Return the partition key of a user; nobody's items have one too, since a key may not be NULL."""
+    return "" if user_id is None else f"u{user_id}"
+
+
+class PostgresDialect(Dialect):
+    """PostgreSQL's side of the shared statements.
+
+    ``schema`` qualifies every name, so that nothing depends on a connection's search path. ``partitioned`` says that
+    the table is divided by user: its unique key is then owner and id, and a table of ids keeps each id unique over all.
+    """
+
+    sequence = SEQUENCE
+
+    def __init__(self, schema: str, *, partitioned: bool = False) -> None:
+        self.schema = quoted(schema)
+        self.table = f"{self.schema}.memory_items"
+        self.ids = f"{self.schema}.memory_ids"
+        self.vectors = f"{self.schema}.memory_vectors"
+        self.meta = f"{self.schema}.memory_schema"
+        self.numbers = f"{self.schema}.memory_items_added"
+        self.numbers_literal = self.numbers.replace("'", "''")
+        self.partitioned = partitioned
+        self.further_columns = (*SCOPE_FIELDS, "archived", "folded", "terms", "token", SEQUENCE)
+        if partitioned:
+            self.further_columns = (*self.further_columns, "owner")
+            self.conflict_key = "owner, id"
+
+    def placeholder(self, position: int) -> str:
+        """Return ``$1``, ``$2``, …."""
+        return f"${position}"
+
+    def scope_column(self, field: str) -> str:
+        """Return the plain column that repeats the field of the JSON: a partition key cannot be a generated one."""
+        return field
+
+    def archived(self) -> str:
+        """Return the boolean column itself, so that partial indexes apply."""
+        return "archived"
+
+    def by_id(self, placeholder: str) -> str:
+        """Return the condition on the id; in a partitioned table it also leads to the one partition to look in."""
+        if not self.partitioned:
+            return f"id = {placeholder}"
+        return f"id = {placeholder} AND owner = (SELECT owner FROM {self.ids} WHERE id = {placeholder})"
+
+    def contains(self, parameters: Parameters, folded: str) -> str:
+        """Return a LIKE, which a trigram index can answer."""
+        return f"folded LIKE {parameters.add(f'%{folded.translate(_LIKE_SPECIAL)}%')}"
+
+    def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
+        """Compare as JSONB, which compares numbers by value and objects whatever the order of their keys."""
+        name, wanted = parameters.add(key), parameters.add(jsonb_text(json_text(value)))
+        return f"metadata -> 'extra' -> {name}::text = {wanted}::jsonb"
+
+    def same(self, left: str, right: str) -> str:
+        """Compare with NULL equal to NULL."""
+        return f"{left} IS NOT DISTINCT FROM {right}"
+
+    def limit(self, parameters: Parameters, count: int) -> str:
+        """Write the number into the text: a plan for an unknown limit would sort everything that matches."""
+        return "" if count >= _NO_LIMIT else f"LIMIT {count}"
+
+    def next_version(self) -> str:
+        """Leave the version alone where the row was written by this very call, whose answer was lost on the way."""
+        return "CASE WHEN stored.token = excluded.token THEN stored.version ELSE stored.version + excluded.version END"
+
+    def column_type(self, column: str) -> str:
+        """Return the type of a column that an upsert binds."""
+        return _COLUMN_TYPES.get(column, "text")
+
+
+class PostgresStatements(Statements):
+    """The shared statements, and what only PostgreSQL has."""
+
+    dialect: PostgresDialect
+
+    def scope_conditions(self, parameters: Parameters, metadata: MemoryMetadata | None) -> list[str]:
+        """Return the conditions of a metadata filter; a user's lead to the one partition where the items are."""
+        found = super().scope_conditions(parameters, metadata)
+        if self.dialect.partitioned and metadata is not None and metadata.user_id is not None:
+            found.append(f"owner = {parameters.add(owner_of(metadata.user_id))}")
+        return found
+
+    def upsert_arrays(self, fields: tuple[str, ...], *, numbered: bool) -> str:
+        """Return the text that upserts rows given as one array per column, in the order of ``insert_columns``.
+
+        Rows are written in the order of their ids, so that two such statements never wait for each other. Unless the
+        rows come ``numbered``, their numbers are drawn here in the order of the arrays. ``fields`` are those that a row
+        of the same id must share besides the user.
+        """
+        columns = self.insert_columns
+        arrays = ", ".join(f"${at}::{self.dialect.column_type(name)}[]" for at, name in enumerate(columns, 1))
+        names = ", ".join(columns)
+        if not numbered:
+            drawn = f"nextval('{self.dialect.numbers_literal}')"
+            names = ", ".join(f"{drawn} AS {name}" if name == SEQUENCE else name for name in columns)
+        given = f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)})"
+        return self._claimed(given, fields)
+
+    def upsert_one(self, fields: tuple[str, ...]) -> str:
+        """Return the text that upserts one row, whose columns are bound in the order of ``insert_columns``."""
+        drawn = (
+            f"coalesce(${self.insert_columns.index(SEQUENCE) + 1}::bigint, nextval('{self.dialect.numbers_literal}'))"
+        )
+        values = [drawn if name == SEQUENCE else f"${at}" for at, name in enumerate(self.insert_columns, 1)]
+        if not self.dialect.partitioned:
+            return self.upsert_same(f"VALUES ({', '.join(values)})", fields)
+        typed = (f"{value}::{self.dialect.column_type(name)} AS {name}" for value, name in self._named(values))
+        return self._claimed(f"SELECT {', '.join(typed)}", fields)
+
+    def _named(self, values: list[str]) -> zip[tuple[str, str]]:
+        return zip(values, self.insert_columns, strict=True)
+
+    def _claimed(self, given: str, fields: tuple[str, ...]) -> str:
+        columns = ", ".join(self.insert_columns)
+        if not self.dialect.partitioned:
+            return self.upsert_same(f'SELECT {columns} FROM ({given}) AS given ORDER BY id COLLATE "C"', fields)
+        # The partitions know nothing of each other, so an id is first claimed for its owner in the table of ids.
+        claims = (
+            f"WITH given AS MATERIALIZED ({given}), claimed AS ("
+            f"INSERT INTO {self.dialect.ids} AS stored (id, owner) "
+            f'SELECT id, owner FROM given ORDER BY id COLLATE "C" '
+            f"ON CONFLICT (id) DO UPDATE SET owner = excluded.owner WHERE stored.owner = excluded.owner RETURNING id) "
+        )
+        chosen = (
+            f"SELECT {columns} FROM given WHERE given.id IN (SELECT claimed.id FROM claimed) "
+            f'ORDER BY given.id COLLATE "C"'
+        )
+        return claims + self.upsert_same(chosen, fields)
+
+
+def further_values(item: MemoryItem) -> tuple[str | None, str | None, str | None, str | None, bool]:
+    """Return the columns that repeat facts of the item's JSON: its scope, and whether it is archived."""
+    metadata = item.metadata
+    return metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id, item.archived_by is not None
+
+
+def exact_row(row: Row) -> Row:
+    """Return the row with metadata as JSONB keeps it."""
+    return row._replace(metadata=jsonb_text(row.metadata)) if _EXPONENT.search(row.metadata) else row

@@ -1,0 +1,59 @@
+"""Reading the options of a store and of its URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from recollect.errors import InputError
+from recollect.urls import take_known_options
+
+URL_OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "schema": str,
+    "min_size": int,
+    "max_size": int,
+    "statement_cache_size": int,
+    "connect_timeout": float,
+    "timeout": float,
+    "partitions": int,
+}
+"""The options of ours that a URL may hold, and how each is read."""
+
+# asyncpg takes any other name for a setting of the server, which then refuses every connection.
+_DRIVER_OPTIONS = {
+    "application_name", "database", "dbname", "gsslib", "host", "krbsrvname", "options", "passfile",
+    "password", "port", "search_path", "service", "servicefile", "ssl_max_protocol_version",
+    "ssl_min_protocol_version", "sslcert", "sslcrl", "sslkey", "sslmode", "sslnegotiation", "sslpassword",
+    "sslrootcert", "target_session_attrs", "user",
+}  # fmt: skip
+
+
+def checked_size(name: str, value: int, *, least: int) -> None:
+    """Raise InputError unless the value is a whole number of at least ``least``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}.", field=name)
+
+
+def checked_dsn(dsn: str) -> str:
+    """Return the URL. Raises InputError, quoting nothing of it, where it is none of PostgreSQL's."""
+    if not isinstance(dsn, str) or not dsn.lower().startswith(("postgresql://", "postgres://")):
+        raise InputError("A PostgreSQL URL begins with postgresql:// or postgres://.", field="dsn")
+    return dsn
+
+
+def take_url_options(url: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the URL as the driver takes it, and our own options from its query and from the keywords together."""
+    dsn, options = take_known_options(checked_dsn(url), URL_OPTIONS)
+    for name, _ in parse_qsl(urlsplit(dsn).query, keep_blank_values=True):
+        if name not in _DRIVER_OPTIONS:
+            listed = ", ".join(sorted(URL_OPTIONS))
+            raise InputError(
+                f"The PostgreSQL URL has an unknown option {name!r}. Ours are {listed}; PostgreSQL's own, like "
+                f"sslmode, are taken too.",
+                field=name,
+            )
+    for name in given:
+        if name in options:
+            raise InputError(f"The option {name!r} is given in the URL and as a keyword; give it once.", field=name)
+    return dsn, {**options, **given}

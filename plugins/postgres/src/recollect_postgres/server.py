@@ -1,0 +1,208 @@
+"""The server as the store sees it: calls that are bounded in time, tried again where that is safe, and that stay home.
+
+A store belongs to the process and the event loop that opened it. Elsewhere its connections would be shared with another
+process or never answer, so use from there is refused at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import asyncpg
+
+from recollect.errors import InputError, MemoryError, StoreClosedError, StoreMisuseError
+from recollect_postgres.connections import Connection, Connections, GivenPool, OwnPool
+from recollect_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
+
+T = TypeVar("T")
+
+_PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2)
+"""How long to wait before each further try: two and a half seconds in all, about what a restart takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How the server is reached. ``repr`` shows no password, since ``dsn`` is not shown at all."""
+
+    dsn: str
+    min_size: int
+    max_size: int
+    ssl: Any
+    statement_cache_size: int
+    connect_timeout: float
+    timeout: float
+
+    def __repr__(self) -> str:
+        return f"ServerOptions({location(self.dsn)!r})"
+
+
+class Server:
+    """Runs work on connections of one server."""
+
+    def __init__(self, options: ServerOptions, pool: Any = None) -> None:
+        self.options = options
+        self.where = "PostgreSQL through the given pool" if pool is not None else location(options.dsn)
+        self.timeout = options.timeout
+        self._given = pool
+        self._connections: Connections | None = None
+        self._process = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # Without prepared statements a pooler in transaction mode may send the two halves of one statement, its parsing
+        # and its execution, to different servers, unless they are in one transaction.
+        self.wraps = options.statement_cache_size == 0
+
+    async def open(self) -> None:
+        """Connect, within the connect timeout. Raises StoreUnavailableError, leaving nothing open."""
+        self._process = os.getpid()
+        self._loop = asyncio.get_running_loop()
+        if self._given is not None:
+            self._connections = GivenPool(self._given)
+            return
+        pool = OwnPool(self._connect, self.options.max_size)
+        deadline = self._loop.time() + self.options.connect_timeout
+        try:
+            await self._patiently(lambda: pool.fill(self.options.min_size, deadline), deadline)
+        except BaseException as error:
+            await pool.close(0.0)
+            if not isinstance(error, FOREIGN):
+                raise
+            raise translated(error, self.where, self.options.connect_timeout) from error
+        self._connections = pool
+
+    async def close(self) -> None:
+        """Wait for calls under way, no longer than one call may take, and disconnect."""
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.close(self.timeout)
+
+    def check_home(self, store: str) -> None:
+        """Raise StoreMisuseError in a forked child and in another event loop."""
+        if os.getpid() != self._process:
+            raise StoreMisuseError(
+                f"{store} was opened before this process was forked, and its connections belong to the parent. Open a "
+                f"store of its own in the child."
+            )
+        if asyncio.get_running_loop() is not self._loop:
+            raise StoreMisuseError(
+                f"{store} was opened in another event loop, which alone can use its connections. Open a store in each "
+                f"event loop, or use recollect.sync from threads."
+            )
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
+        """Do the work on a connection and return what it returns; translate what the driver raises.
+
+        Work that is ``repeatable`` has the same effect and answer when it is done again after its answer was lost.
+        Other work is tried again only if the server certainly did not do it.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.timeout
+        connections = self._connections
+        if connections is None:
+            raise StoreClosedError(self.where)
+        for pause in (*_PAUSES, None):
+            connection = None
+            try:
+                connection = await connections.acquire(deadline)
+                done = await work(connection)
+            except BaseException as error:
+                if connection is not None:
+                    await connections.release(connection, broken=_breaks(error))
+                if not isinstance(error, FOREIGN):
+                    raise
+                if isinstance(error, LOST + NOT_DONE + READ_ONLY):
+                    # The other idle connections lead to the same server that is gone, or is no primary any more.
+                    await connections.renew()
+                again = (connection is None and isinstance(error, LOST + NOT_DONE)) or may_retry(
+                    error, repeatable=repeatable
+                )
+                if pause is None or isinstance(error, TimeoutError) or not again or loop.time() + pause > deadline:
+                    raise translated(error, self.where, self.timeout) from error
+                if pause:
+                    await asyncio.sleep(pause)
+            else:
+                await connections.release(connection, broken=False)
+                return done
+        raise AssertionError("the last try returns or raises")
+
+    async def fetch(self, text: str, values: Any) -> list[Any]:
+        """Run a query and return its rows."""
+        rows: list[Any]
+        if self.wraps:
+            rows = await self.run(lambda connection: self._fetch_wrapped(connection, text, values))
+        else:
+            rows = await self.run(lambda connection: connection.fetch(text, *values, timeout=self.timeout))
+        return rows
+
+    async def change(self, text: str, values: Any) -> int:
+        """Run a statement that changes rows and returns their number; it is not repeated blindly."""
+        row = await self.run(lambda connection: self._fetch_wrapped(connection, text, values), repeatable=False)
+        return int(row[0][0])
+
+    async def _fetch_wrapped(self, connection: Connection, text: str, values: Any) -> list[Any]:
+        rows: list[Any]
+        if not self.wraps:
+            rows = await connection.fetch(text, *values, timeout=self.timeout)
+            return rows
+        async with self.transaction(connection):
+            rows = await connection.fetch(text, *values, timeout=self.timeout)
+        return rows
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, connection: Connection) -> AsyncGenerator[None, None]:
+        """Do what is inside in one transaction: all or nothing."""
+        await connection.execute("BEGIN", timeout=self.timeout)
+        try:
+            yield
+        except (MemoryError, asyncpg.PostgresError):
+            # After anything else the connection is dropped, which rolls back as well.
+            if not connection.is_closed():
+                await connection.execute("ROLLBACK", timeout=self.timeout)
+            raise
+        await connection.execute("COMMIT", timeout=self.timeout)
+
+    async def _connect(self, deadline: float) -> Connection:
+        options = self.options
+        left = deadline - asyncio.get_running_loop().time()
+        timeout = max(0.01, min(left, options.connect_timeout))
+        try:
+            return await asyncpg.connect(
+                options.dsn,
+                timeout=timeout,
+                command_timeout=options.timeout,
+                statement_cache_size=options.statement_cache_size,
+                # A long-lived statement must not outlive a change of the schema by another process.
+                max_cached_statement_lifetime=300,
+                server_settings={"application_name": "recollect"},
+                **({} if options.ssl is None else {"ssl": options.ssl}),
+            )
+        except (ValueError, asyncpg.ClientConfigurationError):
+            # What the driver says of an unreadable URL quotes it, the password included.
+            raise InputError(
+                "The PostgreSQL URL cannot be read. It looks like postgresql://user:password@host:5432/database; "
+                "special characters in the password are written with % and two hexadecimal digits.",
+                field="dsn",
+            ) from None
+
+    async def _patiently(self, work: Callable[[], Awaitable[None]], deadline: float) -> None:
+        """Wait for a server that says it is still starting; everything else is reported at once."""
+        while True:
+            try:
+                return await work()
+            except asyncpg.CannotConnectNowError:
+                if asyncio.get_running_loop().time() + 0.2 > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+
+
+def _breaks(error: BaseException) -> bool:
+    """Whether the connection may be in any state after this error."""
+    if isinstance(error, MemoryError):
+        return False
+    if isinstance(error, LOST + NOT_DONE + READ_ONLY):
+        return True
+    return not isinstance(error, asyncpg.PostgresError)

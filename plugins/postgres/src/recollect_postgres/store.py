@@ -1,0 +1,249 @@
+"""The PostgreSQL store."""
+
+from __future__ import annotations
+
+import logging
+import ssl as tls
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from recollect.capabilities import BASE_CAPABILITIES, Capability
+from recollect.errors import CorruptStoreError, InputError
+from recollect.items import MemoryItem, MemoryMetadata
+from recollect.query import Filter
+from recollect.sql import ITEM_COLUMNS, unpack
+from recollect.store import BaseStore
+from recollect_postgres.dialect import PostgresDialect, PostgresStatements
+from recollect_postgres.options import checked_dsn, checked_size, take_url_options
+from recollect_postgres.schema import Layout, prepare
+from recollect_postgres.server import Server, ServerOptions
+from recollect_postgres.writing import Writer
+
+if TYPE_CHECKING:
+    from recollect.ranking import Weights
+
+logger = logging.getLogger(__name__)
+
+_PAGE = 500
+_ITEM_WIDTH = len(ITEM_COLUMNS)
+
+
+class PostgresMemoryStore(BaseStore):
+    """A store in a PostgreSQL database, for many processes and machines at once.
+
+    ``dsn`` is a URL as PostgreSQL itself takes it, or give ``pool``, an asyncpg pool, which is never closed here. The
+    store's own pool has between ``min_size`` and ``max_size`` connections. ``schema`` names the schema of the tables;
+    by default the connection's own. ``ssl`` is what asyncpg takes: True, a mode like ``"verify-full"`` or an
+    SSLContext. ``statement_cache_size=0`` is for a pooler that keeps no prepared statements. Connecting takes at most
+    ``connect_timeout`` seconds, and every call at most ``timeout``. ``partitions`` divides a new table by user into
+    so many parts. ``embeddings`` turns on semantic search where the server has pgvector; ``weights`` are those of the
+    text ranking.
+
+    A store belongs to the process and the event loop that opened it; elsewhere it raises StoreMisuseError. A connection
+    that breaks is replaced, and the call is made again where that is safe; otherwise StoreUnavailableError says so.
+    """
+
+    capabilities = BASE_CAPABILITIES | {
+        Capability.PERSISTENT,
+        Capability.ATOMIC,
+        Capability.DELETE,
+        Capability.PURGE,
+    }
+
+    def __init__(
+        self,
+        dsn: str = "postgresql://localhost/recollect",
+        *,
+        pool: Any = None,
+        schema: str | None = None,
+        min_size: int = 1,
+        max_size: int = 10,
+        ssl: tls.SSLContext | bool | str | None = None,
+        statement_cache_size: int = 100,
+        connect_timeout: float = 20.0,
+        timeout: float = 30.0,
+        partitions: int | None = None,
+        embeddings: Any = None,
+        weights: Weights | None = None,
+    ) -> None:
+        super().__init__()
+        checked_size("min_size", min_size, least=0)
+        checked_size("max_size", max_size, least=max(1, min_size))
+        checked_size("statement_cache_size", statement_cache_size, least=0)
+        if partitions is not None:
+            checked_size("partitions", partitions, least=0)
+        for name, seconds in (("connect_timeout", connect_timeout), ("timeout", timeout)):
+            if not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+                raise InputError(f"{name} must be a number of seconds above 0, not {seconds!r}.", field=name)
+        if schema is not None and (not isinstance(schema, str) or not schema or "\0" in schema):
+            raise InputError("schema must be the name of a schema.", field="schema")
+        options = ServerOptions(
+            dsn if pool is not None else checked_dsn(dsn),
+            min_size,
+            max_size,
+            ssl,
+            statement_cache_size,
+            float(connect_timeout),
+            float(timeout),
+        )
+        self._server = Server(options, pool)
+        self._schema = schema
+        self._partitions = partitions
+        self._embeddings = embeddings
+        self._weights = weights
+        self._layout: Layout | None = None
+        self._statements: PostgresStatements
+        self._writer: Writer
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        pool: Any = None,
+        schema: str | None = None,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        ssl: tls.SSLContext | bool | str | None = None,
+        statement_cache_size: int | None = None,
+        connect_timeout: float | None = None,
+        timeout: float | None = None,
+        partitions: int | None = None,
+        embeddings: Any = None,
+        weights: Weights | None = None,
+    ) -> PostgresMemoryStore:
+        """Return the store of a URL. Its query may hold the options of the same names, and PostgreSQL's own.
+
+        Raises InputError for an option that neither knows, and for one that is given both ways.
+        """
+        given = {
+            "schema": schema,
+            "min_size": min_size,
+            "max_size": max_size,
+            "statement_cache_size": statement_cache_size,
+            "connect_timeout": connect_timeout,
+            "timeout": timeout,
+            "partitions": partitions,
+        }
+        dsn, options = take_url_options(url, {name: value for name, value in given.items() if value is not None})
+        return cls(dsn, pool=pool, ssl=ssl, embeddings=embeddings, weights=weights, **options)
+
+    def __repr__(self) -> str:
+        return f"<PostgresMemoryStore on {self._server.where}>"
+
+    # Lifecycle
+
+    async def init(self) -> None:
+        """Connect, and create or migrate the tables. Calling it again while open does nothing.
+
+        Any number of processes may do this at once. Raises StoreUnavailableError when the server cannot be reached
+        within the connect timeout, SchemaTooNewError when a later release wrote the tables.
+        """
+        if self._state == "open":
+            self._server.check_home(repr(self))
+        await super().init()
+
+    async def close(self) -> None:
+        """Wait for calls under way, then disconnect. Calling it again does nothing."""
+        if self._state == "open":
+            self._server.check_home(repr(self))
+        await super().close()
+
+    async def _init(self) -> None:
+        await self._server.open()
+        try:
+            self._layout = await prepare(self._server, self._schema, self._partitions, repr(self))
+            dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
+            self._statements = PostgresStatements(dialect)
+            self._writer = Writer(self._server, self._statements)
+        except BaseException:
+            await self._server.close()
+            raise
+
+    async def _close(self) -> None:
+        await self._writer.settled()
+        await self._server.close()
+
+    def _ensure_open(self) -> None:
+        super()._ensure_open()
+        self._server.check_home(repr(self))
+
+    # Writing
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await self._writer.add(self._writer.addition(item, within))
+
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        await self._writer.add_many(items, within)
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        return await self._writer.update_many(items, within)
+
+    # Reading
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        text, values = self._statements.get(item_id)
+        rows = await self._server.fetch(text, values)
+        return unpack(rows[0], self.item_types) if rows else None
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        text, values = self._statements.search(wanted, limit)
+        return self._items(await self._server.fetch(text, values))
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        text, values = self._statements.count(wanted, include_deleted=include_deleted)
+        rows = await self._server.fetch(text, values)
+        return int(rows[0][0])
+
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        after: tuple[str, int] | None = None
+        while True:
+            text, values = self._statements.page(wanted, after=after, size=_PAGE, include_deleted=include_deleted)
+            rows = await self._server.fetch(text, values)
+            for item in self._items([row[:_ITEM_WIDTH] for row in rows]):
+                yield item
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1]["created_at"], rows[-1][_ITEM_WIDTH]
+
+    def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
+        """Return the items of rows; a row that cannot be read is left out and named in the log."""
+        types = self.item_types
+        try:
+            return [unpack(row, types) for row in rows]
+        except CorruptStoreError:
+            return [item for item in map(self._readable, rows) if item is not None]
+
+    def _readable(self, row: Any) -> MemoryItem | None:
+        try:
+            return unpack(row, self.item_types)
+        except CorruptStoreError as error:
+            logger.error("%s It was left out; 'recollect doctor' lists such items.", error)
+            return None
+
+    # Removing
+
+    async def _clear(self, wanted: Filter) -> int:
+        text, values = self._statements.hide(wanted)
+        return await self._change(text, values)
+
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        text, values = self._statements.hide(Filter(metadata=within, archived=None), item_id)
+        return bool(await self._change(text, values))
+
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        text, values = self._statements.show(wanted, item_id)
+        return await self._change(text, values)
+
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        text, values = self._statements.purge(wanted, item_id, deleted_only=deleted_only)
+        dialect = self._statements.dialect
+        if not dialect.partitioned:
+            return await self._change(text, values)
+        freed = f"freed AS (DELETE FROM {dialect.ids} AS ids USING changed WHERE ids.id = changed.id)"
+        return await self._change(text, values, freed)
+
+    async def _change(self, text: str, values: Sequence[Any], *further: str) -> int:
+        """Run a statement that changes rows, with whatever else must go with them, and return how many there were."""
+        clauses = ", ".join((f"changed AS ({text} RETURNING id)", *further))
+        return await self._server.change(f"WITH {clauses} SELECT count(*) FROM changed", values)

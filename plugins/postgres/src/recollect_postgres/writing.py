@@ -1,0 +1,437 @@
+"""Writing items: concurrent adds share a statement and a commit, many items go in arrays, changes compare versions.
+
+Every write is safe to repeat. A row keeps the token of the call that wrote it; when the answer to a write is lost and
+the call is made again with the same token, a row that has it already is left at the version it got. Whoever else wrote
+the row in between is overwritten by the repeated call, as by a call that came a moment later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from recollect.errors import IdConflictError, MemoryError, StoreUnavailableError, VersionConflictError
+from recollect.items import MemoryItem, MemoryMetadata
+from recollect.query import fold, metadata_matches
+from recollect.ranking import index_terms
+from recollect.records import SCOPE_FIELDS, copy_item
+from recollect.sql import ITEM_COLUMNS, pack, unpack
+from recollect.sql.rows import Row
+from recollect.store import check_expected, successor
+from recollect_postgres.connections import Connection
+from recollect_postgres.dialect import PostgresStatements, exact_row, further_values, owner_of
+from recollect_postgres.server import Server
+
+_MOST_TOGETHER = 256
+_CHUNK = 1000
+_LONGEST_TERM = 2000  # bytes; a lexeme of a tsvector holds 2046
+_MOST_TERMS = 900_000  # bytes; a tsvector holds a megabyte
+
+
+class Addition(NamedTuple):
+    """An item on its way into the table: its columns so far, and which scope fields a row of its id must share.
+
+    ``times`` is how often the item was given; ``within`` is kept only where fields cannot say it.
+    """
+
+    row: Row
+    further: tuple[Any, ...]
+    token: int
+    fields: tuple[str, ...]
+    within: MemoryMetadata | None
+    vector: Sequence[float] | None
+    times: int = 1
+    number: int | None = None
+
+
+class Tokens:
+    """Numbers that no other call, of this process or another, will have on the same row."""
+
+    def __init__(self) -> None:
+        self._next = itertools.count(secrets.randbits(62))
+
+    def __call__(self) -> int:
+        return next(self._next) & (2**63 - 1)
+
+
+def shared_fields(item: MemoryItem, within: MemoryMetadata | None) -> tuple[str, ...] | None:
+    """Return the fields in which a row must equal the item to lie in ``within``, or None where these cannot say it.
+
+    A scoped handle stamps its items, so that the item itself carries the scope. Adds from many scopes can then share
+    one statement.
+    """
+    if within is None:
+        return ()
+    named = tuple(name for name in SCOPE_FIELDS if getattr(within, name) is not None)
+    if within.extra or any(getattr(within, name) != getattr(item.metadata, name) for name in named):
+        return None
+    return named
+
+
+def indexed_terms(content: str) -> str:
+    """Return the terms of a text, separated by spaces, as far as a full-text index can hold them."""
+    terms = " ".join(index_terms(content))
+    if len(terms) * 4 <= _LONGEST_TERM:
+        return terms
+    kept = []
+    distinct: set[str] = set()
+    size = 0
+    for term in terms.split(" "):
+        length = len(term.encode())
+        if length > _LONGEST_TERM:
+            continue
+        if term not in distinct:
+            size += length
+            if size > _MOST_TERMS:
+                break
+            distinct.add(term)
+        kept.append(term)
+    return " ".join(kept)
+
+
+class Writer:
+    """Writes items for one store."""
+
+    def __init__(self, server: Server, statements: PostgresStatements, vectors: Any = None) -> None:
+        self._server = server
+        self._statements = statements
+        self._partitioned = statements.dialect.partitioned
+        self._vectors = vectors
+        self._tokens = Tokens()
+        self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._queue: list[tuple[Addition, asyncio.Future[None]]] = []
+        self._writing = False
+        self._gathering: asyncio.Task[None] | None = None  # held here, since the loop alone would let it be collected
+        self._settling: list[asyncio.Future[None]] = []
+
+    def addition(
+        self, item: MemoryItem, within: MemoryMetadata | None, vector: Sequence[float] | None = None
+    ) -> Addition:
+        """Take everything that is needed from an item."""
+        fields = shared_fields(item, within)
+        return Addition(
+            exact_row(pack(item)),
+            further_values(item),
+            self._tokens(),
+            fields or (),
+            within if fields is None else None,
+            vector,
+        )
+
+    async def add(self, addition: Addition) -> None:
+        """Write one item; those that arrive while another is being written are written together."""
+        if not self._writing:
+            self._writing = True
+            try:
+                refused = await self._write([addition])
+            finally:
+                self._go_on()
+            if refused:
+                raise IdConflictError(addition.row.id)
+            return
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append((addition, written))
+        await written
+
+    async def settled(self) -> None:
+        """Wait until every add that has begun is done."""
+        if self._writing:
+            settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._settling.append(settled)
+            await settled
+
+    def _go_on(self) -> None:
+        if self._queue:
+            self._gathering = asyncio.get_running_loop().create_task(self._write_gathered())
+        else:
+            self._rest()
+
+    def _rest(self) -> None:
+        self._writing = False
+        for settled in self._settling:
+            if not settled.done():
+                settled.set_result(None)
+        self._settling.clear()
+
+    async def _write_gathered(self) -> None:
+        try:
+            while self._queue:
+                await self._write_wave(self._wave())
+        finally:
+            for _, written in self._queue:
+                written.cancel()
+            self._queue.clear()
+            self._rest()
+
+    def _wave(self) -> list[tuple[Addition, asyncio.Future[None]]]:
+        """Take from the queue what one statement can write: no id twice, and the same shared fields."""
+        queue = [entry for entry in self._queue if not entry[1].done()]
+        wave: list[tuple[Addition, asyncio.Future[None]]] = []
+        left = []
+        seen: set[str] = set()
+        for entry in queue:
+            addition = entry[0]
+            alike = not wave or (
+                addition.fields == wave[0][0].fields and addition.within is None and wave[0][0].within is None
+            )
+            if alike and addition.row.id not in seen and len(wave) < _MOST_TOGETHER:
+                wave.append(entry)
+            else:
+                left.append(entry)
+            # What was left behind keeps its turn among the adds of the same id.
+            seen.add(addition.row.id)
+        self._queue = left
+        return wave
+
+    async def _write_wave(self, wave: list[tuple[Addition, asyncio.Future[None]]]) -> None:
+        if not wave:
+            return
+        try:
+            refused = await self._write([addition for addition, _ in wave])
+        except MemoryError as error:
+            await self._answer_failure(wave, error)
+        except BaseException:
+            for _, written in wave:
+                written.cancel()
+            raise
+        else:
+            for addition, written in wave:
+                if addition.row.id in refused:
+                    _fail(written, IdConflictError(addition.row.id), None)
+                elif not written.done():
+                    written.set_result(None)
+
+    async def _answer_failure(self, wave: list[tuple[Addition, asyncio.Future[None]]], error: MemoryError) -> None:
+        if len(wave) == 1:
+            _fail(wave[0][1], error, error.__cause__)
+        elif isinstance(error, StoreUnavailableError):
+            for _, written in wave:
+                _fail(written, StoreUnavailableError(*error.args), error)
+        else:
+            # One of them cannot be stored; alone, each gets its own answer.
+            for entry in wave:
+                await self._write_wave([entry])
+
+    async def _write(self, additions: list[Addition]) -> set[str]:
+        """Write items of different ids and return the ids that were refused."""
+        if additions[0].within is not None:
+            await self.add_together(additions)
+            return set()
+        if self._vectors is None and not self._server.wraps:
+            text, values = self._bound(additions)
+            rows = await self._server.fetch(text, values)
+            return set() if len(rows) == len(additions) else _refused(additions, {row["id"] for row in rows})
+
+        async def work(connection: Connection) -> set[str]:
+            async with self._server.transaction(connection):
+                return _refused(additions, await self._write_on(connection, additions))
+
+        return await self._server.run(work)
+
+    async def add_many(
+        self,
+        items: Sequence[MemoryItem],
+        within: MemoryMetadata | None,
+        vectors: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        """Write items in their order, all or none."""
+        additions: dict[str, Addition] = {}
+        earlier: dict[str, MemoryMetadata] = {}
+        for position, item in enumerate(items):
+            addition = self.addition(item, within, vectors[position] if vectors is not None else None)
+            before = additions.get(item.id)
+            if before is not None:
+                # The same id again: the last content counts, in the place of the first, and each time is a version.
+                scope = earlier[item.id]
+                if scope.user_id != item.metadata.user_id or not metadata_matches(within, scope):
+                    raise IdConflictError(item.id)
+                addition = addition._replace(times=before.times + 1)
+            additions[item.id] = addition
+            earlier[item.id] = item.metadata
+        await self.add_together(list(additions.values()))
+
+    async def add_together(self, additions: list[Addition]) -> None:
+        """Write items of different ids in one transaction. Raises IdConflictError, and then nothing was written."""
+
+        async def work(connection: Connection) -> None:
+            async with self._server.transaction(connection):
+                numbered = await self._numbered(connection, additions)
+                for chunk in _chunks(numbered):
+                    for group in _alike(chunk):
+                        await self._check_scope(connection, group)
+                        refused = _refused(group, await self._write_on(connection, group))
+                        if refused:
+                            raise IdConflictError(min(refused))
+
+        await self._server.run(work)
+
+    async def _numbered(self, connection: Connection, additions: list[Addition]) -> list[Addition]:
+        """Return the items in the order of their ids, with numbers in the order in which they were given."""
+        if len(additions) == 1:
+            return additions
+        rows = await connection.fetch(
+            f"SELECT nextval('{self._statements.dialect.numbers_literal}') FROM generate_series(1, $1::integer)",
+            len(additions),
+        )
+        numbers = sorted(row[0] for row in rows)
+        numbered = [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
+        # Locks taken in one order everywhere cannot wait for each other in a circle.
+        return sorted(numbered, key=lambda addition: addition.row.id)
+
+    async def _check_scope(self, connection: Connection, additions: list[Addition]) -> None:
+        """Look at the rows themselves where the shared fields cannot say what ``within`` asks."""
+        scopes = {addition.row.id: addition.within for addition in additions if addition.within is not None}
+        if not scopes:
+            return
+        for stored in await self._locked(connection, list(scopes)):
+            if not metadata_matches(scopes[stored.id], stored.metadata):
+                raise IdConflictError(stored.id)
+
+    async def _locked(self, connection: Connection, ids: list[str]) -> list[MemoryItem]:
+        """Lock the rows of these ids, hidden ones too, in the order of their ids, and return their items."""
+        rows = await self._locked_rows(connection, ids)
+        return [unpack(row[: len(ITEM_COLUMNS)]) for row in rows]
+
+    async def _locked_rows(self, connection: Connection, ids: list[str]) -> list[Any]:
+        dialect = self._statements.dialect
+        found = "id = ANY ($1::text[])"
+        if dialect.partitioned:
+            found += f" AND owner IN (SELECT owner FROM {dialect.ids} WHERE id = ANY ($1::text[]))"
+        rows: list[Any] = await connection.fetch(
+            f"SELECT {', '.join(ITEM_COLUMNS)}, deleted, token FROM {dialect.table} WHERE {found} "
+            f'ORDER BY id COLLATE "C" FOR UPDATE',
+            ids,
+        )
+        return rows
+
+    async def update_many(
+        self,
+        items: Sequence[MemoryItem],
+        within: MemoryMetadata | None,
+        vectors: Sequence[Sequence[float]] | None = None,
+    ) -> list[MemoryItem]:
+        """Compare and set, all or none; return the items with their new versions."""
+        kept = [copy_item(item) for item in items]
+        additions = [
+            self.addition(item, None, vectors[position] if vectors is not None else None)
+            for position, item in enumerate(kept)
+        ]
+
+        async def work(connection: Connection) -> list[MemoryItem]:
+            async with self._server.transaction(connection):
+                return await self._update_on(connection, kept, additions, within)
+
+        return await self._server.run(work)
+
+    async def _update_on(
+        self,
+        connection: Connection,
+        items: list[MemoryItem],
+        additions: list[Addition],
+        within: MemoryMetadata | None,
+    ) -> list[MemoryItem]:
+        rows = {row["id"]: row for row in await self._locked_rows(connection, [item.id for item in items])}
+        updated, changes = [], []
+        for item, addition in zip(items, additions, strict=True):
+            row = rows.get(item.id)
+            if row is not None and row["token"] == addition.token:
+                # This very call wrote it before its answer was lost.
+                updated.append(_with_version(item, row["version"]))
+                continue
+            stored = None if row is None else unpack(row[: len(ITEM_COLUMNS)])
+            check_expected(item, None if row is None or row["deleted"] else stored, within)
+            updated.append(successor(stored, item, within))
+            changes.append(addition)
+        if changes:
+            versions = {item.id: item.version for item in updated}
+            await self._set_versions(connection, await self._numbered(connection, changes), versions)
+        return updated
+
+    async def _set_versions(self, connection: Connection, changes: list[Addition], versions: dict[str, int]) -> None:
+        """Write rows that are locked or not there yet; whoever added one of the latter meanwhile was first."""
+        for chunk in _chunks(changes):
+            written = await self._write_on(connection, chunk)
+            for addition in chunk:
+                item_id = addition.row.id
+                if item_id not in written:
+                    raise IdConflictError(item_id)
+                if written[item_id] != versions[item_id]:
+                    raise VersionConflictError(item_id, 0, written[item_id] - 1)
+
+    async def _write_on(self, connection: Connection, additions: list[Addition]) -> dict[str, int]:
+        """Write items of different ids and the same shared fields and return the versions of those not refused."""
+        text, values = self._bound(additions)
+        rows = await connection.fetch(text, *values, timeout=self._server.timeout)
+        versions = {row["id"]: row["version"] for row in rows}
+        if self._vectors is not None:
+            await self._vectors.keep(
+                connection,
+                [
+                    (addition.row.id, versions[addition.row.id], addition.vector)
+                    for addition in additions
+                    if addition.vector is not None and addition.row.id in versions
+                ],
+            )
+        return versions
+
+    def _bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
+        fields = additions[0].fields
+        if len(additions) == 1:
+            return self._text("one", fields), self._values(additions[0])
+        return self._text("drawn" if additions[0].number is None else "numbered", fields), self._arrays(additions)
+
+    def _text(self, form: str, fields: tuple[str, ...]) -> str:
+        text = self._texts.get((form, fields))
+        if text is None:
+            if form == "one":
+                text = self._statements.upsert_one(fields)
+            else:
+                text = self._statements.upsert_arrays(fields, numbered=form == "numbered")
+            self._texts[form, fields] = text
+        return text
+
+    def _arrays(self, additions: Sequence[Addition]) -> list[list[Any]]:
+        return [list(column) for column in zip(*map(self._values, additions), strict=True)]
+
+    def _values(self, addition: Addition) -> tuple[Any, ...]:
+        """Return the values of the insert columns."""
+        content = addition.row.content
+        values = (
+            *addition.row,
+            *addition.further,
+            fold(content),
+            indexed_terms(content),
+            addition.token,
+            addition.number,
+        )
+        if self._partitioned:
+            return (*values, owner_of(addition.further[0]), 0, addition.times)
+        return (*values, 0, addition.times)
+
+
+def _with_version(item: MemoryItem, version: int) -> MemoryItem:
+    copied = copy_item(item)
+    copied.__dict__["version"] = version
+    return copied
+
+
+def _chunks(additions: list[Addition]) -> Iterable[list[Addition]]:
+    return (additions[start : start + _CHUNK] for start in range(0, len(additions), _CHUNK))
+
+
+def _alike(additions: list[Addition]) -> Iterable[list[Addition]]:
+    """Divide neighbours that cannot share a statement."""
+    return (list(group) for _, group in itertools.groupby(additions, key=lambda addition: addition.fields))
+
+
+def _refused(additions: Iterable[Addition], written: Container[str]) -> set[str]:
+    return {addition.row.id for addition in additions if addition.row.id not in written}
+
+
+def _fail(written: asyncio.Future[None], error: MemoryError, cause: BaseException | None) -> None:
+    if not written.done():
+        error.__cause__ = cause
+        written.set_exception(error)

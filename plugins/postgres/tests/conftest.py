@@ -1,0 +1,77 @@
+"""Real servers: the wheel's, which has pgvector, and the system's, which has pg_trgm, where there is one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from recollect.testing.servers import postgres_server, system_postgres_server
+
+_numbers = itertools.count(1)
+_SYSTEM = ["system"] if system_postgres_server() is not None else []
+
+
+@pytest.fixture(scope="session")
+def wheel() -> Iterator[Any]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def system() -> Iterator[Any]:
+    server = system_postgres_server()
+    assert server is not None
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["wheel", *_SYSTEM])
+def server(request: pytest.FixtureRequest) -> Any:
+    """Each kind of server in turn."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def url(wheel: Any) -> Iterator[str]:
+    """An empty database on the wheel's server, for tests where the kind of server does not matter."""
+    with wheel.database() as url:
+        yield url
+
+
+@pytest.fixture
+def each_url(server: Any) -> Iterator[str]:
+    """An empty database on each kind of server."""
+    with server.database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def shared_url(server: Any) -> Iterator[str]:
+    """A database on each kind of server that tests share; each takes a schema of its own in it."""
+    with server.database() as url:
+        yield url
+
+
+@pytest_asyncio.fixture
+async def schema(shared_url: str) -> AsyncIterator[str]:
+    """The name of a schema that does not exist yet; it is dropped in the end."""
+    name = f'Test\'s "{next(_numbers)}"'
+    yield name
+    connection = await asyncpg.connect(shared_url)
+    try:
+        quoted = '"' + name.replace('"', '""') + '"'
+        await connection.execute(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+def private_server() -> Iterator[Any]:
+    """A server that a test may stop, pause or kill."""
+    with postgres_server(private=True) as server:
+        yield server
