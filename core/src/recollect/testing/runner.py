@@ -7,7 +7,7 @@ import inspect
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -22,6 +22,9 @@ from recollect.testing.expect import SkipCase
 
 OpenStore = Callable[[], BaseStore | Awaitable[BaseStore]]
 """Returns a new store on the same data each time it is called, open or not."""
+
+_TIDYING = 30.0
+"""How many seconds removing what a case wrote may take; a store that hangs must not hang the run."""
 
 
 class Outcome(StrEnum):
@@ -202,7 +205,15 @@ async def _on_store(cases: Cases, case: Callable[..., Awaitable[None]], open_sto
         further["reopen"] = reopen
     try:
         await case(store, **further)
-    finally:
+    except BaseException:
+        with suppress(Exception):  # What the case raised says more than what followed from it.
+            await _tidied(cases, store)
+        raise
+    await _tidied(cases, store)
+
+
+async def _tidied(cases: Cases, store: BaseStore) -> None:
+    async with asyncio.timeout(_TIDYING):
         await store.init()
         await cases.clean(store)
         await store.close()

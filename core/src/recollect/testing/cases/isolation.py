@@ -128,9 +128,10 @@ def _scopes() -> SearchStrategy[dict[str, Any]]:
 
 
 def _listings() -> SearchStrategy[Any]:
+    """Return items and searches for them; queries are mostly parts of a content, with something changed."""
     from hypothesis import strategies as st
 
-    text = st.text(st.sampled_from(LETTERS), max_size=5)
+    text = st.text(st.sampled_from(LETTERS), max_size=6)
     statuses, types = st.sampled_from(list(MemoryStatus)), st.sampled_from(["human", "note", ""])
     rows = st.lists(
         st.fixed_dictionaries(
@@ -145,15 +146,29 @@ def _listings() -> SearchStrategy[Any]:
         min_size=1,
         max_size=8,
     )
-    searches = st.lists(
-        st.fixed_dictionaries(
-            {"query": st.text(st.sampled_from(LETTERS), max_size=2), "metadata": _scopes(), "limit": st.integers(0, 9)},
-            optional={"memory_type": types, "status": statuses},
-        ),
-        min_size=1,
-        max_size=5,
-    )
-    return st.tuples(rows, searches)
+    changes = st.sampled_from([str, str.upper, str.lower, str.swapcase, _with("%"), _with("_"), _with("\\")])
+
+    @st.composite
+    def listings(draw: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        drawn = draw(rows)
+        searches = []
+        for _ in range(draw(st.integers(1, 6))):
+            content, start = draw(st.sampled_from(drawn))["content"], draw(st.integers(0, 3))
+            search = {
+                "query": draw(changes)(content[start : start + draw(st.integers(0, 3))]),
+                "metadata": draw(st.one_of(st.just({}), st.just({}), _scopes())),
+                "limit": draw(st.integers(0, 9)),
+            }
+            search |= draw(st.fixed_dictionaries({}, optional={"memory_type": types, "status": statuses}))
+            searches.append(search)
+        return drawn, searches
+
+    return listings()
+
+
+def _with(character: str) -> Callable[[str], str]:
+    """Return a change that puts this character in the place of the second one."""
+    return lambda text: f"{text[:1]}{character}{text[2:]}"
 
 
 def _histories(capabilities: frozenset[Capability]) -> SearchStrategy[list[Step]]:
