@@ -94,7 +94,7 @@ BROKEN = {
     "returns_one": (
         "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): return 3",
         "broken",
-        "recollect_backends() failed: TypeError",
+        "recollect_backends() returned int where a list is due",
     ),
     "returns_texts": (
         "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): return ['sqlite']",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
 from typing import Literal
@@ -113,11 +113,13 @@ def collect(plugin: Plugin, module: object) -> None:
 
 def _returned(plugin: Plugin, manager: pluggy.PluginManager, hook: str) -> list[object]:
     try:
-        results = getattr(manager.hook, hook)()
-        for result in results:
-            if not isinstance(result, (list, tuple)):
+        returned: list[object] = []
+        for result in getattr(manager.hook, hook)():
+            if isinstance(result, Iterable) and not isinstance(result, str):
+                returned += result
+            else:
                 plugin.fail("broken", f"{hook}() returned {type(result).__name__} where a list is due.")
-        return [spec for result in results if isinstance(result, (list, tuple)) for spec in result]
+        return returned
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - as above: the failure is the plugin's own

@@ -71,6 +71,8 @@ class Commands(TyperGroup):
             if ctx.meta.get("recollect.debug"):
                 raise
             said = " ".join(str(error).split())
+            if isinstance(error, OSError) and error.filename:
+                said = f"{error.filename}: {error.strerror}"
             _complain(f"{type(error).__name__}: {said or 'no reason given'}. Add --debug to see where it happened.")
             raise typer.Exit(ExitCode.FAILED) from None
 
@@ -98,7 +100,7 @@ def _loaded(spec: CommandSpec) -> Any:
     if isinstance(target, typer.Typer):
         group = target
     elif callable(target):
-        group = typer.Typer(add_completion=False)
+        group = typer.Typer(add_completion=False, rich_markup_mode="markdown")
         group.command(spec.name)(target)
     else:
         raise PluginLoadError(spec.name, f"{spec.target} is neither a function nor a typer.Typer.")

@@ -69,7 +69,13 @@ def table(
     from rich.text import Text
 
     made = Table(
-        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False
+        box=box.SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        pad_edge=False,
+        show_header=any(column if isinstance(column, str) else column[0] for column in columns),
     )
     for column in columns:
         heading, options = (column, {}) if isinstance(column, str) else column
