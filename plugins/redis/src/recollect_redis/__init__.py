@@ -9,6 +9,7 @@ from recollect.lazy import lazy_names
 if TYPE_CHECKING:
     from recollect_redis.episodic import CorruptEntryError, EpisodicMemory
     from recollect_redis.manager import ShortTermMemoryManager, get_short_term_memory
+    from recollect_redis.store import RedisMemoryStore
 
 # Listing plugins imports this package, and must not load a driver.
 __getattr__, __dir__ = lazy_names(
@@ -16,7 +17,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "episodic": ["CorruptEntryError", "EpisodicMemory"],
         "manager": ["ShortTermMemoryManager", "get_short_term_memory"],
+        "store": ["RedisMemoryStore"],
     },
 )
 
-__all__ = ["CorruptEntryError", "EpisodicMemory", "ShortTermMemoryManager", "get_short_term_memory"]
+__all__ = ["CorruptEntryError", "EpisodicMemory", "RedisMemoryStore", "ShortTermMemoryManager", "get_short_term_memory"]

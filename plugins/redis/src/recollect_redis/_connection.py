@@ -122,6 +122,8 @@ class _Client:
     def __init__(self, address: Address, max_connections: int, timeout: float) -> None:
         self.connecting = asyncio.Lock()
         self.connected = False
+        self.active = 0
+        self.idle = asyncio.Event()
         self.slots: asyncio.Semaphore | None = None
         retry = Retry(EqualJitterBackoff(cap=_LONGEST_PAUSE, base=_FIRST_PAUSE), _RETRIES)
         settings: dict[str, Any] = {
@@ -156,6 +158,10 @@ class _Client:
             return await self.driver.execute_command(*command)
 
     async def close(self) -> None:
+        """Wait for calls under way, whose deadline bounds the wait, and close every connection."""
+        while self.active:
+            self.idle.clear()
+            await self.idle.wait()
         self.connected = False
         await self.driver.aclose()
 
@@ -190,7 +196,7 @@ class RedisConnection:
                 client.connected = True
 
     async def close(self) -> None:
-        """Close the connections of this event loop; the next use opens new ones."""
+        """Wait for calls under way and close the connections of this event loop; the next use opens new ones."""
         with self._guard:
             client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
@@ -203,6 +209,13 @@ class RedisConnection:
             await self.connect()
         return await self._within(client, self._evaluate(client, script, keys, arguments))
 
+    async def command(self, *words: Any) -> Any:
+        """Return what the server answers to one command."""
+        client = self._client()
+        if not client.connected:
+            await self.connect()
+        return await self._within(client, client.execute(*words))
+
     async def _evaluate(self, client: _Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         try:
             return await client.execute("EVALSHA", script.sha, len(keys), *keys, *arguments)
@@ -211,6 +224,7 @@ class RedisConnection:
 
     async def _within(self, client: _Client, call: Any) -> Any:
         """Await a call of the driver within the deadline, and translate what it raises."""
+        client.active += 1
         try:
             async with asyncio.timeout(self.timeout):
                 return await call
@@ -223,6 +237,10 @@ class RedisConnection:
             raise self._unavailable(f"cannot be reached ({type(error).__name__})") from error
         except driver.RedisError as error:
             raise self._translated(error) from error
+        finally:
+            client.active -= 1
+            if not client.active:
+                client.idle.set()
 
     def _client(self) -> _Client:
         loop = asyncio.get_running_loop()

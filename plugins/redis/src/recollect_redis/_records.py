@@ -1,0 +1,99 @@
+"""How an item lies in Redis, for the store.
+
+An item is a hash under ``<base>i:<id>``. Its field ``j`` is JSON with everything but the version and the time; the
+others are what scripts compare and keep: ``v`` version, ``m`` the item's member in the indexes, ``u s t a`` the scope,
+``k`` type, ``w`` status, ``r`` whether it is archived, ``h`` whether it is hidden, ``o`` which write it comes from,
+``x`` its member among those that expire.
+
+An index is a sorted set whose members all have the score 0, so that they lie in the order of their text: the time, the
+number of the adding in sixteen digits, the id. There is one of all items, and one for each value of each field of a
+scope; hidden items have indexes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from recollect.errors import CorruptStoreError
+from recollect.items import MemoryItem, MemoryMetadata
+from recollect.records import SCOPE_FIELDS, checked_json, further_values, make_item, make_metadata
+
+SEPARATOR = "\0"
+"""Between the parts of a header; no text that a store takes contains it."""
+
+PLACE = 48
+"""How many characters of a row say where the item stands: its time and the number of its adding."""
+
+_TIME = 32
+_BASE = ("id", "content", "memory_type", "status", "updated_at")
+
+
+class Row(NamedTuple):
+    """An item with its place in the order of all items."""
+
+    place: str
+    item: MemoryItem
+
+
+def optional(text: str | None) -> str:
+    """Return a text that may be absent in a form that tells None from the empty text."""
+    return "" if text is None else f"={text}"
+
+
+def scope_arguments(metadata: MemoryMetadata | None) -> list[str]:
+    """Return the four fields of a scope as arguments of a script; None stands for any."""
+    return [optional(None if metadata is None else getattr(metadata, name)) for name in SCOPE_FIELDS]
+
+
+def header(item: MemoryItem, expected: int | None) -> str:
+    """Return what a script must know of an item to store it; ``expected`` is the version to replace, None for any."""
+    return SEPARATOR.join(
+        [
+            item.id,
+            item.created_at,
+            item.memory_type,
+            item.status.value,
+            "" if item.archived_by is None else "1",
+            "" if expected is None else str(expected),
+            *scope_arguments(item.metadata),
+        ]
+    )
+
+
+def body(item: MemoryItem) -> str:
+    """Return the item as JSON, without its version and its time."""
+    metadata = item.metadata
+    fields = {
+        "id": item.id,
+        "content": item.content,
+        "memory_type": item.memory_type,
+        "status": item.status.value,
+        "updated_at": item.updated_at,
+        "metadata": [
+            *(getattr(metadata, name) for name in SCOPE_FIELDS),
+            checked_json(metadata.extra, "metadata.extra") if metadata.extra else {},
+        ],
+        **further_values(item),
+    }
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
+    """Return the item of a row: its place, its version, a space, its JSON. Raises CorruptStoreError."""
+    try:
+        text = row.decode()
+        place = text[:PLACE]
+        version, _, written = text[PLACE:].partition(" ")
+        further: dict[str, Any] = json.loads(written)
+        user_id, session_id, task_id, agent_id, extra = further.pop("metadata")
+        base: dict[str, Any] = {name: further.pop(name) for name in _BASE}
+        base["metadata"] = make_metadata(
+            {"user_id": user_id, "session_id": session_id, "task_id": task_id, "agent_id": agent_id, "extra": extra}
+        )
+        base["created_at"] = place[:_TIME]
+        base["version"] = int(version)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptStoreError("An item in Redis cannot be read as a memory item.") from error
+    return Row(place, make_item(base, further, types))

@@ -1,0 +1,340 @@
+"""The scripts of the store. Each runs as a whole; what it refuses, it refuses before it has written anything.
+
+Every key starts with the base that the first key names, whose hash tag keeps all of them in one slot of a cluster. See
+:mod:`recollect_redis._records` for what lies where.
+"""
+
+from __future__ import annotations
+
+from recollect_redis._connection import Script
+
+_SHARED = """
+local base = KEYS[1]
+local NAMES = {'user_id', 'session_id', 'task_id', 'agent_id'}
+local FIELDS = {'u', 's', 't', 'a'}
+
+local function given(text)
+  if text == '' then return nil end
+  return string.sub(text, 2)
+end
+
+local function item_key(id) return base .. 'i:' .. id end
+
+local function split(text)
+  local parts, from = {}, 1
+  while true do
+    local at = string.find(text, '\\0', from, true)
+    if not at then
+      parts[#parts + 1] = string.sub(text, from)
+      return parts
+    end
+    parts[#parts + 1] = string.sub(text, from, at - 1)
+    from = at + 1
+  end
+end
+
+-- The indexes of a family, 'live' or 'hidden', that an item with this scope is in.
+local function each_index(family, scope, act)
+  act(base .. family)
+  for position, name in ipairs(NAMES) do
+    if scope[position] then act(base .. family .. ':' .. name .. ':' .. scope[position]) end
+  end
+end
+
+local function within(wanted, scope)
+  for position = 1, 4 do
+    if wanted[position] and wanted[position] ~= scope[position] then return false end
+  end
+  return true
+end
+
+local function wanted_scope(first)
+  return {given(ARGV[first]), given(ARGV[first + 1]), given(ARGV[first + 2]), given(ARGV[first + 3])}
+end
+
+local function scope_of(values, first)
+  local scope = {}
+  for position = 1, 4 do
+    scope[position] = values[first + position - 1] or nil
+  end
+  return scope
+end
+
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Redis removes an item that expires by itself; its traces in the indexes go here, with whatever is called next.
+local function sweep(most)
+  local key = base .. 'ttl'
+  local swept = 0
+  while swept < most do
+    local gone = redis.call('ZRANGEBYSCORE', key, '-inf', now(), 'LIMIT', 0, 50)
+    if #gone == 0 then return end
+    for _, member in ipairs(gone) do
+      local entry = cjson.decode(member)
+      local scope = {entry[3] or nil, entry[4] or nil, entry[5] or nil, entry[6] or nil}
+      for _, family in ipairs({'live', 'hidden'}) do
+        each_index(family, scope, function(index) redis.call('ZREM', index, entry[2]) end)
+      end
+      redis.call('DEL', item_key(entry[1]))
+      redis.call('ZREM', key, member)
+    end
+    swept = swept + #gone
+  end
+end
+
+-- The shortest index that holds every item of a scope; nil when there is no such item.
+local function shortest(family, scope)
+  local best, least
+  local empty = false
+  each_index(family, scope, function(index)
+    local size = redis.call('ZCARD', index)
+    if size == 0 then empty = true end
+    if not least or size < least then best, least = index, size end
+  end)
+  if empty then return nil end
+  return best, least
+end
+"""
+
+PUT = Script(
+    _SHARED
+    + """
+local token, lifetime, limits = ARGV[1], tonumber(ARGV[2]), wanted_scope(3)
+sweep(50)
+
+local items, owners = {}, {}
+for position = 7, #ARGV, 2 do
+  local part = split(ARGV[position])
+  local item = {
+    id = part[1], created = part[2], kind = part[3], status = part[4], archived = part[5],
+    expected = tonumber(part[6]), scope = {given(part[7]), given(part[8]), given(part[9]), given(part[10])},
+    body = ARGV[position + 1],
+  }
+  local found = redis.call('HMGET', item_key(item.id), 'v', 'o', 'h', 'u', 's', 't', 'a')
+  if found[2] == token then
+    -- This very write was done before and its answer lost.
+    local versions = {'done'}
+    for other = 7, #ARGV, 2 do
+      versions[#versions + 1] = redis.call('HGET', item_key(split(ARGV[other])[1]), 'v') or '0'
+    end
+    return versions
+  end
+  local number = #items + 1
+  if found[1] then
+    local scope = scope_of(found, 4)
+    -- Hidden items are nobody's business for a comparison of versions, but their id is still taken.
+    if scope[1] ~= item.scope[1] or not within(limits, scope) then return {'taken', number} end
+  end
+  if owners[item.id] and owners[item.id][1] ~= item.scope[1] then return {'taken', number} end
+  if item.expected then
+    local version = found[1] and not found[3] and tonumber(found[1]) or nil
+    if (version or 0) ~= item.expected then return {'changed', number, version or -1} end
+  end
+  owners[item.id] = item.scope
+  items[number] = item
+end
+
+local versions = {'done'}
+for _, item in ipairs(items) do
+  local key = item_key(item.id)
+  local found = redis.call('HMGET', key, 'v', 'm', 'h', 'x', 'u', 's', 't', 'a')
+  local version, number, left = 1, nil, nil
+  if found[1] then
+    version = found[1] + 1
+    number = string.sub(found[2], 33, 48)
+    each_index(found[3] and 'hidden' or 'live', scope_of(found, 5), function(index)
+      redis.call('ZREM', index, found[2])
+    end)
+    if found[4] then
+      redis.call('ZREM', base .. 'ttl', found[4])
+      -- A comparison changes an item; an add puts another in its place, with a life of its own.
+      if item.expected and not found[3] then left = redis.call('PTTL', key) end
+    end
+    redis.call('DEL', key)
+  else
+    number = string.format('%016d', redis.call('INCR', base .. 'added'))
+  end
+  local member = item.created .. number .. item.id
+  local fields = {'j', item.body, 'v', version, 'm', member, 'k', item.kind, 'w', item.status, 'o', token}
+  for position, name in ipairs(FIELDS) do
+    if item.scope[position] then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = item.scope[position]
+    end
+  end
+  if item.archived ~= '' then
+    fields[#fields + 1] = 'r'
+    fields[#fields + 1] = '1'
+  end
+  local life = lifetime or left
+  if life and life > 0 then
+    local scope = item.scope
+    local expiring = cjson.encode({
+      item.id, member, scope[1] or false, scope[2] or false, scope[3] or false, scope[4] or false
+    })
+    fields[#fields + 1] = 'x'
+    fields[#fields + 1] = expiring
+    redis.call('HSET', key, unpack(fields))
+    local moment = string.format('%.0f', now() + life)
+    redis.call('PEXPIREAT', key, moment)
+    redis.call('ZADD', base .. 'ttl', moment, expiring)
+  else
+    redis.call('HSET', key, unpack(fields))
+  end
+  each_index('live', item.scope, function(index) redis.call('ZADD', index, 0, member) end)
+  versions[#versions + 1] = version
+end
+return versions
+"""
+)
+"""Keys: the base. Arguments: the write's token, milliseconds to live or nothing, the scope to stay within, then header
+and body of each item. Returns ``done`` and the versions; or ``taken`` or ``changed``, the item's position and, for the
+latter, the version that was found (-1 for none), with nothing written.
+"""
+
+FIND = Script(
+    _SHARED
+    + """
+local family, newest, limits = ARGV[1], ARGV[2] == 'newest', wanted_scope(3)
+local kind, status, archived = given(ARGV[7]), given(ARGV[8]), ARGV[9]
+local limit, cursor, effort = tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12])
+sweep(1000)
+
+local index = shortest(family, limits)
+if not index then return {''} end
+local rows, seen = {''}, 0
+while seen < effort do
+  local members
+  if newest then
+    members = redis.call('ZREVRANGEBYLEX', index, cursor == '' and '+' or '(' .. cursor, '-', 'LIMIT', 0, 100)
+  else
+    members = redis.call('ZRANGEBYLEX', index, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, 100)
+  end
+  for _, member in ipairs(members) do
+    local item = redis.call('HMGET', item_key(string.sub(member, 49)), 'j', 'v', 'k', 'w', 'r', 'u', 's', 't', 'a')
+    if item[1] and (not kind or item[3] == kind) and (not status or item[4] == status)
+      and (archived == '' or (archived == '1') == (item[5] == '1')) and within(limits, scope_of(item, 6)) then
+      rows[#rows + 1] = string.sub(member, 1, 48) .. item[2] .. ' ' .. item[1]
+      if #rows > limit then
+        rows[1] = member
+        return rows
+      end
+    end
+  end
+  if #members < 100 then return rows end
+  seen = seen + #members
+  cursor = members[#members]
+end
+rows[1] = cursor
+return rows
+"""
+)
+"""Keys: the base. Arguments: the family, ``newest`` or ``oldest`` first, the scope, type, status, whether archived, the
+limit, where to go on, and how many items to look at. Returns where to go on (nothing at the end), then the rows.
+"""
+
+COUNT = Script(
+    _SHARED
+    + """
+local family, limits = ARGV[1], wanted_scope(2)
+sweep(100000)
+
+local index, size = shortest(family, limits)
+if not index then return 0 end
+local conditions = 0
+for position = 1, 4 do
+  if limits[position] then conditions = conditions + 1 end
+end
+if conditions < 2 then return size end
+local count, cursor = 0, '-'
+while true do
+  local members = redis.call('ZRANGEBYLEX', index, cursor, '+', 'LIMIT', 0, 500)
+  for _, member in ipairs(members) do
+    local values = redis.call('HMGET', item_key(string.sub(member, 49)), 'u', 's', 't', 'a')
+    if within(limits, scope_of(values, 1)) then count = count + 1 end
+  end
+  if #members < 500 then return count end
+  cursor = '(' .. members[#members]
+end
+"""
+)
+"""Keys: the base. Arguments: the family and the scope. Returns how many items there are."""
+
+_MOVING = """
+-- Hide, restore or purge one item, and say whether that was done.
+local function move(action, id, family, limits, expected)
+  local key = item_key(id)
+  local item = redis.call('HMGET', key, 'm', 'v', 'h', 'x', 'u', 's', 't', 'a')
+  if not item[1] or (item[3] and 'hidden' or 'live') ~= family then return false end
+  if expected ~= '' and item[2] ~= expected then return false end
+  local scope = scope_of(item, 5)
+  if not within(limits, scope) then return false end
+  each_index(family, scope, function(index) redis.call('ZREM', index, item[1]) end)
+  if action == 'purge' then
+    redis.call('DEL', key)
+    if item[4] then redis.call('ZREM', base .. 'ttl', item[4]) end
+    return true
+  end
+  local other = family == 'live' and 'hidden' or 'live'
+  each_index(other, scope, function(index) redis.call('ZADD', index, 0, item[1]) end)
+  if other == 'hidden' then redis.call('HSET', key, 'h', '1') else redis.call('HDEL', key, 'h') end
+  return true
+end
+
+-- A call whose answer was lost is told again what it did.
+local memo = base .. 'done:' .. ARGV[1]
+local before = redis.call('GET', memo)
+if before then return cjson.decode(before) end
+sweep(1000)
+local function remember(count, cursor)
+  if count > 0 then redis.call('SET', memo, cjson.encode({count, cursor}), 'PX', 60000) end
+  return {count, cursor}
+end
+"""
+
+MOVE_ALL = Script(
+    _SHARED
+    + _MOVING
+    + """
+local action, family, limits, cursor, most = ARGV[2], ARGV[3], wanted_scope(4), ARGV[8], tonumber(ARGV[9])
+local index = shortest(family, limits)
+if not index then return remember(0, '') end
+local from = cursor == '' and '-' or '(' .. cursor
+local members = redis.call('ZRANGEBYLEX', index, from, '+', 'LIMIT', 0, most)
+local count = 0
+for _, member in ipairs(members) do
+  if move(action, string.sub(member, 49), family, limits, '') then count = count + 1 end
+end
+return remember(count, #members < most and '' or members[#members])
+"""
+)
+"""Keys: the base. Arguments: the call's token, ``hide``, ``restore`` or ``purge``, the family, the scope, where to go
+on, and how many items to look at. Returns how many were moved, and where to go on (nothing at the end).
+"""
+
+MOVE_SOME = Script(
+    _SHARED
+    + _MOVING
+    + """
+local action, family, limits = ARGV[2], ARGV[3], wanted_scope(4)
+local count = 0
+for position = 8, #ARGV, 2 do
+  if move(action, ARGV[position], family, limits, ARGV[position + 1]) then count = count + 1 end
+end
+return remember(count, '')
+"""
+)
+"""Keys: the base. Arguments: as for MOVE_ALL up to the scope, then ids, each with the version it must have, or none."""
+
+OPEN = Script(
+    """
+local found = redis.call('GET', KEYS[1] .. 'schema')
+if found then return tonumber(found) end
+redis.call('SET', KEYS[1] .. 'schema', ARGV[1])
+return tonumber(ARGV[1])
+"""
+)
+"""Keys: the base. Arguments: the schema version of this release. Returns the one that the data has."""

@@ -1,0 +1,46 @@
+"""The Redis store does what every store must do, on one server and on a cluster."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from recollect.testing import Reopen, StoreConformance
+from recollect_redis import RedisMemoryStore
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A namespace that no other test has."""
+    return uuid.uuid4().hex
+
+
+class TestRedisStandalone(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self, standalone_url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
+        async with RedisMemoryStore(standalone_url, namespace=namespace) as store:
+            yield store
+
+    @pytest.fixture
+    def reopen(self, standalone_url: str, namespace: str) -> Reopen:
+        async def reopen() -> RedisMemoryStore:
+            return RedisMemoryStore(standalone_url, namespace=namespace)
+
+        return reopen
+
+
+class TestRedisCluster(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self, cluster_url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
+        async with RedisMemoryStore(cluster_url, namespace=namespace) as store:
+            yield store
+
+    @pytest.fixture
+    def reopen(self, cluster_url: str, namespace: str) -> Reopen:
+        async def reopen() -> RedisMemoryStore:
+            return RedisMemoryStore(cluster_url, namespace=namespace)
+
+        return reopen
