@@ -55,16 +55,28 @@ def json_text(value: Any) -> str:
 def pack(item: MemoryItem) -> Row:
     """Return the row of an item that :func:`recollect.records.check_item` has passed."""
     further = further_values(item)
+    metadata = item.metadata
+    if metadata.extra:
+        metadata_text = json_text(dump_metadata(metadata))
+    else:
+        metadata_text = _plain_text(metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id)
     return Row(
         item.id,
         item.content,
         item.memory_type,
         item.status.value,
-        json_text(dump_metadata(item.metadata)),
+        metadata_text,
         json_text(further) if further else "{}",
         item.created_at,
         item.updated_at,
     )
+
+
+@lru_cache(maxsize=1024)
+def _plain_text(user_id: str | None, session_id: str | None, task_id: str | None, agent_id: str | None) -> str:
+    """Return the JSON of metadata without ``extra``, made once for all the items of a conversation."""
+    scope = {"user_id": user_id, "session_id": session_id, "task_id": task_id, "agent_id": agent_id}
+    return json_text({**scope, "extra": {}})
 
 
 def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
