@@ -136,7 +136,7 @@ class _Plan:
 
 
 def _plan(live: Sequence[MemoryItem], config: SummaryConfig, counter: TokenCounter | None, force: bool) -> _Plan:
-    turns = [item for item in live if not (isinstance(item, SummaryMemory) and item.lasting)]
+    turns = _turns(live)
     trigger = check_trigger(turns, config, counter=counter)
     older, _ = split(turns, config.keep_recent)
     nothing_new = all(isinstance(item, SummaryMemory) for item in older)
@@ -144,6 +144,21 @@ def _plan(live: Sequence[MemoryItem], config: SummaryConfig, counter: TokenCount
         older = []
     _check_one_user(older)
     return _Plan(trigger, live, turns, older)
+
+
+def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return what is said in a scope: all but lasting summaries, and those that a crash left without their sources.
+
+    The latter were written before the summary that knows what to archive; they are replaced by the compaction that
+    starts over.
+    """
+    ids = {item.id for item in live}
+
+    def is_left_behind(summary: SummaryMemory) -> bool:
+        knowing = summary.compaction or summary.id
+        return knowing not in ids and any(source in ids for source in summary.sources)
+
+    return [item for item in live if not (isinstance(item, SummaryMemory) and (item.lasting or is_left_behind(item)))]
 
 
 async def _swap(store: BaseStore, plan: _Plan, answers: Sequence[Answer]) -> CompactionResult:
