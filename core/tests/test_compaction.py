@@ -175,9 +175,9 @@ class TestWhatIsCompacted:
 class TestKnownFacts:
     async def test_lasting_items_are_kept_and_known_ones_are_not_stored_twice(self, registry: Registry) -> None:
         store, notes = await filled(said(8)), config(templates=("conversation", "notes"))
-        await compact(store, SCOPE, notes, Model(take="- [m1] Ada likes tea.\n- [m2] Bob sails."), registry=registry)
+        await compact(store, SCOPE, notes, Model(take="- [msg1] Ada likes tea.\n- [msg2] Bob sails."), registry=registry)
         await store.add_many(said(8, start=8))
-        again = Model(take="- [m2] ada  likes TEA\n- [m3] Ada moved to Paris.")
+        again = Model(take="- [msg2] ada  likes TEA\n- [msg3] Ada moved to Paris.")
         result = await compact(store, SCOPE, notes, again, registry=registry)
         assert [item.content for item in result.summaries] == ["In short.", "Ada moved to Paris."]
         facts = [content for content in await shown(store) if not content.startswith(("turn", "In short"))]
@@ -186,7 +186,7 @@ class TestKnownFacts:
 
     async def test_a_fact_stands_for_the_messages_it_names(self, registry: Registry) -> None:
         store, notes = await filled(said(8)), config(templates=("conversation", "notes"))
-        result = await compact(store, SCOPE, notes, Model(take="- [m2, m4] Ada likes tea."), registry=registry)
+        result = await compact(store, SCOPE, notes, Model(take="- [msg2, msg4] Ada likes tea."), registry=registry)
         fact = result.summaries[1]
         assert [item.content for item in await expand(store, fact.id)] == ["turn 1", "turn 3"]
         assert len(await undo(store, fact.id)) == 6
@@ -194,7 +194,7 @@ class TestKnownFacts:
 
     async def test_lasting_items_do_not_count_towards_the_thresholds(self, registry: Registry) -> None:
         store, notes = await filled(said(8)), config(templates=("notes",))
-        facts = "\n".join(f"- [m1] Fact number {number}." for number in range(30))
+        facts = "\n".join(f"- [msg1] Fact number {number}." for number in range(30))
         await compact(store, SCOPE, notes, Model(facts), registry=registry)
         await store.add_many(said(1, start=8))
         assert not (await compact(store, SCOPE, notes, Model(facts), registry=registry)).compacted
@@ -207,7 +207,7 @@ class TestKnownFacts:
 
     async def test_a_discarded_compaction_is_no_longer_known(self, registry: Registry) -> None:
         store, notes = await filled(said(8)), config(templates=("notes",))
-        model = Model("- [m1] Ada likes tea.")
+        model = Model("- [msg1] Ada likes tea.")
         result = await compact(store, SCOPE, notes, model, registry=registry)
         await undo(store, result.summary_id or "")
         result = await compact(store, SCOPE, notes, model, registry=registry)
@@ -303,7 +303,7 @@ class TestViews:
     async def test_many_facts_leave_room_for_what_was_said(self, registry: Registry) -> None:
         view = ShortTermMemory(scope="session")
         await view.add_many(said(12))
-        facts = "\n".join(f"- [m1] Fact number {number}." for number in range(30))
+        facts = "\n".join(f"- [msg1] Fact number {number}." for number in range(30))
         await compact(view, SCOPE, config(templates=("conversation", "notes")), Model(take=facts), registry=registry)
         found = [item.content for item in await view.search(metadata=SCOPE, limit=5)]
         assert found == ["Fact number 28.", "Fact number 29.", "In short.", "turn 10", "turn 11"]

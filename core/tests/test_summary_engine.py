@@ -323,4 +323,4 @@ def test_no_cut_parts_a_call_from_its_results_or_loses_anything(items: list[Memo
             assert {item.id for item in whole_groups(side)} >= {item.id for item in side if item.id in shown}
         assert bool(model.prompts) == bool(older)
         if older:
-            assert model.prompts[0].count("\n[m") == len(older)
+            assert model.prompts[0].count("\n[msg") == len(older)

@@ -19,11 +19,14 @@ from recollect.transcript import Transcript
 MAX_ENTRIES = 500
 MAX_ENTRY_LENGTH = 2_000
 
-_NOTHING = re.compile(r"(?:none|nothing|n a|no (?:new )?(?:facts?|traits?|profiles?|information)(?: found)?|)")
+_NOTHING = re.compile(
+    r"(?:none|nothing(?: found)?|n a|no (?:new )?(?:facts?|traits?|profiles?|information)(?: found)?|)"
+)
 _PREAMBLE = re.compile(
     r"(?:sure|certainly|of course|okay|absolutely|here (?:is|are)|here's|below (?:is|are))\b", re.IGNORECASE
 )
 _BULLET = re.compile(r"\s*(?:>\s*)?(?:(?:[-*+•‣◦–—]|\(?\d{1,4}[.):])\s+)?(?:\[[ xX]\]\s+)?")
+_EMPHASIS = re.compile(r"(?<!\w)\*\*([^\s*](?:[^*]*[^\s*])?)\*\*(?!\w)|`(\[[^`\]]*\])`")
 _BRACKETED = re.compile(r"\[([^\[\]]{1,400})\]|\(([^()]{1,400})\)")
 _CITING_WORD = re.compile(r"(?:sources?|ids?|refs?|evidence|labels?|from|see)\s*[:=#]?\s*", re.IGNORECASE)
 _TRAILING = re.compile(r"(?:\s[—–-]\s+|\t|[\s,;.](?:sources?|ids?)\s*[:=]\s*)([^\t—–]{1,200})$", re.IGNORECASE)
@@ -57,8 +60,9 @@ def cleaned(answer: str) -> str:
     if len(lines) > 1 and _PREAMBLE.match(lines[0]) and lines[0].rstrip().endswith((":", ".", "!")):
         lines = "\n".join(lines[1:]).strip().splitlines()
     if lines and lines[0].startswith("```"):
-        closing = len(lines) - 1 if lines[-1].strip() == "```" else len(lines)
-        lines = lines[1:closing]
+        # Whatever follows the last fence is a closing remark.
+        closing = max(position for position, line in enumerate(lines) if line.lstrip().startswith("```"))
+        lines = lines[1 : closing or len(lines)]
     return "\n".join(line.rstrip() for line in lines).strip()
 
 
@@ -78,14 +82,14 @@ def entries(answer: str, transcript: Transcript) -> list[Entry]:
     text = cleaned(answer)
     if _says_nothing(text):
         return []
-    found = [entry for entry in _read(text, transcript) if entry.text]
+    found = [entry for entry in _read(text, transcript) if _says_something(entry.text)]
     sourced = [entry for entry in found if entry.sources]
     if sourced:
         return sourced[:MAX_ENTRIES]
     plain = [
         Entry(entry.text, transcript.sources, fields=entry.fields)
         for entry in found
-        if not entry.forged and not entry.text.endswith(":") and not _says_nothing(entry.text)
+        if not entry.forged and not entry.text.endswith(":")
     ]
     if not plain:
         raise SummaryError("The answer of the model names no source that it was given, or holds no statement.")
@@ -94,7 +98,13 @@ def entries(answer: str, transcript: Transcript) -> list[Entry]:
 
 def _says_nothing(text: str) -> bool:
     # Only short texts are looked at, and without repetition, so that no answer takes long to be understood.
+    if text in ("[]", "{}"):
+        return True
     return len(text) <= 60 and _NOTHING.fullmatch(re.sub(r"[\W_]+", " ", text).strip().casefold()) is not None
+
+
+def _says_something(text: str) -> bool:
+    return re.search(r"\w", text) is not None and not _says_nothing(text)
 
 
 def _read(text: str, transcript: Transcript) -> Iterator[Entry]:
@@ -171,12 +181,12 @@ def _from_object(value: Mapping[str, Any], transcript: Transcript) -> Entry:
 
 def _without_citations(text: str, transcript: Transcript) -> Entry:
     """Take the citations out of one statement, wherever they stand."""
-    text = text[: 2 * MAX_ENTRY_LENGTH].replace("**", "").replace("`", "").strip()
+    text = _EMPHASIS.sub(r"\1\2", text[: 2 * MAX_ENTRY_LENGTH]).strip()
     named: list[str] = []
 
     def taken(match: re.Match[str]) -> str:
         inner = match[1] if match[1] is not None else match[2]
-        cited = _named(inner, transcript) or _made_up(match, transcript)
+        cited = _named(inner, transcript) or _made_up(match)
         named.extend(cited)
         return " " if cited else match[0]
 
@@ -189,7 +199,8 @@ def _without_citations(text: str, transcript: Transcript) -> Entry:
     text, trailing = _taken_off(_TRAILING.search(text, max(len(text) - 250, 0)), text, transcript)
     text, leading = _taken_off(_LEADING.match(text), text, transcript)
     named += trailing + leading
-    text = re.sub(r"\s+([.,;:!?])", r"\1", " ".join(text.split())).strip(" ,;|—–-")
+    ending = ":" if text.rstrip().endswith(":") else ""  # It tells a heading from a statement.
+    text = re.sub(r"\s+([.,;:!?])", r"\1", " ".join(text.split())).strip(" ,;:|—–-") + ending
     if len(text) > MAX_ENTRY_LENGTH:
         text = text[: MAX_ENTRY_LENGTH - 1].rstrip() + "…"
     sources = _in_order(_known(named, transcript), transcript)
@@ -220,21 +231,20 @@ def _named(inner: str, transcript: Transcript) -> list[str]:
 
 def _range(token: str, transcript: Transcript) -> list[str]:
     """Return the names that one token stands for: itself, or every label of a range; nothing if it is no name."""
-    if transcript.source(token) is not None or _ID_LIKE.fullmatch(token) or re.fullmatch(r"[a-zA-Z]\d{1,6}", token):
-        known = transcript.source(token) is not None
-        prefixed = token[:1].lower() == next(iter(transcript.labels), "m")[:1]
-        return [token] if known or prefixed or len(token) > 7 else []
-    ends = re.fullmatch(r"([a-zA-Z])(\d{1,6})[-–—]\1?(\d{1,6})", token)
-    if ends is None or f"{ends[1].lower()}{ends[2]}" not in transcript.labels:
+    label = rf"{transcript.prefix}(\d{{1,6}})"
+    if transcript.source(token) is not None or re.fullmatch(label, token, re.IGNORECASE):
+        return [token]
+    ends = re.fullmatch(rf"{label}[-–—](?:{transcript.prefix})?(\d{{1,6}})", token, re.IGNORECASE)
+    if ends is None:
         return []
-    last = min(int(ends[3]), len(transcript.labels))
-    return [f"{ends[1].lower()}{number}" for number in range(int(ends[2]), last + 1)]
+    last = min(int(ends[2]), len(transcript.labels))
+    return [f"{transcript.prefix}{number}" for number in range(int(ends[1]), last + 1)] or [token]
 
 
-def _made_up(match: re.Match[str], transcript: Transcript) -> list[str]:
-    """Return the name in square brackets at either end of a line that looks like a label and is none."""
+def _made_up(match: re.Match[str]) -> list[str]:
+    """Return the name in square brackets at either end of a line that looks like a label or an id and is none."""
     inner, at_an_end = match[1], match.start() == 0 or match.end() >= len(match.string.rstrip(" ."))
-    if inner is None or not at_an_end or not re.fullmatch(r"\S*\d\S*", inner):
+    if inner is None or not at_an_end or not (re.fullmatch(r"\S*\d\S*", inner) or _ID_LIKE.fullmatch(inner)):
         return []
     return [inner]
 

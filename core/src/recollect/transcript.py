@@ -17,7 +17,7 @@ from recollect.items import MemoryItem
 from recollect.messages import call_arguments, call_name
 
 _CONTINUED = "\n    | "
-_PREFIXES = ("m", "e", "n", "k", "w", "z")
+_PREFIXES = ("msg", "turn", "entry", "line")
 _MAX_NAME = 80
 
 
@@ -26,10 +26,11 @@ class Transcript:
     """Items as fenced text, and the label that each one has in it.
 
     ``text`` is the fence and everything in it; ``mark`` is what both ends of the fence carry. ``labels`` gives the id
-    behind each label.
+    behind each label; a label is ``prefix`` and a number from 1 on.
     """
 
     items: tuple[MemoryItem, ...]
+    prefix: str
     labels: Mapping[str, str]
     mark: str
     text: str
@@ -57,15 +58,15 @@ def transcribe(items: Sequence[MemoryItem]) -> Transcript:
     labels = {f"{prefix}{position}": item.id for position, item in enumerate(items, start=1)}
     body = "\n".join(_entry(label, item) for label, item in zip(labels, items, strict=True))
     mark = _mark(body)
-    return Transcript(tuple(items), labels, mark, f"<transcript {mark}>\n{body}\n</transcript {mark}>")
+    return Transcript(tuple(items), prefix, labels, mark, f"<transcript {mark}>\n{body}\n</transcript {mark}>")
 
 
 def _free_prefix(ids: set[str]) -> str:
-    """Return a letter such that no label can be mistaken for an item's own id."""
+    """Return a word such that no label can be mistaken for an item's own id."""
     for prefix in _PREFIXES:
         if not any(re.fullmatch(rf"{prefix}\d+", item_id, re.IGNORECASE) for item_id in ids):
             return prefix
-    return "m" + _mark("".join(sorted(ids)))[:8] + "_"
+    return _PREFIXES[0] + _mark("".join(sorted(ids)))[:8] + "x"
 
 
 def _mark(body: str) -> str:
