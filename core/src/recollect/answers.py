@@ -20,7 +20,7 @@ MAX_ENTRIES = 500
 MAX_ENTRY_LENGTH = 2_000
 
 _NOTHING = re.compile(
-    r"(?:none|nothing(?: found)?|n a|no (?:new )?(?:facts?|traits?|profiles?|information)(?: found)?|)"
+    r"(?:none|nothing(?: found)?|n a|no (?:new )?(?:facts?|traits?|profiles?|information)(?: found)?)"
 )
 _PREAMBLE = re.compile(
     r"(?:sure|certainly|of course|okay|absolutely|here (?:is|are)|here's|below (?:is|are))\b", re.IGNORECASE
