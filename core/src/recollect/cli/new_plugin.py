@@ -1,0 +1,115 @@
+"""``recollect new-plugin``: a whole distribution that installs, is found, and passes its tests."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from enum import StrEnum
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect import __version__
+from recollect.cli.exits import CommandError, ExitCode
+from recollect.cli.terminal import say
+from recollect.errors import InputError
+from recollect.hookspecs import API_VERSION
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class Kind(StrEnum):
+    """What the plugin offers."""
+
+    BACKEND = "backend"
+    TEMPLATE = "template"
+    EMBEDDINGS = "embeddings"
+
+
+_DESCRIPTIONS = {
+    Kind.BACKEND: "recollect's memories in a JSON file",
+    Kind.TEMPLATE: "The open questions of a conversation, for recollect",
+    Kind.EMBEDDINGS: "An embedder for recollect",
+}
+
+
+def new_plugin(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, such as paper or my-engine.")],
+    kind: Annotated[Kind, typer.Option("--kind", "-k", help="What it offers.")] = Kind.BACKEND,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="FOLDER", help="Where to write it. [recollect-NAME]")
+    ] = None,
+) -> None:
+    """Write a whole plugin that passes its tests, to start your own from.
+
+    A backend comes as a store over a JSON file, with the conformance kit as its tests.
+    """
+    name = name.removeprefix("recollect-")
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} is no name for a plugin: use lower-case letters, digits and single hyphens.", field="name"
+        )
+    target = folder or Path(f"recollect-{name}")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CommandError(f"{target} is there already; choose another --folder.", ExitCode.CONFLICT)
+    if not target.absolute().parent.is_dir():
+        raise CommandError(f"There is no folder {str(target.absolute().parent)!r}.", ExitCode.NOT_FOUND)
+    written = _write(target, kind, _words(name, kind))
+    for path in written:
+        typer.echo(str(target / path))
+    say(f"Next: cd {target} && pip install -e '.[test]' && pytest tests && recollect plugins")
+
+
+def _words(name: str, kind: Kind) -> dict[str, str]:
+    major, minor = __version__.split(".")[:2]
+    return {
+        "name": name,
+        "distribution": f"recollect-{name}",
+        "package": f"recollect_{name.replace('-', '_')}",
+        "class": "".join(part.capitalize() for part in name.split("-")),
+        "description": _DESCRIPTIONS[kind],
+        "api": str(API_VERSION),
+        "core": f"{major}.{minor}",
+        "next_core": f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1),
+    }
+
+
+def _write(target: Path, kind: Kind, words: dict[str, str]) -> list[Path]:
+    """Write all files beside the target first, so that it appears whole or not at all."""
+    scaffold = files("recollect.cli") / "scaffold"
+    building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
+    written = []
+    try:
+        building.chmod(0o755)
+        for part in ("common", kind.value):
+            for relative, source in _files(scaffold / part):
+                path = Path(*(_filled(piece, words) for piece in relative))
+                (building / path).parent.mkdir(parents=True, exist_ok=True)
+                (building / path).write_text(_filled(source.read_text("utf-8"), words), encoding="utf-8")
+                written.append(path)
+        if target.exists():
+            target.rmdir()
+        building.rename(target)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+    return sorted(written)
+
+
+def _files(folder: Traversable, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Traversable]]:
+    """Yield every template file with its path, without the ending that keeps tools from reading it as code."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _files(entry, (*above, entry.name))
+        elif entry.name.endswith(".in"):
+            yield (*above, entry.name.removesuffix(".in")), entry
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    text = text.replace("__package__", words["package"])
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: words[found[1]], text)
