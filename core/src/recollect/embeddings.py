@@ -94,28 +94,35 @@ class HashingEmbeddings(Embeddings):
 async def embed_texts(embeddings: Embeddings, texts: Sequence[str]) -> list[array[float]]:
     """Return a checked vector for each text, as float32, not normalised.
 
-    This is how every store calls an embedder. Raises BadVectorError for a vector of the wrong length, an empty one or
-    one with values that are not finite; EmbeddingError when the provider fails or returns the wrong number of vectors.
+    This is how a store calls an embedder. Raises BadVectorError for a vector of the wrong length, an empty one or one
+    with values that are not finite; EmbeddingError when the provider fails or returns the wrong number of vectors.
     """
     if not texts:
         return []
+    vectors = await provided_vectors(embeddings, texts)
+    if not hasattr(vectors, "__len__"):
+        raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
+    if len(vectors) != len(texts):
+        raise EmbeddingError(
+            f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(texts)} texts; nothing was changed."
+        )
+    dimension = embeddings.dimension
+    return [checked_vector(vector, dimension) for vector in vectors]
+
+
+async def provided_vectors(embeddings: Embeddings, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    """Return what the provider gives for the texts, not checked; its failures become EmbeddingErrors.
+
+    For stores that check many vectors at once; others use :func:`embed_texts`.
+    """
     try:
         if len(texts) == 1:
-            vectors: Sequence[Sequence[float]] = [await embeddings.aembed(texts[0])]
-        else:
-            vectors = await embeddings.aembed_many(texts)
+            return [await embeddings.aembed(texts[0])]
+        return await embeddings.aembed_many(texts)
     except MemoryError:
         raise
     except Exception as error:
         # The provider's message may hold what was to be embedded: it stays in the chain, out of the sentence.
         raise EmbeddingError(
-            f"{type(embeddings).__name__} failed with {type(error).__name__}; nothing was stored or searched."
+            f"{type(embeddings).__name__} failed with {type(error).__name__}; nothing was changed."
         ) from error
-    if not hasattr(vectors, "__len__"):
-        raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
-    if len(vectors) != len(texts):
-        raise EmbeddingError(
-            f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(texts)} texts; nothing was stored."
-        )
-    dimension = embeddings.dimension
-    return [checked_vector(vector, dimension) for vector in vectors]

@@ -10,12 +10,13 @@ from recollect.ranking.fusion import fuse
 from recollect.ranking.names import query_without_names, speaker_of
 from recollect.ranking.passages import Passage, Scored, Weights
 from recollect.ranking.text import rank_hybrid, rank_text
-from recollect.ranking.words import index_terms, query_terms
+from recollect.ranking.words import fold_words, index_terms, query_terms
 
 __all__ = [
     "Passage",
     "Scored",
     "Weights",
+    "fold_words",
     "fuse",
     "index_terms",
     "query_dates",

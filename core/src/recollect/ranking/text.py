@@ -37,6 +37,7 @@ def rank_text(
     windows: Iterable[Sequence[Passage]],
     *,
     total: int | None = None,
+    frequencies: Mapping[str, int] | None = None,
     weights: Weights | None = None,
     limit: int | None = None,
 ) -> list[Scored]:
@@ -45,10 +46,11 @@ def rank_text(
     Each window holds consecutive turns of one conversation, oldest first: a whole conversation, or a turn that shares a
     term with the query together with the turns around it (two on each side are enough). Windows that overlap are
     joined, and their order does not matter. ``total`` is the number of items in the scope from which the windows were
-    taken. Passages without any term of the query in reach are left out; a query without terms finds nothing. At most
-    ``limit`` are returned.
+    taken. ``frequencies`` says in how many of them each term occurs; give it where not all of these are in the windows.
+    Passages without any term of the query in reach are left out; a query without terms finds nothing. At most ``limit``
+    are returned.
     """
-    return rank_hybrid(query, windows, {}, total=total, weights=weights, limit=limit)
+    return rank_hybrid(query, windows, {}, total=total, frequencies=frequencies, weights=weights, limit=limit)
 
 
 def rank_hybrid(
@@ -57,6 +59,7 @@ def rank_hybrid(
     similarities: Mapping[str, float],
     *,
     total: int | None = None,
+    frequencies: Mapping[str, int] | None = None,
     weights: Weights | None = None,
     limit: int | None = None,
 ) -> list[Scored]:
@@ -75,7 +78,12 @@ def rank_hybrid(
     counts = [row.with_neighbours(found, weights) for found in own]
     named = row.add_speakers(counts, terms, weights)
     row.add_dates(counts, terms, query_date_terms(query), weights)
-    texts = _bm25(counts, row.lengths_with_neighbours(weights), max(total or 0, len(row.passages)), weights)
+    known = frequencies or {}
+    rarities = _rarities(
+        [max(len(found), known.get(term, 0)) for term, found in zip(terms, counts, strict=True)],
+        max(total or 0, len(row.passages)),
+    )
+    texts = _bm25(counts, rarities, row.lengths_with_neighbours(weights), weights)
     near = {
         place: similarities[passage.key]
         for place, passage in enumerate(row.passages)
@@ -244,14 +252,20 @@ def _shares(weights: Weights) -> list[tuple[int, float]]:
     return [(offset, share) for offset, share in shares if share > 0]
 
 
-def _bm25(counts: Sequence[_Counts], lengths: Sequence[float], total: int, weights: Weights) -> dict[int, float]:
+def _rarities(frequencies: Sequence[int], total: int) -> list[float]:
+    """Return how much each term tells, from the number of passages that have it in reach."""
+    return [log(1 + max(total - frequency + 0.5, 0.5) / (frequency + 0.5)) for frequency in frequencies]
+
+
+def _bm25(
+    counts: Sequence[_Counts], rarities: Sequence[float], lengths: Sequence[float], weights: Weights
+) -> dict[int, float]:
     """Return the score of every place that has a term."""
     mean = fsum(lengths) / len(lengths) or 1.0
     k1, b = weights.saturation, weights.length
     damping = [k1 * (1 - b + b * length / mean) for length in lengths]
     scores: dict[int, float] = {}
-    for found in counts:
-        rarity = log(1 + (total - len(found) + 0.5) / (len(found) + 0.5))
+    for found, rarity in zip(counts, rarities, strict=True):
         for place, count in found.items():
             scores[place] = scores.get(place, 0.0) + rarity * count * (k1 + 1) / (count + damping[place])
     return scores

@@ -1,0 +1,92 @@
+"""Candidates for a ranking by words: rows that share a term with the query, among the turns around them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from recollect.items import MemoryItem
+from recollect.ranked import passage_of
+from recollect.ranking import Passage, index_terms
+from recollect_vector.facets import Rows
+from recollect_vector.table import Table
+
+MOST_HITS = 2_000
+"""How many rows are ranked by words at most. Rare terms come first, so what is left out has only common ones."""
+
+_AROUND = 2
+_STALE_AT_LEAST = 10_000
+
+
+class WordIndex:
+    """The rows of each term. It is built when words are first asked for, and kept up from then on.
+
+    A row that was freed stays listed until enough of them have gathered; candidates are looked at anyway.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._terms: dict[int, list[str]] = {}
+        self._rows: dict[str, array[int]] = {}
+        self._stale = 0
+        for row, item in enumerate(table.items):
+            if item is not None:
+                self.put(row, item)
+
+    def put(self, row: int, item: MemoryItem) -> None:
+        """List a row under the terms of its item, which replaces the one that was there."""
+        self.take(row)
+        terms = self._terms[row] = index_terms(item.content)
+        for term in set(terms):
+            self._rows.setdefault(term, array("i")).append(row)
+
+    def take(self, row: int) -> None:
+        """Forget the terms of a row."""
+        terms = self._terms.pop(row, None)
+        if terms is not None:
+            self._stale += len(terms)
+
+    def tidy(self) -> None:
+        """Drop what freed rows left behind, once it is more than what is in use."""
+        if self._stale > max(_STALE_AT_LEAST, sum(map(len, self._terms.values()))):
+            self.purge()
+
+    def purge(self) -> None:
+        """Leave no trace of freed rows."""
+        self._rows, self._stale = {}, 0
+        for row, terms in self._terms.items():
+            for term in set(terms):
+                self._rows.setdefault(term, array("i")).append(row)
+
+    def hits(self, terms: Iterable[str], scope: np.ndarray) -> tuple[Rows, dict[str, int]]:
+        """Return the rows of a scope (a mask) that have any of the terms, and how many there are for each term."""
+        found: dict[str, Rows] = {}
+        for term in terms:
+            rows = np.frombuffer(self._rows.get(term, array("i")), dtype=np.int32)
+            found[term] = np.unique(rows[scope[rows]])
+        hits = np.empty(0, dtype=np.int32)
+        for rows in sorted(found.values(), key=len):
+            if len(hits) < MOST_HITS:
+                hits = np.union1d(hits, rows[-(MOST_HITS - len(hits)) :])
+        return hits, {term: len(rows) for term, rows in found.items()}
+
+    def windows(self, rows: Rows, scope: np.ndarray) -> list[list[Passage]]:
+        """Return the rows with the turns around them, as runs of consecutive turns of each conversation."""
+        table = self._table
+        marked = np.zeros(len(scope), dtype=np.bool_)
+        marked[rows] = True
+        facet = table.facets["conversation"]
+        runs: list[list[Passage]] = []
+        for code in np.unique(facet.codes[rows]).tolist():
+            turns = facet.rows(facet.value(code))
+            turns = table.newest_first(turns[scope[turns]])[::-1]
+            places = np.flatnonzero(marked[turns])
+            around = np.unique(np.clip(places[:, np.newaxis] + np.arange(-_AROUND, _AROUND + 1), 0, len(turns) - 1))
+            consecutive = np.split(around, np.flatnonzero(np.diff(around) > 1) + 1)
+            runs.extend(self._passages(turns[run].tolist()) for run in consecutive)
+        return runs
+
+    def _passages(self, rows: Sequence[int]) -> list[Passage]:
+        return [passage_of(self._table.item(row), self._terms[row]) for row in rows]

@@ -1,0 +1,361 @@
+"""The vector store: items in memory with their embeddings, found by meaning, by words, or by both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
+from recollect.embeddings import Embeddings
+from recollect.errors import InputError
+from recollect.items import MemoryItem, MemoryMetadata
+from recollect.query import Filter, check_filter, metadata_matches
+from recollect.ranked import RankedItem
+from recollect.ranking import Weights, fold_words, query_terms, query_without_names, rank_hybrid, speaker_of
+from recollect.records import copy_item
+from recollect.store import BaseStore
+from recollect.urls import take_options, yes_or_no
+from recollect.versions import check_expected, check_owner
+from recollect_vector.ann import ApproximateIndex
+from recollect_vector.conversations import WordIndex
+from recollect_vector.nearest import best, similarities
+from recollect_vector.table import Matrix, Table
+from recollect_vector.vectors import checked_matrix, embed_matrix
+
+SIMILAR = 100
+"""How many of the nearest items are candidates of a hybrid ranking, besides those that share a word."""
+
+_SAMPLE = 50
+
+
+class VectorMemoryStore(BaseStore):
+    """A store in memory that finds items by the meaning of their content.
+
+    ``search(query=…)`` is semantic by default: items come in the order of the cosine between their vector and the
+    query's. The names of speakers are taken out of a query before it is embedded. ``mode="text"`` and ``"hybrid"``
+    rank by words, and by both; ``weights`` says how much counts. Without a query the newest items come first.
+
+    Every add calls the embedder, all texts of :meth:`add_many` at once; if that fails, nothing is changed. Deleting or
+    clearing an item removes its vector; restoring it calls the embedder again. Search is exact. With ``ann=True``
+    (extra ``ann``) an approximate index answers unfiltered searches by meaning above ``ann_above`` items.
+    """
+
+    capabilities = BASE_CAPABILITIES | {
+        Capability.ATOMIC,
+        Capability.DELETE,
+        Capability.PURGE,
+        Capability.SEMANTIC,
+        Capability.HYBRID,
+    }
+    default_mode: ClassVar[SearchMode] = "semantic"
+    needs_init: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        *,
+        weights: Weights | None = None,
+        ann: bool = False,
+        ann_above: int = 50_000,
+    ) -> None:
+        super().__init__()
+        dimension = embeddings.dimension
+        if not isinstance(dimension, int) or dimension < 1:
+            raise InputError(f"The embedder's dimension must be at least 1, not {dimension!r}.", field="embeddings")
+        self._embeddings = embeddings
+        self._weights = weights or Weights()
+        self._table = Table(dimension)
+        self._hidden: dict[str, tuple[MemoryItem, int]] = {}
+        self._added = 0
+        self._words: WordIndex | None = None
+        self._ann = ApproximateIndex(dimension) if ann else None
+        self._ann_above = ann_above
+
+    @classmethod
+    def from_url(
+        cls, url: str, *, embeddings: Embeddings | None = None, ann: bool = False, ann_above: int = 50_000
+    ) -> VectorMemoryStore:
+        """Return a new, empty store for ``vector://``; ``vector://?embeddings=hashing`` names an installed embedder."""
+        rest, options = take_options(url, {"embeddings": str, "ann": yes_or_no, "ann_above": int})
+        if rest.partition(":")[2].strip("/"):
+            raise InputError("The vector store has no name: its URL is 'vector://'.", field="url")
+        named = options.pop("embeddings", None)
+        if embeddings is None and named is not None:
+            from recollect.plugins import default_registry  # Plugins are looked for when one is asked for by name.
+
+            embeddings = default_registry().embeddings(named)
+        if embeddings is None:
+            raise InputError(
+                "The vector store needs an embedder: open('vector://', embeddings=…) with an object or a name.",
+                field="embeddings",
+            )
+        return cls(embeddings, **{"ann": ann, "ann_above": ann_above, **options})
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The underlying embedder."""
+        return self._embeddings
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __bool__(self) -> bool:
+        return True  # An empty store is still a store.
+
+    def __repr__(self) -> str:
+        return f"VectorMemoryStore(items={len(self)}, dimension={self._embeddings.dimension})"
+
+    # Writing
+
+    async def add_vectors(
+        self, items: Iterable[MemoryItem], vectors: Any, *, within: MemoryMetadata | None = None
+    ) -> None:
+        """Store items whose vectors were computed before, as :meth:`add_many` does, without calling the embedder.
+
+        ``vectors`` is a matrix or a list of lists, one row for each item, of the embedder's dimension.
+        """
+        self._ensure_open()
+        check_filter(within, "within")
+        batch = [copy_item(item) for item in self._accepted(items)]
+        matrix = checked_matrix(vectors, len(batch), self._embeddings.dimension)
+        self._check_owners(batch, within)
+        self._put(batch, matrix)
+        if self._observers:
+            self._observers.added(batch)
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await self._add_many([item], within, None)
+
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        kept = [copy_item(item) for item in items]
+        self._check_owners(kept, within)  # Before the embedder is paid for.
+        vectors = await embed_matrix(self._embeddings, [item.content for item in kept])
+        self._check_owners(kept, within)
+        self._put(kept, vectors)
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        kept = [copy_item(item) for item in items]
+        self._check_expected(kept, within)
+        vectors = await embed_matrix(self._embeddings, [item.content for item in kept])
+        self._check_expected(kept, within)
+        self._put(kept, vectors)
+        return [copy_item(item) for item in kept]
+
+    def _check_owners(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
+        """Raise for the first conflict, with what is stored or inside the batch."""
+        seen: dict[str, MemoryItem] = {}
+        for item in items:
+            check_owner(self._stored(item.id), item, within)
+            check_owner(seen.setdefault(item.id, item), item)
+
+    def _check_expected(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
+        for item in items:
+            row = self._table.row_of(item.id)
+            check_expected(item, None if row is None else self._table.item(row), within)
+            check_owner(self._stored(item.id), item, within)
+
+    def _stored(self, item_id: str) -> MemoryItem | None:
+        """Return what is held under the id, hidden or not."""
+        row = self._table.row_of(item_id)
+        if row is not None:
+            return self._table.item(row)
+        hidden = self._hidden.get(item_id)
+        return None if hidden is None else hidden[0]
+
+    def _put(self, items: Sequence[MemoryItem], vectors: Matrix) -> None:
+        """Keep the items, which become the store's own, each in the place of the one it replaces."""
+        new = [self._stored(item.id) is None for item in items]
+        if all(new) and len({item.id for item in items}) == len(items):
+            for item in items:
+                item.__dict__["version"] = 1
+            rows = self._table.put_new(items, vectors, self._added)
+            self._added += len(items)
+            self._note(rows.tolist())
+            return
+        for item, vector in zip(items, vectors, strict=True):
+            stored = self._stored(item.id)
+            item.__dict__["version"] = 1 if stored is None else stored.version + 1
+            self._note([self._table.put(item, vector, self._place_of(item.id))])
+
+    def _place_of(self, item_id: str) -> int:
+        """Return the place in the order of adding: that of the item it replaces, which leaves the bin, or the next."""
+        row = self._table.row_of(item_id)
+        if row is not None:
+            return self._table.added(row)
+        hidden = self._hidden.pop(item_id, None)
+        if hidden is not None:
+            return hidden[1]
+        self._added += 1
+        return self._added - 1
+
+    def _note(self, rows: Sequence[int]) -> None:
+        """Tell the indexes that these rows have changed."""
+        if self._ann is not None:
+            self._ann.touch(rows)
+        if self._words is not None:
+            for row in rows:
+                item = self._table.items[row]
+                if item is None:
+                    self._words.take(row)
+                else:
+                    self._words.put(row, item)
+            self._words.tidy()
+
+    # Reading
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        row = self._table.row_of(item_id)
+        return None if row is None else copy_item(self._table.item(row))
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        rows = self._table.newest_first(self._table.select(wanted), limit)
+        return [copy_item(self._table.item(row)) for row in rows.tolist()]
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        rows = self._table.select(wanted)
+        live = len(self._table) if rows is None else len(rows)
+        return live + (len(self._in_bin(None, wanted)) if include_deleted else 0)
+
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        rows = self._table.newest_first(self._table.select(wanted))[::-1].tolist()
+        entries = [(self._table.item(row), self._table.added(row)) for row in rows]
+        if include_deleted:
+            entries += [self._hidden[item_id] for item_id in self._in_bin(None, wanted)]
+            entries.sort(key=lambda entry: (entry[0].created_at, entry[1]))
+        for item, _ in entries:
+            yield copy_item(item)
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        if mode == "semantic":
+            return await self._rank_by_meaning(query, wanted, limit)
+        return await self._rank_by_words(query, wanted, limit, with_meaning=mode == "hybrid")
+
+    async def _rank_by_meaning(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
+        vector = await self._query_vector(query, wanted)
+        table = self._table
+        rows = table.select(wanted)
+        if rows is None and self._ann is not None and len(table) > self._ann_above and limit < len(table) // 10:
+            rows = await self._ann.nearest(table, vector, limit)
+        found = best(table, rows, await similarities(table, rows, vector), limit)
+        ranked = []
+        for row, similarity in found:
+            item = table.items[row]
+            # While a thread compared the vectors, a row may have been freed, or given to somebody else's item.
+            if item is not None and wanted.matches(item):
+                ranked.append(RankedItem(copy_item(item), similarity, {"semantic": similarity}))
+        return ranked
+
+    async def _rank_by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
+        table = self._table
+        # Neighbours count whatever their type and status, so these filters come after the ranking.
+        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
+        rows = table.listed(table.select(scope))
+        near = np.zeros(0, dtype=np.float32)
+        if with_meaning:
+            vector = await self._query_vector(query, scope)
+            rows = table.listed(table.select(scope))
+            near = await similarities(table, rows, vector)
+        self._words = self._words or WordIndex(table)
+        # The scope is asked for again: meanwhile a row may have been freed, or given to somebody else's item.
+        inside = table.mask(table.listed(table.select(scope)))
+        hits, frequencies = self._words.hits(query_terms(query), inside)
+        if with_meaning:
+            nearest = np.array([row for row, _ in best(table, rows, near, SIMILAR)], dtype=np.int32)
+            hits = np.union1d(hits, nearest[inside[nearest]])
+        windows = self._words.windows(hits, inside)
+        cosines = np.zeros(len(inside), dtype=np.float32)
+        cosines[rows[: len(near)]] = near
+        of_key = {passage.key: int(table.row_of(passage.key) or 0) for run in windows for passage in run}
+        scored = rank_hybrid(
+            query,
+            windows,
+            {key: float(cosines[row]) for key, row in of_key.items()},
+            total=int(inside.sum()),
+            frequencies=frequencies,
+            weights=self._weights,
+        )
+        ranked = []
+        for result in scored:
+            item = table.item(of_key[result.key])
+            if wanted.matches(item):
+                ranked.append(RankedItem(copy_item(item), result.score, result.parts, result.terms))
+                if len(ranked) == limit:
+                    break
+        return ranked
+
+    async def _query_vector(self, query: str, scope: Filter) -> Matrix:
+        text = query_without_names(query, self._speakers(query, scope))
+        vector: Matrix = (await embed_matrix(self._embeddings, [text]))[0]
+        return vector
+
+    def _speakers(self, query: str, scope: Filter) -> set[str]:
+        """Return the names of those who speak within the scope and whom the query may name."""
+        facet = self._table.facets["speaker"]
+        codes = [code for word in set(fold_words(query)) if (code := facet.code(word)) is not None]
+        if not codes:
+            return set()
+        rows = self._table.listed(self._table.select(scope))
+        names = set()
+        for code in codes:
+            for row in rows[facet.codes[rows] == code][:_SAMPLE].tolist():
+                item = self._table.item(row)
+                names.add(speaker_of(item.name, "", item.content))
+        return names
+
+    # Removing
+
+    async def _clear(self, wanted: Filter) -> int:
+        rows = self._table.newest_first(self._table.select(wanted))[::-1]
+        for item_id in [self._table.item(row).id for row in rows.tolist()]:
+            self._hide(item_id)
+        return len(rows)
+
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        row = self._table.row_of(item_id)
+        if row is None or not metadata_matches(within, self._table.item(row).metadata):
+            return False
+        self._hide(item_id)
+        return True
+
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        chosen = [self._hidden[hidden] for hidden in self._in_bin(item_id, wanted)]
+        vectors = await embed_matrix(self._embeddings, [item.content for item, _ in chosen])
+        restored = 0
+        for entry, vector in zip(chosen, vectors, strict=True):
+            item, added = entry
+            if self._hidden.get(item.id) is entry:  # Meanwhile it may have been purged, or added again.
+                del self._hidden[item.id]
+                self._note([self._table.put(item, vector, added)])
+                restored += 1
+        return restored
+
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        gone = self._in_bin(item_id, wanted)
+        if not deleted_only:
+            rows = self._table.listed(self._table.select(wanted)).tolist()
+            live = [self._table.item(row).id for row in rows] if item_id is None else [item_id]
+            for found in live:
+                row = self._table.row_of(found)
+                if row is not None and wanted.matches(self._table.item(row)):
+                    self._hide(found)
+                    gone.append(found)
+        for found in gone:
+            del self._hidden[found]
+        if self._words is not None:
+            self._words.purge()
+        return len(gone)
+
+    def _hide(self, item_id: str) -> None:
+        """Put an item into the bin; its vector goes."""
+        row = self._table.row_of(item_id)
+        assert row is not None, "only items in the table can be hidden"
+        added = self._table.added(row)
+        row, item = self._table.take(item_id)
+        self._hidden[item_id] = (item, added)
+        self._note([row])
+
+    def _in_bin(self, item_id: str | None, wanted: Filter) -> list[str]:
+        chosen = self._hidden if item_id is None else [item_id] if item_id in self._hidden else []
+        return [found for found in chosen if wanted.matches(self._hidden[found][0])]

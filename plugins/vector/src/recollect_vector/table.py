@@ -1,0 +1,240 @@
+"""Items and their vectors in columns: one contiguous float32 matrix, and arrays of what filters and orders them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.items import MemoryItem
+from recollect.query import Filter
+from recollect.ranked import conversation_key
+from recollect.ranking import fold_words, speaker_of
+from recollect.records import SCOPE_FIELDS
+from recollect_vector.facets import Facet, Rows
+
+Matrix = NDArray[np.float32]
+
+GROWTH = 1.125
+"""How much is reserved beyond what is needed: little, since the matrix is most of the memory."""
+
+_SMALLEST = 256
+_FACETS = (*SCOPE_FIELDS, "conversation", "memory_type", "status", "speaker")
+
+
+def facet_values(item: MemoryItem) -> tuple[Hashable | None, ...]:
+    """Return what an item is found by, in the order of the facets."""
+    metadata = item.metadata
+    return (
+        metadata.user_id,
+        metadata.session_id,
+        metadata.task_id,
+        metadata.agent_id,
+        conversation_key(item),
+        item.memory_type,
+        item.status,
+        _first_word(speaker) if (speaker := speaker_of(item.name, "", item.content)) else None,
+    )
+
+
+def _first_word(name: str) -> str | None:
+    return next(iter(fold_words(name)), None)
+
+
+class Table:
+    """Rows of items. Rows that become free are used again, and a row keeps its number as long as its item stays."""
+
+    def __init__(self, dimension: int) -> None:
+        self.matrix: Matrix = np.zeros((0, dimension), dtype=np.float32)
+        self.items: list[MemoryItem | None] = []
+        self.facets = {name: Facet() for name in _FACETS}
+        self.readers = 0
+        """How many threads read the matrix just now: it must not move meanwhile."""
+        self._row_of: dict[str, int] = {}
+        self._free: list[int] = []
+        self._times: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._added: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._archived: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._zero: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._used: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._archived_count = 0
+        self._zero_count = 0
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    @property
+    def height(self) -> int:
+        """The number of rows in use or free: the part of the matrix that holds anything."""
+        return len(self.items)
+
+    def row_of(self, item_id: str) -> int | None:
+        """Return the row of an item."""
+        return self._row_of.get(item_id)
+
+    def item(self, row: int) -> MemoryItem:
+        """Return the item of a row in use; it is the table's own."""
+        item = self.items[row]
+        assert item is not None, "the row is free"
+        return item
+
+    def added(self, row: int) -> int:
+        """Return the place of a row's item in the order of adding."""
+        return int(self._added[row])
+
+    # Changing
+
+    def put(self, item: MemoryItem, vector: Matrix, added: int) -> int:
+        """Add or replace one item and return its row. The vector has length one or zero."""
+        row = self._row_of.get(item.id)
+        if row is None:
+            row = self._new_rows(1)[0]
+            self._row_of[item.id] = row
+        else:
+            self._forget(row)
+        self.items[row] = item
+        self.matrix[row] = vector
+        for facet, value in zip(self.facets.values(), facet_values(item), strict=True):
+            facet.add(row, value)
+        self._times[row] = _times([item])[0]
+        self._added[row] = added
+        self._mark(np.array([row], dtype=np.int32), [item], vector[np.newaxis])
+        return row
+
+    def put_new(self, items: Sequence[MemoryItem], vectors: Matrix, added: int) -> Rows:
+        """Add items whose ids are all new and different, numbered in their order, and return their rows."""
+        numbers = self._new_rows(len(items))
+        rows = np.array(numbers, dtype=np.int32)
+        for row, item in zip(numbers, items, strict=True):
+            self.items[row] = item
+            self._row_of[item.id] = row
+        self.matrix[rows] = vectors
+        columns = zip(*map(facet_values, items), strict=True)
+        for facet, values in zip(self.facets.values(), columns, strict=True):
+            facet.add_many(rows, values)
+        self._times[rows] = _times(items)
+        self._added[rows] = np.arange(added, added + len(items))
+        self._mark(rows, items, vectors)
+        return rows
+
+    def take(self, item_id: str) -> tuple[int, MemoryItem]:
+        """Remove an item with its vector and return the row, which is free now, and the item."""
+        row = self._row_of.pop(item_id)
+        item = self.item(row)
+        self._forget(row)
+        self.matrix[row] = 0
+        self.items[row] = None
+        self._free.append(row)
+        return row, item
+
+    def _forget(self, row: int) -> None:
+        for facet in self.facets.values():
+            facet.remove(row)
+        self._archived_count -= int(self._archived[row])
+        self._zero_count -= int(self._zero[row])
+        self._archived[row] = self._zero[row] = self._used[row] = False
+
+    def _mark(self, rows: Rows, items: Sequence[MemoryItem], vectors: Matrix) -> None:
+        archived = np.fromiter((item.archived_by is not None for item in items), dtype=np.bool_, count=len(items))
+        zero = ~vectors.any(axis=1)
+        self._archived[rows] = archived
+        self._zero[rows] = zero
+        self._used[rows] = True
+        self._archived_count += int(archived.sum())
+        self._zero_count += int(zero.sum())
+
+    def _new_rows(self, count: int) -> list[int]:
+        """Return rows to fill: free ones first."""
+        reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        start = len(self.items)
+        fresh = count - len(reused)
+        self._reserve(start + fresh)
+        self.items.extend([None] * fresh)
+        return [*reused, *range(start, start + fresh)]
+
+    def _reserve(self, height: int) -> None:
+        capacity = len(self.matrix)
+        if height <= capacity:
+            return
+        grown = max(_SMALLEST, height, int(capacity * GROWTH))
+        shape = (grown, self.matrix.shape[1])
+        if self.readers:
+            moved = np.zeros(shape, dtype=np.float32)
+            moved[:capacity] = self.matrix
+            self.matrix = moved
+        else:
+            # The allocator moves pages instead of copying, and there are never two matrices. No view outlives a call.
+            self.matrix.resize(shape, refcheck=False)
+        for facet in self.facets.values():
+            facet.grow(grown)
+        for name in ("_times", "_added", "_archived", "_zero", "_used"):
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate([column, np.zeros(grown - capacity, dtype=column.dtype)]))
+
+    # Choosing
+
+    def select(self, wanted: Filter) -> Rows | None:
+        """Return the rows that match every filter, or None if that is every row up to the height."""
+        scope = self._named(SCOPE_FIELDS, wanted.metadata)
+        scope.sort(key=lambda named: named[0].count(named[1]))
+        rows = scope[0][0].rows(scope[0][1]) if scope else self._all()
+        for facet, value in scope[1:] + self._named(("memory_type", "status"), wanted):
+            code = facet.code(value)
+            listed = self.listed(rows)
+            rows = listed[:0] if code is None else listed[facet.codes[listed] == code]
+        if wanted.archived or (wanted.archived is False and self._archived_count):
+            rows = self.listed(rows)
+            rows = rows[self._archived[rows] == wanted.archived]
+        if wanted.folded or (wanted.metadata is not None and wanted.metadata.extra):
+            matching = [row for row in self.listed(rows).tolist() if wanted.matches(self.item(row))]
+            rows = np.array(matching, dtype=np.int32)
+        return rows
+
+    def listed(self, rows: Rows | None) -> Rows:
+        """Return the rows as an array, where None stands for every row."""
+        return np.arange(self.height, dtype=np.int32) if rows is None else rows
+
+    def newest_first(self, rows: Rows | None, limit: int | None = None) -> Rows:
+        """Return the rows in the order of time, then of adding, the last first."""
+        rows = self.listed(rows)
+        times = self._times[rows]
+        if limit is not None and limit < len(rows):
+            oldest = np.partition(times, len(rows) - limit)[len(rows) - limit]
+            kept = times >= oldest
+            rows, times = rows[kept], times[kept]
+        return rows[np.lexsort((self._added[rows], times))[::-1]][:limit]
+
+    def mask(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return, for every row up to the height, whether it is one of these and still in use."""
+        inside = np.zeros(self.height, dtype=np.bool_)
+        inside[rows] = True
+        return inside & self._used[: self.height]
+
+    def recency(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the place of each row in the order of these rows, 0 for the newest."""
+        places = np.empty(len(rows), dtype=np.int64)
+        places[np.lexsort((self._added[rows], self._times[rows]))[::-1]] = np.arange(len(rows))
+        return places
+
+    def zero_rows(self, rows: Rows | None, height: int) -> NDArray[np.bool_] | None:
+        """Return which of the rows (None: all below ``height``) have the zero vector; None if no row has."""
+        if not self._zero_count:
+            return None
+        return self._zero[:height] if rows is None else self._zero[rows]
+
+    def _all(self) -> Rows | None:
+        if not self._free:
+            return None
+        return np.flatnonzero(self._used[: self.height]).astype(np.int32)
+
+    def _named(self, names: Sequence[str], wanted: object) -> list[tuple[Facet, Any]]:
+        """Return the facets of these names with the value that is wanted of each, where one is."""
+        values = ((name, getattr(wanted, name, None)) for name in names)
+        return [(self.facets[name], value) for name, value in values if value is not None]
+
+
+def _times(items: Sequence[MemoryItem]) -> NDArray[np.int64]:
+    """Return the times of creation in microseconds. Items carry them as UTC text, whose zone numpy does not read."""
+    return np.array([item.created_at[:26] for item in items], dtype="datetime64[us]").astype(np.int64)

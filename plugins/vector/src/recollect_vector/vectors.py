@@ -1,0 +1,60 @@
+"""Many vectors at once: called for, checked and brought to length one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from recollect.embeddings import Embeddings, provided_vectors
+from recollect.errors import BadVectorError, EmbeddingError
+from recollect_vector.table import Matrix
+
+_CHUNK = 4096
+
+
+async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
+    """Return the vectors of the texts, each of length one or zero. Raises what :func:`checked_matrix` does."""
+    if not texts:
+        return np.zeros((0, embeddings.dimension), dtype=np.float32)
+    return checked_matrix(await provided_vectors(embeddings, texts), len(texts), embeddings.dimension)
+
+
+def checked_matrix(vectors: Any, count: int, dimension: int) -> Matrix:
+    """Return the vectors as float32 rows of length one; a row of zeros stays as it is.
+
+    Raises EmbeddingError unless there are ``count`` of them, BadVectorError unless each has ``dimension`` finite
+    values.
+    """
+    if not hasattr(vectors, "__len__") or isinstance(vectors, (str, bytes)):
+        raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
+    if len(vectors) != count:
+        raise EmbeddingError(f"There are {len(vectors)} vectors for {count} texts; nothing was changed.")
+    matrix = np.empty((count, dimension), dtype=np.float32)
+    for start in range(0, count, _CHUNK):
+        matrix[start : start + _CHUNK] = _normalised(_read(vectors[start : start + _CHUNK], dimension))
+    return matrix
+
+
+def _read(vectors: Any, dimension: int) -> Any:
+    try:
+        rows = np.asarray(vectors)
+    except (TypeError, ValueError) as error:
+        raise BadVectorError(f"vectors of different lengths, where each has {dimension} values") from error
+    if rows.dtype.kind not in "fiu" or rows.ndim != 2:
+        raise BadVectorError("a vector is a list of numbers")
+    if rows.shape[1] != dimension or dimension == 0:
+        raise BadVectorError(f"it has {rows.shape[1]} values instead of {dimension}")
+    with np.errstate(over="ignore"):
+        rows = rows.astype(np.float32, copy=False)
+    if not np.isfinite(rows).all():
+        raise BadVectorError("it holds values that are not finite in float32")
+    return rows
+
+
+def _normalised(rows: Any) -> Any:
+    # Squares of float32 can leave its range, so lengths are taken in double precision.
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    lengths[lengths == 0] = 1.0
+    return rows / lengths[:, np.newaxis]

@@ -1,0 +1,25 @@
+"""The vector store does what every store must do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from recollect.embeddings import HashingEmbeddings
+from recollect.testing import StoreConformance
+from recollect_vector import VectorMemoryStore
+
+
+class TestVectorStore(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self) -> AsyncIterator[VectorMemoryStore]:
+        async with VectorMemoryStore(HashingEmbeddings(64)) as store:
+            yield store
+
+
+class TestVectorStoreWithAnApproximateIndex(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self) -> AsyncIterator[VectorMemoryStore]:
+        async with VectorMemoryStore(HashingEmbeddings(64), ann=True, ann_above=0) as store:
+            yield store
