@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeVar
 
-from recollect.errors import ConflictError, IdConflictError, MemoryError
+from recollect.errors import IdConflictError, MemoryError
 from recollect_sqlite.faults import is_busy
 from recollect_sqlite.worker import Worker, settle
 
@@ -129,7 +129,7 @@ class Writer:
             try:
                 _write_together(connection, requests)
                 return
-            except (sqlite3.Error, ConflictError, _RefusedError) as error:
+            except Exception as error:  # noqa: BLE001 - one request's failure, which each finds out by itself
                 _roll_back(connection)
                 if is_busy(error):
                     raise  # Others hold the file; waiting as long again for each request would help nobody.
