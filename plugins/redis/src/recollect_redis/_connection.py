@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from redis import exceptions as driver
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
-from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.asyncio import RedisCluster
+from redis.asyncio.connection import Connection, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
-from redis.backoff import EqualJitterBackoff
+from redis.backoff import EqualJitterBackoff, NoBackoff
 
 from recollect.errors import CorruptStoreError, InputError, StoreError, StoreUnavailableError
 
@@ -27,6 +28,7 @@ SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
 _RETRIES = 3
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
+_POOL_OPTIONS = ("connection_class", "max_connections", "timeout", "decode_responses")
 _LOST = (driver.ConnectionError, driver.TimeoutError)
 _REFUSALS = (
     "OOM",
@@ -89,6 +91,10 @@ class Address:
             ) from (error if isinstance(error, TypeError) else None)
         return cls(plain, scheme.endswith("+cluster"), place, options)
 
+    def connection_options(self) -> dict[str, Any]:
+        """Return the options of a single connection, as the driver calls them."""
+        return {name: value for name, value in self.options.items() if name not in _POOL_OPTIONS}
+
 
 def _shown(scheme: str, options: dict[str, Any]) -> str:
     if "path" in options:
@@ -100,11 +106,7 @@ def _shown(scheme: str, options: dict[str, Any]) -> str:
 def _check_options(options: dict[str, Any]) -> None:
     """Build a connection that is never opened: the driver refuses options that it does not know."""
     kind = options.get("connection_class", Connection)
-    taken = {name: value for name, value in options.items() if name not in _POOL_OPTIONS}
-    kind(**taken)
-
-
-_POOL_OPTIONS = ("connection_class", "max_connections", "timeout")
+    kind(**{name: value for name, value in options.items() if name not in _POOL_OPTIONS})
 
 
 def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:
@@ -116,46 +118,24 @@ def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:
         raise ValueError("no database of that name")
 
 
-class _Client:
-    """The driver's client for one event loop."""
+class _RefusedError(Exception):
+    """The server refused the user name or password; to try again would only lock the account."""
 
-    def __init__(self, address: Address, max_connections: int, timeout: float) -> None:
+
+class _Client(ABC):
+    """The driver's connections for one event loop; callers beyond the bound wait."""
+
+    def __init__(self, max_connections: int) -> None:
         self.connecting = asyncio.Lock()
         self.connected = False
         self.active = 0
         self.idle = asyncio.Event()
-        self.slots: asyncio.Semaphore | None = None
-        retry = Retry(EqualJitterBackoff(cap=_LONGEST_PAUSE, base=_FIRST_PAUSE), _RETRIES)
-        settings: dict[str, Any] = {
-            "socket_timeout": timeout,
-            "socket_connect_timeout": timeout,
-            "socket_keepalive": True,
-            "retry": retry,
-            "retry_on_error": list(_LOST),
-            **{name: value for name, value in address.options.items() if name not in _POOL_OPTIONS},
-            "decode_responses": False,
-        }
-        if not address.cluster:
-            kind = address.options.get("connection_class", Connection)
-            if kind is UnixDomainSocketConnection:
-                del settings["socket_keepalive"]
-            # A caller waits for a free connection for as long as its own deadline allows.
-            pool = BlockingConnectionPool(
-                max_connections=max_connections, timeout=None, connection_class=kind, **settings
-            )
-            self.driver: Any = Redis.from_pool(pool)
-            return
-        if address.options.get("connection_class") is SSLConnection:
-            settings["ssl"] = True
-        # The cluster client refuses where a pool would wait, so that waiting is done here.
-        self.slots = asyncio.Semaphore(max_connections)
-        self.driver = RedisCluster(max_connections=max_connections + 2, **settings)
+        self._slots = asyncio.Semaphore(max_connections)
+        self._retry = Retry(EqualJitterBackoff(cap=_LONGEST_PAUSE, base=_FIRST_PAUSE), _RETRIES)
 
-    async def execute(self, *command: Any) -> Any:
-        if self.slots is None:
-            return await self.driver.execute_command(*command)
-        async with self.slots:
-            return await self.driver.execute_command(*command)
+    @abstractmethod
+    async def execute(self, *words: Any) -> Any:
+        """Return what the server answers to one command; a lost connection is retried, with growing pauses."""
 
     async def close(self) -> None:
         """Wait for calls under way, whose deadline bounds the wait, and close every connection."""
@@ -163,7 +143,90 @@ class _Client:
             self.idle.clear()
             await self.idle.wait()
         self.connected = False
-        await self.driver.aclose()
+        await self._disconnect()
+
+    @abstractmethod
+    async def _disconnect(self) -> None:
+        """Close every connection."""
+
+
+class _ServerClient(_Client):
+    """Connections to one server.
+
+    The driver's own pool and client cost as much again as the round trip; its connections and its retries are all that
+    is needed here.
+    """
+
+    def __init__(self, address: Address, max_connections: int, timeout: float) -> None:
+        super().__init__(max_connections)
+        self._kind = address.options.get("connection_class", Connection)
+        self._settings = {
+            "socket_connect_timeout": timeout,
+            "protocol": 2,
+            **address.connection_options(),
+            # The caller's deadline bounds waiting and retrying alike.
+            "socket_timeout": None,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        self._free: list[Any] = []
+
+    async def execute(self, *words: Any) -> Any:
+        request = _packed(words)
+        async with self._slots:
+            connection = self._free.pop() if self._free else self._kind(**self._settings)
+
+            async def attempt() -> Any:
+                try:
+                    await connection.send_packed_command(request)
+                    return await connection.read_response(disable_decoding=True)
+                except driver.AuthenticationError as error:
+                    raise _RefusedError from error
+
+            async def give_up(error: Exception) -> None:
+                await connection.disconnect(nowait=True)
+
+            try:
+                return await self._retry.call_with_retry(attempt, give_up)
+            finally:
+                if connection.is_connected:
+                    self._free.append(connection)
+
+    async def _disconnect(self) -> None:
+        while self._free:
+            await self._free.pop().disconnect()
+
+
+class _ClusterClient(_Client):
+    """Connections to the nodes of a cluster, which the driver's own client finds by the key."""
+
+    def __init__(self, address: Address, max_connections: int, timeout: float) -> None:
+        super().__init__(max_connections)
+        settings = {"socket_timeout": timeout, "socket_connect_timeout": timeout, **address.connection_options()}
+        if address.options.get("connection_class") is SSLConnection:
+            settings["ssl"] = True
+        # The driver refuses where a caller should wait, so that it is allowed a few more than are used.
+        self._driver: Any = RedisCluster(
+            max_connections=max_connections + 2, retry=self._retry, retry_on_error=list(_LOST), **settings
+        )
+
+    async def execute(self, *words: Any) -> Any:
+        async with self._slots:
+            return await self._driver.execute_command(*words)
+
+    async def _disconnect(self) -> None:
+        await self._driver.aclose()
+
+
+def _packed(words: Sequence[Any]) -> bytes:
+    """Return a command as Redis reads it."""
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        if type(word) is str:
+            word = word.encode()
+        elif type(word) is not bytes:
+            word = str(word).encode()
+        parts.append(b"$%d\r\n%b\r\n" % (len(word), word))
+    return b"".join(parts)
 
 
 class RedisConnection:
@@ -230,7 +293,7 @@ class RedisConnection:
                 return await call
         except TimeoutError as error:
             raise self._unavailable(f"did not answer within {self.timeout:g} seconds") from error
-        except driver.AuthenticationError as error:
+        except (_RefusedError, driver.AuthenticationError) as error:
             raise self._unavailable("refused the user name or password") from error
         except (*_LOST, driver.RedisClusterException, driver.ClusterError, OSError) as error:
             client.connected = False
@@ -249,7 +312,8 @@ class RedisConnection:
             with self._guard:
                 for past in [other for other in self._clients if other.is_closed()]:
                     del self._clients[past]
-                client = self._clients[loop] = _Client(self.address, self._max_connections, self.timeout)
+                kind = _ClusterClient if self.address.cluster else _ServerClient
+                client = self._clients[loop] = kind(self.address, self._max_connections, self.timeout)
         return client
 
     def _unavailable(self, what: str) -> StoreUnavailableError:

@@ -104,10 +104,10 @@ while true do
 end
 local rest = redis.call('ZCARD', index) - first - 32
 if rest > 0 then sweep(first + 32 + math.floor(place * rest)) end
-return found
+return '[' .. table.concat(found, ',') .. ']'
 """
 )
 """Keys: the index. Arguments: the earliest Unix time, the limit, and a random number between 0 and 1.
 
-Returns the entries that still live, newest first; members whose entry has expired leave the index.
+Returns the entries that still live as a JSON list, newest first; members whose entry has expired leave the index.
 """

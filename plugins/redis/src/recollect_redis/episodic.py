@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from recollect.errors import CorruptStoreError, InputError
 from recollect.items import MemoryItem, MemoryMetadata, MemoryStatus, utc_text
-from recollect.records import SCOPE_FIELDS, bare_item, checked_json, further_values, make_metadata
+from recollect.records import SCOPE_FIELDS, bare_item, check_metadata, check_text, checked_json, make_metadata
 
 # Every character that some reader takes for the end of a line, and the other control characters but the tab.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
 
+_STATUSES = {status.value: status for status in MemoryStatus}
 _STORED_SCOPE = tuple(name for name in SCOPE_FIELDS if name != "agent_id")  # The agent is in the key.
 
 
@@ -64,42 +66,60 @@ def as_timezone(zone: tzinfo | str) -> tzinfo:
 
 
 def dump_entry(memory: EpisodicMemory) -> tuple[str, str]:
-    """Return the JSON members of an entry: the id, by which a write is recognised, and all others.
+    """Return the JSON members of a checked interaction: the id, by which a write is recognised, and all others.
 
     The timestamp is missing: it is decided where the entry is written. Fields that have their default are left out.
     """
-    further = further_values(memory)
-    entry = {"interaction_type": further.pop("interaction_type"), "content": memory.content}
-    platform = further.pop("platform")
-    if platform is not None:
-        entry["platform"] = platform
+    metadata = memory.metadata
+    entry: dict[str, Any] = {"interaction_type": memory.interaction_type, "content": memory.content}
+    if memory.platform is not None:
+        entry["platform"] = memory.platform
     if memory.status is not MemoryStatus.ACCEPTED:
         entry["status"] = memory.status.value
     for name in _STORED_SCOPE:
-        value = getattr(memory.metadata, name)
+        value = getattr(metadata, name)
         if value is not None:
             entry[name] = value
-    if memory.metadata.extra:
-        entry["metadata"] = checked_json(memory.metadata.extra, "metadata")
-    if further:
-        entry["more"] = further
-    return _json({"id": memory.id})[1:-1], _json(entry)[1:-1]
+    if metadata.extra:
+        entry["metadata"] = metadata.extra
+    more = dict(memory.model_extra or {})
+    if memory.name is not None:
+        more["name"] = memory.name
+    if memory.archived_by is not None:
+        more["archived_by"] = memory.archived_by
+    if more:
+        entry["more"] = more
+    return f'"id":{_json(memory.id)}', _json(entry)[1:-1]
 
 
-def load_entry(text: bytes, agent_id: str) -> EpisodicMemory:
+def load_entries(text: bytes, agent_id: str) -> list[EpisodicMemory]:
+    """Return the interactions of a JSON list of entries. Raises CorruptEntryError, which is a ValueError."""
+    try:
+        entries = json.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise CorruptEntryError(agent_id, "it is no JSON") from error
+    return [load_entry(entry, agent_id) for entry in entries]
+
+
+def load_entry(entry: Any, agent_id: str) -> EpisodicMemory:
     """Return the interaction that an entry holds. Raises CorruptEntryError, which is a ValueError."""
     try:
-        entry = json.loads(text)
         moment = utc_text(entry["timestamp"])
         more = entry.get("more", {})
-        scope = {name: entry.get(name) for name in _STORED_SCOPE}
         extra = entry.get("metadata", {})
+        metadata = {
+            "user_id": entry.get("user_id"),
+            "session_id": entry.get("session_id"),
+            "task_id": entry.get("task_id"),
+            "agent_id": agent_id,
+            "extra": extra,
+        }
         fields: dict[str, Any] = {
             "id": entry["id"],
             "content": entry["content"],
             "memory_type": "episodic",
-            "status": MemoryStatus(entry.get("status", "accepted")),
-            "metadata": make_metadata({**scope, "agent_id": agent_id, "extra": extra}),
+            "status": _STATUSES[entry.get("status", "accepted")],
+            "metadata": make_metadata(metadata),
             "created_at": moment,
             "updated_at": moment,
             "version": 1,
@@ -111,27 +131,63 @@ def load_entry(text: bytes, agent_id: str) -> EpisodicMemory:
         if not (
             type(fields["id"]) is type(fields["content"]) is type(fields["interaction_type"]) is str
             and type(extra) is type(more) is dict
-            and all(value is None or type(value) is str for value in (fields["platform"], *scope.values()))
+            and _texts_or_none(
+                fields["platform"], metadata["user_id"], metadata["session_id"], metadata["task_id"], fields["name"]
+            )
         ):
             raise TypeError("a part is of the wrong type")
     except KeyError as error:
-        raise CorruptEntryError(agent_id, f"it has no {error.args[0]}") from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptEntryError(agent_id, f"its {error.args[0]!r} is missing or unknown") from error
+    except (ValueError, TypeError, AttributeError) as error:
         raise CorruptEntryError(agent_id, "its timestamp or another part is invalid") from error
     return bare_item(EpisodicMemory, fields, more)
 
 
+def _texts_or_none(*values: Any) -> bool:
+    return all(value is None or type(value) is str for value in values)
+
+
+def new_memory(
+    interaction_type: str, content: str, platform: str | None, metadata: MemoryMetadata, moment: str
+) -> EpisodicMemory:
+    """Return a new interaction. Raises InputError, naming the part that no store can hold.
+
+    The metadata is checked already; the rest is text, which takes less to check than the model's own validation.
+    """
+    fields = {
+        "id": uuid.uuid4().hex,
+        "content": check_text(content, "content"),
+        "memory_type": "episodic",
+        "status": MemoryStatus.ACCEPTED,
+        "metadata": metadata,
+        "created_at": moment,
+        "updated_at": moment,
+        "version": 0,
+        "name": None,
+        "archived_by": None,
+        "interaction_type": check_text(interaction_type, "interaction_type"),
+        "platform": None if platform is None else check_text(platform, "platform"),
+    }
+    return bare_item(EpisodicMemory, fields, {})
+
+
 def as_metadata(metadata: dict[str, Any] | MemoryMetadata | None, agent_id: str) -> MemoryMetadata:
-    """Return metadata stamped with the agent: a dict becomes ``extra``. Raises InputError for another agent's."""
-    if metadata is None:
-        return MemoryMetadata(agent_id=agent_id)
+    """Return checked metadata stamped with the agent: a dict becomes ``extra``.
+
+    Raises InputError for what no store can hold and for the metadata of another agent.
+    """
+    scope: dict[str, Any] = dict.fromkeys(SCOPE_FIELDS)
+    extra: Any = metadata
     if isinstance(metadata, MemoryMetadata):
+        check_metadata(metadata)
         if metadata.agent_id not in (None, agent_id):
             raise InputError("metadata.agent_id names another agent than this memory's.", field="metadata.agent_id")
-        return metadata.model_copy(update={"agent_id": agent_id})
-    if not isinstance(metadata, dict):
+        scope = {name: getattr(metadata, name) for name in SCOPE_FIELDS}
+        extra = metadata.extra
+    elif metadata is not None and not isinstance(metadata, dict):
         raise InputError(f"metadata must be a dict, not {type(metadata).__name__}.", field="metadata")
-    return MemoryMetadata(agent_id=agent_id, extra=checked_json(metadata, "metadata"))
+    scope["agent_id"] = agent_id
+    return make_metadata({**scope, "extra": checked_json(extra, "metadata") if extra else {}})
 
 
 def _json(value: Any) -> str:

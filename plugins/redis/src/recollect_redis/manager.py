@@ -19,7 +19,7 @@ from recollect.records import check_item, check_text
 from recollect_redis._connection import DEFAULT_URL, Address, RedisConnection
 from recollect_redis._episodes import READ, WRITE
 from recollect_redis._gathering import Gathering
-from recollect_redis.episodic import EpisodicMemory, as_metadata, as_timezone, dump_entry, load_entry
+from recollect_redis.episodic import EpisodicMemory, as_metadata, as_timezone, dump_entry, load_entries, new_memory
 
 DEFAULT_TTL_HOURS = 2.0
 URL_VARIABLE = "RECOLLECT_REDIS_URL"
@@ -131,14 +131,10 @@ class ShortTermMemoryManager:
         """
         lifetime = _milliseconds(DEFAULT_TTL_HOURS if ttl_hours is None else ttl_hours)
         moment = datetime.now(UTC) if timestamp is None else datetime.fromisoformat(_utc(timestamp))
-        memory = EpisodicMemory(
-            content=content,
-            interaction_type=interaction_type,
-            platform=platform,
-            metadata=as_metadata(metadata, self.agent_id),
-            created_at=moment.isoformat(timespec="microseconds"),
-        )
-        memory = self._accepted(memory)
+        owner = as_metadata(metadata, self.agent_id)
+        memory = new_memory(interaction_type, content, platform, owner, moment.isoformat(timespec="microseconds"))
+        if self._observers:
+            memory = self._redacted(memory)
         entry = (_microseconds(moment), *dump_entry(memory), lifetime)
         stored_at = await self._writer().submit(entry)
         memory.__dict__.update(created_at=stored_at, updated_at=stored_at, version=1)
@@ -161,7 +157,7 @@ class ShortTermMemoryManager:
         since = max(time.time() - window, 0.0)
         most = _ALL if limit is None else min(limit, _ALL)
         found = await self._connection.run(READ, [self._index], [f"{since:.6f}", most, random.random()])
-        memories = [load_entry(entry, self.agent_id) for entry in found]
+        memories = load_entries(found, self.agent_id)
         if self._observers:
             self._observers.searched("", memories)
         return memories
@@ -178,11 +174,8 @@ class ShortTermMemoryManager:
         zone = self.timezone if timezone is None else as_timezone(timezone)
         return [memory.summary(zone) for memory in await self.get_recent(hours, limit)]
 
-    def _accepted(self, memory: EpisodicMemory) -> EpisodicMemory:
+    def _redacted(self, memory: EpisodicMemory) -> EpisodicMemory:
         """Return the interaction as the observers want it stored, checked."""
-        check_item(memory)
-        if not self._observers:
-            return memory
         changed = self._observers.before_add(memory)
         if not isinstance(changed, EpisodicMemory) or changed.metadata.agent_id != self.agent_id:
             raise InputError("An observer turned an interaction into something else; it was not stored.", field="item")
