@@ -26,7 +26,7 @@ from recollect.integrity import whole_groups
 from recollect.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
 from recollect.query import check_limit
 from recollect.records import check_text
-from recollect.short_term import ShortTermMemory
+from recollect.short_term import Conversation
 from recollect.store import Capability, MemoryStore
 from recollect.tokens import TokenCounter, estimate_tokens
 from recollect.windowing import rounds_within
@@ -166,7 +166,7 @@ class ContextManager:
     async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         found = await store.search(metadata=metadata, limit=self.recent_limit)
         # A conversation view answers oldest first, any other store newest first.
-        return found if isinstance(store, ShortTermMemory) else found[::-1]
+        return found if isinstance(store, Conversation) else found[::-1]
 
     async def _read_long_term(self, fetched: _Fetched, query: str, metadata: MemoryMetadata | None) -> None:
         if self.long_term is None or not self.long_term_limit:

@@ -6,7 +6,7 @@ a wrong context. These functions import no store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from recollect.items import MemoryItem
 
@@ -14,7 +14,8 @@ from recollect.items import MemoryItem
 def call_ids(item: MemoryItem) -> list[str]:
     """Return the ids of the tool calls that an item makes; empty for all but AI items with calls."""
     calls = getattr(item, "tool_calls", None) if item.memory_type == "ai" else None
-    return [str(call.get("id", "")) for call in calls] if calls else []
+    # A call without an id cannot be answered, so that its item is never shown.
+    return [str(call.get("id", "")) if isinstance(call, Mapping) else "" for call in calls] if calls else []
 
 
 def whole_groups(items: Sequence[MemoryItem]) -> list[MemoryItem]:
@@ -38,7 +39,7 @@ def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
     missing: dict[int, int] = {}
     for position, item in enumerate(items):
         if item.memory_type == "tool":
-            waiting = unanswered.get(getattr(item, "tool_call_id", ""))
+            waiting = unanswered.get(str(getattr(item, "tool_call_id", "")))
             if waiting:
                 caller = waiting.pop()
                 caller_of[position] = caller

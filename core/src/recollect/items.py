@@ -39,10 +39,14 @@ def utc_text(moment: str | datetime) -> str:
     """
     if isinstance(moment, str):
         # The form this function itself writes needs no work; stores hand it back with every row.
-        if len(moment) == 32 and moment.endswith("+00:00") and moment[19] == "." and moment[10] == "T":
-            datetime.fromisoformat(moment)
+        written = len(moment) == 32 and moment.endswith("+00:00") and moment[7] + moment[10] + moment[19] == "-T."
+        try:
+            read = datetime.fromisoformat(moment if written else moment.strip())
+        except ValueError:
+            raise ValueError("the text is no ISO-8601 time") from None  # Python's own message repeats the text.
+        if written:
             return moment
-        moment = datetime.fromisoformat(moment.strip())
+        moment = read
     if not isinstance(moment, datetime):
         raise ValueError("a time is ISO-8601 text or a datetime")
     if moment.tzinfo is None:

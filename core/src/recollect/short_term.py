@@ -6,9 +6,10 @@ from recollect.errors import InputError, MemoryError
 from recollect.in_memory import InMemoryStore
 from recollect.integrity import whole_groups
 from recollect.items import MemoryItem, MemoryMetadata, MemoryStatus
-from recollect.query import check_limit, names_nothing
+from recollect.query import Filter, check_filter, check_limit, merge_scope, names_nothing
 from recollect.records import SCOPE_FIELDS
-from recollect.store import EVERYTHING, SearchMode
+from recollect.scoping import ScopedStore
+from recollect.store import EVERYTHING, BaseStore, SearchMode
 from recollect.windowing import check_rounds, last_rounds, newest
 
 SCOPES: dict[str, tuple[str, ...]] = {
@@ -19,22 +20,11 @@ SCOPES: dict[str, tuple[str, ...]] = {
 """The fields of a metadata filter that each scope matches on."""
 
 
-class ShortTermMemory(InMemoryStore):
-    """An in-memory conversation whose :meth:`search` returns what a model may be shown, oldest first.
+class Conversation(BaseStore):
+    """A store whose :meth:`search` returns a conversation as a model may be shown it; see :class:`ShortTermMemory`."""
 
-    ``scope`` says how broadly a metadata filter matches: ``"user"``, ``"session"`` or ``"task"``. ``max_rounds`` keeps
-    only the last rounds; 0 keeps all. Raises MemoryError for any other scope.
-    """
-
-    def __init__(self, *, scope: str = "task", max_rounds: int = 0) -> None:
-        if scope not in SCOPES:
-            raise MemoryError(f"{scope!r} is no scope; there are {', '.join(SCOPES)}.")
-        super().__init__()
-        self.scope = scope
-        self.max_rounds = check_rounds(max_rounds)
-
-    def __repr__(self) -> str:
-        return f"ShortTermMemory(scope={self.scope!r}, max_rounds={self.max_rounds}, items={len(self)})"
+    max_rounds: int
+    matched_scope: str
 
     async def search(
         self,
@@ -58,26 +48,62 @@ class ShortTermMemory(InMemoryStore):
         Raises InputError when ``metadata`` names only fields that the scope ignores: the filter would be widened to
         everything.
         """
+        self._ensure_open()
         metadata = self._in_scope(metadata)
         check_limit(limit)
-        if mode not in (None, "substring"):
+        if self._checked_mode(mode) != "substring":
             return await super().search(
                 query=query, metadata=metadata, memory_type=memory_type, status=status, limit=limit, mode=mode
             )
-        found = await super().search(
-            query=query,
-            metadata=metadata,
-            memory_type=memory_type,
-            status=status,
-            limit=EVERYTHING,
-            mode=mode,
-        )
-        found.reverse()
+        wanted = Filter.of(query=query, metadata=metadata, memory_type=memory_type, status=status)
+        found = (await self._search(wanted, EVERYTHING))[::-1]
         if self.max_rounds:
             found = last_rounds(found, self.max_rounds)
         if memory_type is not None:
-            return found[-limit:] if limit else []
-        return whole_groups(newest(found, limit))
+            shown = found[-limit:] if limit else []
+        else:
+            shown = whole_groups(newest(found, limit))
+        if self._observers:
+            self._observers.searched(query, shown)
+        return shown
+
+    def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        """Return the filter with only the fields that the scope matches on."""
+        check_filter(metadata)
+        if metadata is None:
+            return None
+        fields = {name: getattr(metadata, name) for name in SCOPES[self.matched_scope]}
+        narrowed = MemoryMetadata(**fields, extra=metadata.extra)
+        if names_nothing(narrowed) and not names_nothing(metadata):
+            given = ", ".join(name for name in SCOPE_FIELDS if getattr(metadata, name) is not None)
+            used = ", ".join(SCOPES[self.matched_scope])
+            raise InputError(
+                f"The scope {self.matched_scope!r} matches on {used} and would ignore {given}, the only filter given. "
+                f"Name one of the fields it uses, or choose another scope.",
+                field="metadata",
+            )
+        return narrowed
+
+    def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
+        return ScopedConversation(self, scope)
+
+
+class ShortTermMemory(Conversation, InMemoryStore):
+    """An in-memory conversation whose :meth:`search` returns what a model may be shown, oldest first.
+
+    ``scope`` says how broadly a metadata filter matches: ``"user"``, ``"session"`` or ``"task"``. ``max_rounds`` keeps
+    only the last rounds; 0 keeps all. Raises MemoryError for any other scope.
+    """
+
+    def __init__(self, *, scope: str = "task", max_rounds: int = 0) -> None:
+        if not isinstance(scope, str) or scope not in SCOPES:
+            raise MemoryError(f"{scope!r} is no scope; there are {', '.join(SCOPES)}.")
+        super().__init__()
+        self.scope = self.matched_scope = scope
+        self.max_rounds = check_rounds(max_rounds)
+
+    def __repr__(self) -> str:
+        return f"ShortTermMemory(scope={self.scope!r}, max_rounds={self.max_rounds}, items={len(self)})"
 
     async def clear(self, *, metadata: MemoryMetadata | None = None) -> int:
         """Remove the items that match and return how many; without a filter, all of them.
@@ -87,18 +113,19 @@ class ShortTermMemory(InMemoryStore):
         self._in_scope(metadata)
         return await super().clear(metadata=metadata)
 
+
+class ScopedConversation(Conversation, ScopedStore):
+    """A conversation within a scope; made by ``memory.scoped(user_id=…)``.
+
+    Searches show what those of the conversation show, of the items in the scope. The scope binds with all its fields,
+    those too that the conversation's own scope would leave out of a filter.
+    """
+
+    def __init__(self, memory: Conversation, scope: MemoryMetadata) -> None:
+        super().__init__(memory, scope)
+        self.max_rounds = memory.max_rounds
+        self.matched_scope = memory.matched_scope
+
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
-        """Return the filter with only the fields that the scope matches on."""
-        if metadata is None or not isinstance(metadata, MemoryMetadata):
-            return metadata
-        fields = {name: getattr(metadata, name) for name in SCOPES[self.scope]}
-        narrowed = MemoryMetadata(**fields, extra=metadata.extra)
-        if names_nothing(narrowed) and not names_nothing(metadata):
-            given = ", ".join(name for name in SCOPE_FIELDS if getattr(metadata, name) is not None)
-            used = ", ".join(SCOPES[self.scope])
-            raise InputError(
-                f"The scope {self.scope!r} matches on {used} and would ignore {given}, the only filter given. Name one "
-                f"of the fields it uses, or choose another scope.",
-                field="metadata",
-            )
-        return narrowed
+        merge_scope(check_filter(metadata), self.scope)  # Another scope than the handle's is refused, used or not.
+        return super()._in_scope(metadata)
