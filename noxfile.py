@@ -70,7 +70,8 @@ def types(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the site; a warning is an error. The `integration` session executes its code blocks."""
     install_everything(session, *group("docs"), servers=False)
-    session.run("mkdocs", "build", "--strict", "-f", str(DOCS), "-d", session.create_tmp() + "/site")
+    site = Path(session.create_tmp()).resolve() / "site"
+    session.run("mkdocs", "build", "--strict", "-f", str(DOCS), "-d", str(site))
 
 
 @nox.session
