@@ -133,9 +133,14 @@ class BaseStore(ABC):
 
         Raises InputError without any field, and for a field that is None: a user that was not found is not "any".
         """
-        from recollect.scoping import ScopedStore, scope_metadata  # The handle is itself a store.
+        from recollect.scoping import scope_metadata  # The handle is itself a store.
 
-        scope = scope_metadata(user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id)
+        return self._scoped(scope_metadata(user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id))
+
+    def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
+        """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
+        from recollect.scoping import ScopedStore
+
         return ScopedStore(self, scope)
 
     # Writing
