@@ -508,7 +508,6 @@ WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (LikeWithoutEscape, "random_filters_match_the_model"),
     (BackslashDropped, "backslash_is_literal"),
     (AsciiFolding, "cyrillic_and_greek_case_is_ignored"),
-    (AsciiFolding, "random_filters_match_the_model"),
     (LowerInsteadOfFolding, "folding_expands_sharp_s_and_ligatures"),
     (CaseSensitive, "ascii_case_is_ignored"),
     (EmptyMeansAny, "the_empty_text_is_a_value"),

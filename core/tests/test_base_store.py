@@ -1,0 +1,146 @@
+"""The base class: what it adds to a backend of four methods, and how it guards one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from recollect import AIMemory, BaseStore, HumanMemory, MemoryItem, MemoryMetadata, MemoryStore
+from recollect.capabilities import BASE_CAPABILITIES
+from recollect.errors import InputError, StoreClosedError, StoreUnavailableError, VersionConflictError
+from recollect.in_memory import InMemoryStore
+from recollect.query import Filter
+from recollect.records import copy_item
+from recollect.store import successor
+
+
+class FourMethods(BaseStore):
+    """A backend that gives up the loop in the middle of each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data: dict[str, MemoryItem] = {}
+        self.events: list[str] = []
+        self.unreachable = False
+
+    async def _init(self) -> None:
+        self.events.append("init")
+        await asyncio.sleep(0)
+        if self.unreachable:
+            raise StoreUnavailableError("The engine does not answer.")
+
+    async def _close(self) -> None:
+        self.events.append("close")
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        kept = successor(self.data.get(item.id), item, within)
+        await asyncio.sleep(0)
+        self.data[item.id] = kept
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        await asyncio.sleep(0)
+        found = self.data.get(item_id)
+        return found and copy_item(found)
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        found = [copy_item(item) for item in reversed(self.data.values()) if wanted.matches(item)]
+        return sorted(found, key=lambda item: item.created_at, reverse=True)[:limit]
+
+    async def _clear(self, wanted: Filter) -> int:
+        gone = [item.id for item in self.data.values() if wanted.matches(item)]
+        for item_id in gone:
+            del self.data[item_id]
+        return len(gone)
+
+
+def test_every_store_is_a_memory_store() -> None:
+    assert isinstance(FourMethods(), MemoryStore)
+    assert FourMethods.capabilities == BASE_CAPABILITIES
+
+
+async def test_a_store_that_was_never_opened_says_so() -> None:
+    with pytest.raises(StoreClosedError, match="not open yet"):
+        await FourMethods().search()
+
+
+async def test_a_store_that_was_closed_says_so() -> None:
+    store = FourMethods()
+    async with store:
+        pass
+    with pytest.raises(StoreClosedError, match="is closed"):
+        await store.search()
+
+
+async def test_opening_and_closing_reach_the_engine_once() -> None:
+    store = FourMethods()
+    await asyncio.gather(store.init(), store.init(), store.init())
+    await asyncio.gather(store.close(), store.close())
+    assert store.events == ["init", "close"]
+
+
+async def test_closing_a_store_that_was_never_opened_does_nothing() -> None:
+    store = FourMethods()
+    await store.close()
+    assert store.events == []
+    await store.init()
+    assert await store.count() == 0
+
+
+async def test_a_store_that_could_not_be_opened_can_be_opened_later() -> None:
+    store = FourMethods()
+    store.unreachable = True
+    with pytest.raises(ConnectionError):
+        await store.init()
+    with pytest.raises(StoreClosedError):
+        await store.count()
+    store.unreachable = False
+    await store.init()
+    assert await store.count() == 0
+
+
+async def test_the_default_compare_and_set_loses_no_update() -> None:
+    async with FourMethods() as store:
+        item = MemoryItem.model_validate({"content": "counter", "count": 0})
+        await store.add(item)
+
+        async def count_up() -> None:
+            while True:
+                read = await store.get(item.id)
+                assert read is not None
+                fields = read.model_dump()
+                try:
+                    await store.update(MemoryItem.model_validate({**fields, "count": fields["count"] + 1}))
+                except VersionConflictError:
+                    continue
+                return
+
+        await asyncio.gather(*(count_up() for _ in range(20)))
+        found = await store.get(item.id)
+        assert found is not None
+        assert (found.model_dump()["count"], found.version) == (20, 21)
+
+
+async def test_an_item_is_stored_as_the_class_it_is_read_as() -> None:
+    store = InMemoryStore()
+    plain = MemoryItem(content="hi", memory_type="human")
+    await store.add(plain)
+    assert type(await store.get(plain.id)) is HumanMemory
+
+
+async def test_an_item_that_its_class_could_not_read_is_refused() -> None:
+    store = InMemoryStore()
+    spoilt = MemoryItem.model_validate({"content": "", "memory_type": "ai", "tool_calls": "not a list"})
+    with pytest.raises(InputError) as raised:
+        await store.add(spoilt)
+    assert raised.value.field == "tool_calls"
+    assert await store.count() == 0
+
+
+async def test_a_plain_item_with_calls_becomes_an_ai_item() -> None:
+    store = InMemoryStore()
+    item = MemoryItem.model_validate({"content": "", "memory_type": "ai", "tool_calls": [{"id": "c"}]})
+    await store.add(item)
+    found = await store.get(item.id)
+    assert isinstance(found, AIMemory)
+    assert found.tool_calls == [{"id": "c"}]

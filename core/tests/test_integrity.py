@@ -1,0 +1,166 @@
+"""Tool calls and their results: shown whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
+from recollect.integrity import call_ids, is_whole, pairs, whole_groups
+from recollect.windowing import last_rounds, newest
+
+
+def conversation(*shapes: str) -> list[MemoryItem]:
+    """Return items: "call a b" is an AI item with two calls, "result a" its result, anything else a human's words."""
+    items: list[MemoryItem] = []
+    for shape in shapes:
+        kind, *ids = shape.split()
+        if kind == "call":
+            items.append(AIMemory(content=shape, tool_calls=[{"id": call_id} for call_id in ids]))
+        elif kind == "result":
+            items.append(ToolMemory(content=shape, tool_call_id=ids[0]))
+        else:
+            items.append(HumanMemory(content=shape))
+    return items
+
+
+def shown(*shapes: str) -> list[str]:
+    return [item.content for item in whole_groups(conversation(*shapes))]
+
+
+def kept_by_oracle(items: Sequence[MemoryItem]) -> list[int]:
+    """Say by search which positions stay: give each result, in turn, to the nearest caller before it that waits."""
+    waiting: list[tuple[int, str]] = []
+    results: dict[int, list[int]] = {}
+    for position, item in enumerate(items):
+        if isinstance(item, AIMemory):
+            waiting += [(position, call["id"]) for call in item.tool_calls]
+        elif isinstance(item, ToolMemory):
+            matching = [slot for slot in waiting if slot[1] == item.tool_call_id]
+            if matching:
+                nearest = max(matching)
+                waiting.remove(nearest)
+                results.setdefault(nearest[0], []).append(position)
+    incomplete = {caller for caller, _ in waiting}
+    answered = {position for caller, each in results.items() if caller not in incomplete for position in each}
+    return [
+        position
+        for position, item in enumerate(items)
+        if (position in answered if isinstance(item, ToolMemory) else position not in incomplete)
+    ]
+
+
+@st.composite
+def histories(draw: Any) -> list[MemoryItem]:
+    """Conversations with parallel calls, ids used again, results before their calls, missing and doubled results."""
+    items: list[MemoryItem] = []
+    for _ in range(draw(st.integers(0, 14))):
+        kind = draw(st.sampled_from("HSACCRRR"))
+        if kind == "H":
+            items.append(HumanMemory(content="h"))
+        elif kind == "S":
+            items.append(SystemMemory(content="s"))
+        elif kind == "A":
+            items.append(AIMemory(content="a"))
+        elif kind == "C":
+            ids = draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=3))
+            items.append(AIMemory(content="c", tool_calls=[{"id": call_id} for call_id in ids]))
+        else:
+            items.append(ToolMemory(content="r", tool_call_id=draw(st.sampled_from("abcd"))))
+    return items
+
+
+def assert_every_call_has_its_results(items: Sequence[MemoryItem]) -> None:
+    """Check a context as a provider's API would, counting by id."""
+    open_calls: dict[str, int] = {}
+    for item in items:
+        if isinstance(item, ToolMemory):
+            assert open_calls.get(item.tool_call_id, 0) > 0, "a result without its call"
+            open_calls[item.tool_call_id] -= 1
+        for call_id in call_ids(item):
+            open_calls[call_id] = open_calls.get(call_id, 0) + 1
+    assert not any(open_calls.values()), "a call without its result"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "wanted"),
+    [
+        (["hi", "call a", "result a", "bye"], ["hi", "call a", "result a", "bye"]),
+        (["hi", "call a"], ["hi"]),
+        (["result a", "hi"], ["hi"]),
+        (["result a", "call a"], []),
+        (["call a b", "result b", "result a"], ["call a b", "result b", "result a"]),
+        (["call a b", "result a", "hi"], ["hi"]),
+        (["call a", "hi", "result a"], ["call a", "hi", "result a"]),
+        (["call a", "result a", "result a"], ["call a", "result a"]),
+        (["call a", "result a", "call a", "result a"], ["call a", "result a", "call a", "result a"]),
+        (["call a", "hi", "call a", "result a"], ["hi", "call a", "result a"]),
+        (["call a b", "result a", "call a", "result a"], ["call a", "result a"]),
+        (["call a", "call b", "result a", "result b"], ["call a", "call b", "result a", "result b"]),
+        (["call a", "call b", "result b"], ["call b", "result b"]),
+        (["call a a", "result a"], []),
+        (["call a a", "result a", "result a"], ["call a a", "result a", "result a"]),
+        ([], []),
+    ],
+)
+def test_only_whole_groups_are_shown(shapes: list[str], wanted: list[str]) -> None:
+    assert shown(*shapes) == wanted
+
+
+def test_a_second_result_is_dropped_and_the_first_one_stays() -> None:
+    items = conversation("call a", "result a", "result a")
+    assert whole_groups(items) == items[:2]
+
+
+@given(histories())
+def test_random_histories_are_cut_as_the_oracle_says(items: list[MemoryItem]) -> None:
+    assert whole_groups(items) == [items[position] for position in kept_by_oracle(items)]
+
+
+@given(histories())
+def test_what_is_shown_is_a_valid_context(items: list[MemoryItem]) -> None:
+    assert_every_call_has_its_results(whole_groups(items))
+
+
+@given(histories())
+def test_nothing_but_calls_and_results_is_dropped(items: list[MemoryItem]) -> None:
+    kept = whole_groups(items)
+    others = [item for item in items if not call_ids(item) and not isinstance(item, ToolMemory)]
+    assert [item for item in kept if not call_ids(item) and not isinstance(item, ToolMemory)] == others
+    positions = [next(at for at, item in enumerate(items) if item is each) for each in kept]
+    assert all(first < second for first, second in pairwise(positions))
+
+
+@given(histories())
+def test_a_context_that_was_cut_stays_as_it_is(items: list[MemoryItem]) -> None:
+    kept = whole_groups(items)
+    assert whole_groups(kept) == kept
+    assert is_whole(kept)
+    assert is_whole(items) is (kept == items)
+
+
+@given(histories(), st.integers(0, 15), st.integers(0, 4))
+def test_any_window_is_a_valid_context_after_the_cut(items: list[MemoryItem], limit: int, rounds: int) -> None:
+    assert_every_call_has_its_results(whole_groups(newest(last_rounds(items, rounds), limit)))
+
+
+def test_pairs_name_the_caller_of_each_result_and_what_is_missing() -> None:
+    callers, missing = pairs(conversation("call a b", "result b", "result x"))
+    assert callers == {1: 0}
+    assert missing == {0: 1}
+
+
+def test_items_of_another_type_call_nothing() -> None:
+    assert call_ids(MemoryItem.model_validate({"content": "", "tool_calls": [{"id": "a"}]})) == []
+    assert call_ids(AIMemory(content="")) == []
+
+
+def test_calls_that_cannot_be_answered_are_not_shown() -> None:
+    item = AIMemory(content="", tool_calls=[{"id": "a"}])
+    item.tool_calls.append("spoilt later")  # type: ignore[arg-type]
+    assert whole_groups([item, ToolMemory(content="", tool_call_id="a")]) == []
