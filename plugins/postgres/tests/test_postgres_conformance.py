@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from recollect.embeddings import HashingEmbeddings
 from recollect.testing import StoreConformance
 from recollect_postgres import PostgresMemoryStore
 
@@ -58,5 +59,37 @@ class TestGivenPool(StoreConformance):
     def reopen(self, pool: Any, schema: str) -> Reopen:
         async def reopen() -> PostgresMemoryStore:
             return PostgresMemoryStore(pool=pool, schema=schema)
+
+        return reopen
+
+
+class TestWithVectors(StoreConformance):
+    """pgvector comes with the wheel's server."""
+
+    @pytest_asyncio.fixture
+    async def store(self, wheel_url: str, wheel_schema: str) -> AsyncIterator[PostgresMemoryStore]:
+        async with PostgresMemoryStore(wheel_url, schema=wheel_schema, embeddings=HashingEmbeddings(64)) as store:
+            yield store
+
+    @pytest.fixture
+    def reopen(self, wheel_url: str, wheel_schema: str) -> Reopen:
+        async def reopen() -> PostgresMemoryStore:
+            return PostgresMemoryStore(wheel_url, schema=wheel_schema, embeddings=HashingEmbeddings(64))
+
+        return reopen
+
+
+class TestPartitionedWithVectors(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self, wheel_url: str, wheel_schema: str) -> AsyncIterator[PostgresMemoryStore]:
+        async with PostgresMemoryStore(
+            wheel_url, schema=wheel_schema, partitions=3, embeddings=HashingEmbeddings(32)
+        ) as store:
+            yield store
+
+    @pytest.fixture
+    def reopen(self, wheel_url: str, wheel_schema: str) -> Reopen:
+        async def reopen() -> PostgresMemoryStore:
+            return PostgresMemoryStore(wheel_url, schema=wheel_schema, embeddings=HashingEmbeddings(32))
 
         return reopen

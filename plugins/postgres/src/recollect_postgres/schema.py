@@ -13,15 +13,13 @@ import asyncpg
 from recollect.errors import InputError, SchemaTooNewError, StoreError
 from recollect_postgres.connections import Connection
 from recollect_postgres.dialect import PostgresDialect
-from recollect_postgres.server import Server
+from recollect_postgres.server import UNHURRIED, Server
+from recollect_postgres.text import TERMS_VECTOR, fingerprint
 
 logger = logging.getLogger(__name__)
 
 LIVE = "deleted = 0 AND NOT archived"
 """What almost every read asks for; the indexes for reading hold nothing else."""
-
-TERMS_VECTOR = "array_to_tsvector(string_to_array(terms, ' '))"
-"""The expression of the full-text index. The terms themselves are kept as text, in order and with repetitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,8 @@ class Layout:
     trigram: str | None
     vector: str | None
     has_vectors: bool
+    terms: str
+    """What made the stored terms; another release's terms are found less well until they are made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ async def _look(connection: Connection, schema: str | None, store: str) -> Layou
     there = await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", dialect.meta)
     if not there:
         return None
-    row = await connection.fetchrow(f"SELECT version, partitions FROM {dialect.meta}")
+    row = await connection.fetchrow(f"SELECT * FROM {dialect.meta}")
     version = 0 if row is None else row["version"]
     if version > SCHEMA_VERSION:
         raise SchemaTooNewError(store, version, SCHEMA_VERSION)
@@ -167,13 +167,13 @@ async def _look(connection: Connection, schema: str | None, store: str) -> Layou
         await extension_schema(connection, "pg_trgm"),
         await extension_schema(connection, "vector"),
         await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", dialect.vectors),
+        row["terms"],
     )
 
 
 async def _migrate(server: Server, connection: Connection, schema: str | None, partitions: int, store: str) -> Layout:
     async with server.transaction(connection):
-        # One lock for all schemas of a database: CREATE EXTENSION of two processes would collide as well.
-        await connection.execute(f"SELECT pg_advisory_xact_lock({_lock_key()})")
+        await lock(connection)
         if schema is not None:
             await _create_schema(connection, schema)
         layout = await _look(connection, schema, store)
@@ -182,14 +182,17 @@ async def _migrate(server: Server, connection: Connection, schema: str | None, p
         name = schema if schema is not None else await connection.fetchval("SELECT current_schema()")
         dialect = PostgresDialect(name, partitioned=partitions > 0)
         await connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {dialect.meta} (version INTEGER NOT NULL, partitions INTEGER NOT NULL)"
+            f"CREATE TABLE IF NOT EXISTS {dialect.meta} (version INTEGER NOT NULL, partitions INTEGER NOT NULL, "
+            f"terms TEXT NOT NULL, vector_model TEXT, vector_dimension INTEGER)"
         )
         version = await connection.fetchval(f"SELECT version FROM {dialect.meta}") or 0
         for migration in MIGRATIONS[version:]:
             for statement in migration(dialect, partitions):
                 await connection.execute(statement)
         if not version:
-            await connection.execute(f"INSERT INTO {dialect.meta} VALUES ({SCHEMA_VERSION}, {partitions})")
+            await connection.execute(
+                f"INSERT INTO {dialect.meta} VALUES ($1, $2, $3)", SCHEMA_VERSION, partitions, fingerprint()
+            )
             await add_trigrams(connection, dialect)
         else:
             await connection.execute(f"UPDATE {dialect.meta} SET version = {SCHEMA_VERSION}")
@@ -205,8 +208,12 @@ async def _create_schema(connection: Connection, schema: str) -> None:
         await connection.execute(f"CREATE SCHEMA {PostgresDialect(schema).schema}")
 
 
-def _lock_key() -> int:
-    return zlib.crc32(b"recollect schema")
+async def lock(connection: Connection) -> None:
+    """Keep other processes from changing the schema until the end of the transaction.
+
+    There is one lock for all schemas of a database: two that create the same extension would collide as well.
+    """
+    await connection.execute(f"SELECT pg_advisory_xact_lock({zlib.crc32(b'recollect schema')})")
 
 
 async def extension_schema(connection: Connection, extension: str) -> str | None:
@@ -244,7 +251,7 @@ async def add_trigrams(connection: Connection, dialect: PostgresDialect) -> None
     trigram = await create_extension(connection, "pg_trgm")
     if trigram is not None:
         index = trigram_index(trigram)
-        await connection.execute(f"CREATE INDEX IF NOT EXISTS {index.name} ON {dialect.table} {index.text}")
+        await connection.execute(index_statement(dialect, index), timeout=UNHURRIED)
 
 
 def index_statement(dialect: PostgresDialect, index: Index) -> str:

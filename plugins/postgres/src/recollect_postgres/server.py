@@ -21,6 +21,9 @@ from recollect_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, locati
 
 T = TypeVar("T")
 
+UNHURRIED = 24 * 3600.0
+"""The timeout of what takes as long as there are rows, like building an index."""
+
 _PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2)
 """How long to wait before each further try: two and a half seconds in all, about what a restart takes."""
 
@@ -138,10 +141,9 @@ class Server:
             rows = await self.run(lambda connection: connection.fetch(text, *values, timeout=self.timeout))
         return rows
 
-    async def change(self, text: str, values: Any) -> int:
-        """Run a statement that changes rows and returns their number; it is not repeated blindly."""
-        row = await self.run(lambda connection: self._fetch_wrapped(connection, text, values), repeatable=False)
-        return int(row[0][0])
+    async def change_rows(self, text: str, values: Any) -> list[Any]:
+        """Run a statement that changes rows and return what it returns; it is not repeated blindly."""
+        return await self.run(lambda connection: self._fetch_wrapped(connection, text, values), repeatable=False)
 
     async def _fetch_wrapped(self, connection: Connection, text: str, values: Any) -> list[Any]:
         rows: list[Any]

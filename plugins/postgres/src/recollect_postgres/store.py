@@ -5,19 +5,29 @@ from __future__ import annotations
 import logging
 import ssl as tls
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from recollect.capabilities import BASE_CAPABILITIES, Capability
-from recollect.errors import CorruptStoreError, InputError
+from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
+from recollect.embeddings import embed_texts
+from recollect.errors import CorruptStoreError, EmbeddingError, InputError
+from recollect.health import Finding
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter
+from recollect.ranked import RankedItem
+from recollect.records import copy_item
 from recollect.sql import ITEM_COLUMNS, unpack
 from recollect.store import BaseStore
+from recollect.vectors import normalised
 from recollect_postgres.dialect import PostgresDialect, PostgresStatements
+from recollect_postgres.health import examine
 from recollect_postgres.options import checked_dsn, checked_size, take_url_options
+from recollect_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
+from recollect_postgres.retrieval import Retrieval
 from recollect_postgres.schema import Layout, prepare
 from recollect_postgres.server import Server, ServerOptions
-from recollect_postgres.writing import Writer
+from recollect_postgres.vectors import Vectors
+from recollect_postgres.writing import Addition, Writer
 
 if TYPE_CHECKING:
     from recollect.ranking import Weights
@@ -91,9 +101,11 @@ class PostgresMemoryStore(BaseStore):
         self._partitions = partitions
         self._embeddings = embeddings
         self._weights = weights
-        self._layout: Layout | None = None
+        self._layout: Layout
         self._statements: PostgresStatements
         self._writer: Writer
+        self._retrieval: Retrieval
+        self._vectors: Vectors | None = None
 
     @classmethod
     def from_url(
@@ -155,10 +167,30 @@ class PostgresMemoryStore(BaseStore):
             self._layout = await prepare(self._server, self._schema, self._partitions, repr(self))
             dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
             self._statements = PostgresStatements(dialect)
-            self._writer = Writer(self._server, self._statements)
+            self._vectors = await self._opened_vectors()
+            self._writer = Writer(self._server, self._statements, self._vectors)
+            self._retrieval = Retrieval(
+                self._server,
+                self._statements,
+                lambda: self.item_types,
+                self._weights,
+                self._embeddings,
+                self._vectors,
+            )
         except BaseException:
             await self._server.close()
             raise
+
+    async def _opened_vectors(self) -> Vectors | None:
+        """Return the vectors, with a table if there is none; None without an embedder or without pgvector."""
+        self.capabilities = type(self).capabilities
+        if self._embeddings is None:
+            return None
+        vectors = await open_vectors(self._server, self._statements, self._embeddings, repr(self))
+        if vectors is not None:
+            self.capabilities = type(self).capabilities | {Capability.SEMANTIC, Capability.HYBRID}
+            self._layout = replace(self._layout, has_vectors=True)
+        return vectors
 
     async def _close(self) -> None:
         await self._writer.settled()
@@ -171,13 +203,28 @@ class PostgresMemoryStore(BaseStore):
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        await self._writer.add(self._writer.addition(item, within))
+        addition = self._writer.addition(item, within)
+        if self._vectors is not None:
+            (addition,) = await self._embedded([addition])
+        await self._writer.add(addition)
 
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        await self._writer.add_many(items, within)
+        additions = self._writer.additions(items, within)
+        await self._writer.add_together(await self._embedded(additions))
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        return await self._writer.update_many(items, within)
+        kept = [copy_item(item) for item in items]
+        additions = await self._embedded([self._writer.addition(item, None) for item in kept])
+        return await self._writer.update_together(kept, additions, within)
+
+    async def _embedded(self, additions: list[Addition]) -> list[Addition]:
+        """Return the additions with their vectors, where this store keeps some."""
+        if self._vectors is None:
+            return additions
+        vectors = await embed_texts(self._embeddings, [addition.row.content for addition in additions])
+        return [
+            addition._replace(vector=normalised(vector)) for addition, vector in zip(additions, vectors, strict=True)
+        ]
 
     # Reading
 
@@ -221,29 +268,71 @@ class PostgresMemoryStore(BaseStore):
             logger.error("%s It was left out; 'recollect doctor' lists such items.", error)
             return None
 
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return await self._retrieval.rank(query, wanted, limit, mode, repr(self))
+
     # Removing
 
     async def _clear(self, wanted: Filter) -> int:
-        text, values = self._statements.hide(wanted)
-        return await self._change(text, values)
+        return await self._hide(wanted)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        text, values = self._statements.hide(Filter(metadata=within, archived=None), item_id)
-        return bool(await self._change(text, values))
+        return bool(await self._hide(Filter(metadata=within, archived=None), item_id))
+
+    async def _hide(self, wanted: Filter, item_id: str | None = None) -> int:
+        text, values = self._statements.hide(wanted, item_id)
+        return await self._change(text, values, *self._without_vectors())
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         text, values = self._statements.show(wanted, item_id)
-        return await self._change(text, values)
+        if self._vectors is None:
+            return await self._change(text, values)
+        rows = await self._server.change_rows(f"{text} RETURNING id, content, version", values)
+        await self._embed_again([(row["id"], row["content"], row["version"]) for row in rows])
+        return len(rows)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         text, values = self._statements.purge(wanted, item_id, deleted_only=deleted_only)
         dialect = self._statements.dialect
         if not dialect.partitioned:
+            # The vectors go with the items that they refer to.
             return await self._change(text, values)
         freed = f"freed AS (DELETE FROM {dialect.ids} AS ids USING changed WHERE ids.id = changed.id)"
         return await self._change(text, values, freed)
 
+    def _without_vectors(self) -> list[str]:
+        if not self._layout.has_vectors:
+            return []
+        return [f"gone AS (DELETE FROM {self._statements.dialect.vectors} USING changed WHERE item_id = changed.id)"]
+
     async def _change(self, text: str, values: Sequence[Any], *further: str) -> int:
         """Run a statement that changes rows, with whatever else must go with them, and return how many there were."""
         clauses = ", ".join((f"changed AS ({text} RETURNING id)", *further))
-        return await self._server.change(f"WITH {clauses} SELECT count(*) FROM changed", values)
+        rows = await self._server.change_rows(f"WITH {clauses} SELECT count(*) FROM changed", values)
+        return int(rows[0][0])
+
+    async def _embed_again(self, rows: Sequence[tuple[str, str, int]]) -> None:
+        """Make vectors for items that came back; a failing embedder leaves them for reindex()."""
+        try:
+            await fill_vectors(self._server, self._vectors, self._embeddings, rows)
+        except EmbeddingError as error:
+            logger.warning("%r: %d restored items have no vectors until reindex(): %s", self, len(rows), error)
+
+    # Upkeep
+
+    async def reindex(self, progress: Progress | None = None) -> int:
+        """Make the terms and vectors of all items anew and return how many items there are.
+
+        Vectors of another model are dropped first. Searching goes on meanwhile and finds what is done. Safe to break
+        off and to call again. ``progress`` is called with the number of items done and of all.
+        """
+        self._ensure_open()
+        return await rebuild(self._server, self._statements, self._vectors, self._embeddings, progress)
+
+    async def doctor(self, repair: bool = False) -> list[Finding]:
+        """Return which extensions, indexes and vectors there are and what is lost without them.
+
+        With ``repair``, extensions and indexes that are missing are created where the server allows it.
+        """
+        self._ensure_open()
+        return await examine(self._server, self._statements, self._embeddings, self._vectors, repair=repair)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from recollect.errors import IdConflictError, MemoryError, StoreUnavailableError, VersionConflictError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import fold, metadata_matches
-from recollect.ranking import index_terms
 from recollect.records import SCOPE_FIELDS, copy_item
 from recollect.sql import ITEM_COLUMNS, pack, unpack
 from recollect.sql.rows import Row
@@ -24,11 +23,11 @@ from recollect.store import check_expected, successor
 from recollect_postgres.connections import Connection
 from recollect_postgres.dialect import PostgresStatements, exact_row, further_values, owner_of
 from recollect_postgres.server import Server
+from recollect_postgres.text import indexed_terms
+from recollect_postgres.vectors import Vectors
 
 _MOST_TOGETHER = 256
 _CHUNK = 1000
-_LONGEST_TERM = 2000  # bytes; a lexeme of a tsvector holds 2046
-_MOST_TERMS = 900_000  # bytes; a tsvector holds a megabyte
 
 
 class Addition(NamedTuple):
@@ -42,7 +41,7 @@ class Addition(NamedTuple):
     token: int
     fields: tuple[str, ...]
     within: MemoryMetadata | None
-    vector: Sequence[float] | None
+    vector: Sequence[float] | None = None
     times: int = 1
     number: int | None = None
 
@@ -71,31 +70,10 @@ def shared_fields(item: MemoryItem, within: MemoryMetadata | None) -> tuple[str,
     return named
 
 
-def indexed_terms(content: str) -> str:
-    """Return the terms of a text, separated by spaces, as far as a full-text index can hold them."""
-    terms = " ".join(index_terms(content))
-    if len(terms) * 4 <= _LONGEST_TERM:
-        return terms
-    kept = []
-    distinct: set[str] = set()
-    size = 0
-    for term in terms.split(" "):
-        length = len(term.encode())
-        if length > _LONGEST_TERM:
-            continue
-        if term not in distinct:
-            size += length
-            if size > _MOST_TERMS:
-                break
-            distinct.add(term)
-        kept.append(term)
-    return " ".join(kept)
-
-
 class Writer:
     """Writes items for one store."""
 
-    def __init__(self, server: Server, statements: PostgresStatements, vectors: Any = None) -> None:
+    def __init__(self, server: Server, statements: PostgresStatements, vectors: Vectors | None = None) -> None:
         self._server = server
         self._statements = statements
         self._partitioned = statements.dialect.partitioned
@@ -107,9 +85,7 @@ class Writer:
         self._gathering: asyncio.Task[None] | None = None  # held here, since the loop alone would let it be collected
         self._settling: list[asyncio.Future[None]] = []
 
-    def addition(
-        self, item: MemoryItem, within: MemoryMetadata | None, vector: Sequence[float] | None = None
-    ) -> Addition:
+    def addition(self, item: MemoryItem, within: MemoryMetadata | None) -> Addition:
         """Take everything that is needed from an item."""
         fields = shared_fields(item, within)
         return Addition(
@@ -118,7 +94,6 @@ class Writer:
             self._tokens(),
             fields or (),
             within if fields is None else None,
-            vector,
         )
 
     async def add(self, addition: Addition) -> None:
@@ -231,27 +206,25 @@ class Writer:
 
         return await self._server.run(work)
 
-    async def add_many(
-        self,
-        items: Sequence[MemoryItem],
-        within: MemoryMetadata | None,
-        vectors: Sequence[Sequence[float]] | None = None,
-    ) -> None:
-        """Write items in their order, all or none."""
+    def additions(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[Addition]:
+        """Take everything that is needed from items, in their order, each id once.
+
+        Of items of the same id the last content counts, in the place of the first, and each is a version. Raises
+        IdConflictError where a later one would not be allowed to replace the one before it.
+        """
         additions: dict[str, Addition] = {}
         earlier: dict[str, MemoryMetadata] = {}
-        for position, item in enumerate(items):
-            addition = self.addition(item, within, vectors[position] if vectors is not None else None)
+        for item in items:
+            addition = self.addition(item, within)
             before = additions.get(item.id)
             if before is not None:
-                # The same id again: the last content counts, in the place of the first, and each time is a version.
                 scope = earlier[item.id]
                 if scope.user_id != item.metadata.user_id or not metadata_matches(within, scope):
                     raise IdConflictError(item.id)
                 addition = addition._replace(times=before.times + 1)
             additions[item.id] = addition
             earlier[item.id] = item.metadata
-        await self.add_together(list(additions.values()))
+        return list(additions.values())
 
     async def add_together(self, additions: list[Addition]) -> None:
         """Write items of different ids in one transaction. Raises IdConflictError, and then nothing was written."""
@@ -307,30 +280,22 @@ class Writer:
         )
         return rows
 
-    async def update_many(
-        self,
-        items: Sequence[MemoryItem],
-        within: MemoryMetadata | None,
-        vectors: Sequence[Sequence[float]] | None = None,
+    async def update_together(
+        self, items: Sequence[MemoryItem], additions: Sequence[Addition], within: MemoryMetadata | None
     ) -> list[MemoryItem]:
-        """Compare and set, all or none; return the items with their new versions."""
-        kept = [copy_item(item) for item in items]
-        additions = [
-            self.addition(item, None, vectors[position] if vectors is not None else None)
-            for position, item in enumerate(kept)
-        ]
+        """Compare and set items, given with their additions, all or none; return them with their new versions."""
 
         async def work(connection: Connection) -> list[MemoryItem]:
             async with self._server.transaction(connection):
-                return await self._update_on(connection, kept, additions, within)
+                return await self._update_on(connection, items, additions, within)
 
         return await self._server.run(work)
 
     async def _update_on(
         self,
         connection: Connection,
-        items: list[MemoryItem],
-        additions: list[Addition],
+        items: Sequence[MemoryItem],
+        additions: Sequence[Addition],
         within: MemoryMetadata | None,
     ) -> list[MemoryItem]:
         rows = {row["id"]: row for row in await self._locked_rows(connection, [item.id for item in items])}

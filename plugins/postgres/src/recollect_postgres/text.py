@@ -1,0 +1,266 @@
+"""Candidates for a text ranking: items that share a term with the query, among the turns around them.
+
+A small scope is read whole, which gives exactly the ranking of the in-memory store. In a large one the full-text index
+finds the items, whose terms carry a mark of their user, so that a search touches no other user's entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from recollect.items import MemoryItem
+from recollect.query import Filter
+from recollect.ranked import conversation_key, passage_of
+from recollect.ranking import Passage, index_terms, query_dates, query_terms
+from recollect.sql import ITEM_COLUMNS, unpack
+from recollect.sql.dialect import Parameters
+from recollect_postgres.dialect import PostgresStatements
+from recollect_postgres.server import Server
+
+SMALL_SCOPE = 1_000
+"""Up to this many items a scope is read whole."""
+
+MOST_HITS = 2_000
+"""How many items that share a term are ranked at most; rare terms come first."""
+
+COUNTED = 100_000
+"""How far the items of a scope are counted; how rare a term is hardly changes beyond."""
+
+_LONGEST_TERM = 2000  # bytes; a lexeme of a tsvector holds 2046, with the mark
+_MOST_TERMS = 500_000  # bytes; a tsvector holds a megabyte, and every term of it carries the mark
+_MARK_SIZE = 17
+
+_MARK = "':' || coalesce(to_hex(hashtextextended(user_id, 0)), '')"
+
+TERMS_VECTOR = f"array_to_tsvector(string_to_array(replace(terms, ' ', {_MARK} || ' ') || {_MARK}, ' '))"
+"""The expression of the full-text index. The terms themselves are kept as text, in order and with repetitions."""
+
+_WIDTH = len(ITEM_COLUMNS)
+_COLUMNS = ", ".join((*ITEM_COLUMNS, "terms"))
+
+
+class Candidates(NamedTuple):
+    """What is to be ranked: the items, their windows of consecutive turns, and the size of the scope."""
+
+    items: dict[str, MemoryItem]
+    windows: list[list[Passage]]
+    total: int
+    whole: bool
+
+
+def indexed_terms(content: str) -> str:
+    """Return the terms of a text, separated by spaces, as far as a full-text index can hold them."""
+    terms = " ".join(index_terms(content))
+    if len(terms) * 4 <= _LONGEST_TERM:
+        return terms
+    kept = []
+    distinct: set[str] = set()
+    size = 0
+    for term in terms.split(" "):
+        length = len(term.encode())
+        if length > _LONGEST_TERM:
+            continue
+        if term not in distinct:
+            size += length + _MARK_SIZE
+            if size > _MOST_TERMS:
+                break
+            distinct.add(term)
+        kept.append(term)
+    return " ".join(kept)
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """Return what tells one way of making terms from another, so that a store knows terms of another release."""
+    probe = "Went hiking on 2023-05-08 with Zoë's children: they've 2 dogs, naïvely running; straße ЖИЗНЬ 東京 happily"
+    return blake2b(indexed_terms(probe).encode(), digest_size=8).hexdigest()
+
+
+class TextSearch:
+    """Finds candidates for one store."""
+
+    def __init__(self, server: Server, statements: PostgresStatements, types: Any, reach: int) -> None:
+        self._server = server
+        self._statements = statements
+        self._types = types
+        self._reach = reach
+
+    async def candidates(self, query: str, scope: Filter) -> Candidates:
+        """Return what a text ranking of the query in this scope needs to see."""
+        total = await self.size(scope, SMALL_SCOPE)
+        if total <= SMALL_SCOPE:
+            return await self._whole(scope)
+        total = await self.size(scope, COUNTED)
+        hits = await self._hits(query, scope)
+        items, windows = await self._around(hits, scope)
+        return Candidates(items, windows, total, whole=False)
+
+    async def around(self, ids: Sequence[str], scope: Filter) -> tuple[dict[str, MemoryItem], list[list[Passage]]]:
+        """Return items with the turns around them."""
+        text = f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._by_ids('$1')}"
+        return await self._around(await self._server.fetch(text, [list(ids)]), scope)
+
+    async def speakers(self, scope: Filter) -> set[str]:
+        """Return who speaks in the newest part of a scope."""
+        text, values = self._statements.search(scope, 200)
+        return {passage_of(unpack(row, self._types())).speaker for row in await self._server.fetch(text, values)}
+
+    async def size(self, scope: Filter, most: int) -> int:
+        """Return the number of items that match, or ``most + 1`` where there are more than ``most``."""
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        text = (
+            f"SELECT count(*) FROM (SELECT FROM {self._statements.dialect.table} WHERE {where} LIMIT {most + 1}) AS few"
+        )
+        rows = await self._server.fetch(text, parameters.values)
+        return int(rows[0][0])
+
+    async def _whole(self, scope: Filter) -> Candidates:
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        text = f"SELECT {_COLUMNS} FROM {self._statements.dialect.table} WHERE {where} ORDER BY created_at, added"
+        items: dict[str, MemoryItem] = {}
+        conversations: dict[Any, list[Passage]] = {}
+        for row in await self._server.fetch(text, parameters.values):
+            item = unpack(row[:_WIDTH], self._types())
+            items[item.id] = item
+            conversations.setdefault(conversation_key(item), []).append(passage_of(item, row[_WIDTH].split()))
+        return Candidates(items, list(conversations.values()), len(items), whole=True)
+
+    async def _hits(self, query: str, scope: Filter) -> list[Any]:
+        """Return the newest items that share a term with the query, or that are of a day or month that it names."""
+        terms: Sequence[str] = [term for term in query_terms(query) if len(term.encode()) <= _LONGEST_TERM]
+        hits: list[Any] = []
+        if terms:
+            hits = await self._matching(terms, scope)
+            if len(hits) > MOST_HITS:
+                hits = await self._matching(await self._rarest(terms, scope), scope)
+        for day in query_dates(query):
+            hits += await self._dated(day, scope)
+        return hits[: 2 * MOST_HITS]
+
+    async def _matching(self, terms: Sequence[str], scope: Filter) -> list[Any]:
+        parameters = Parameters(self._statements.dialect)
+        source = self._matches(parameters, terms, scope)
+        text = f"SELECT {_HIT_COLUMNS} FROM {source} ORDER BY created_at DESC, added DESC LIMIT {MOST_HITS + 1}"
+        return await self._server.fetch(text, parameters.values)
+
+    def _matches(self, parameters: Parameters, terms: Sequence[str], scope: Filter) -> str:
+        """Return what yields the items of a scope that have any of the terms."""
+        dialect = self._statements.dialect
+        wanted = parameters.add(list(terms))
+        user = scope.metadata.user_id if scope.metadata is not None else None
+        visible = " AND ".join(dialect.visibility(False, scope.archived))
+        if user is None:
+            # Whatever the mark: a term is a prefix of its marked forms.
+            matches = _any_of("quote_literal(term || ':') || ':*'", wanted)
+            where = self._statements.conditions(parameters, scope)
+            return f"{dialect.table} WHERE {where} AND {TERMS_VECTOR} @@ {matches}"
+        mark = f"':' || to_hex(hashtextextended({parameters.add(user)}::text COLLATE \"C\", 0))"
+        matches = _any_of(f"quote_literal(term || {mark})", wanted)
+        where = " AND ".join(self._statements.scope_conditions(parameters, scope.metadata))
+        # Only the full-text index is as narrow as user and term together; a plan that reads the scope by another index
+        # would make a tsvector of every item in it. So the scope is looked at afterwards.
+        return (
+            f"(SELECT * FROM {dialect.table} WHERE {TERMS_VECTOR} @@ {matches} AND {visible} OFFSET 0) AS matched "
+            f"WHERE {where}"
+        )
+
+    async def _rarest(self, terms: Sequence[str], scope: Filter) -> list[str]:
+        """Return the rarest terms, as many as together have no more than the most hits; at least one."""
+        counted = []
+        for term in terms:
+            parameters = Parameters(self._statements.dialect)
+            source = self._matches(parameters, [term], scope)
+            text = f"SELECT count(*) FROM (SELECT FROM {source} LIMIT {MOST_HITS + 1}) AS few"
+            rows = await self._server.fetch(text, parameters.values)
+            counted.append((int(rows[0][0]), term))
+        counted.sort()
+        chosen = [counted[0][1]]
+        sum_of_hits = counted[0][0]
+        for count, term in counted[1:]:
+            sum_of_hits += count
+            if sum_of_hits > MOST_HITS:
+                break
+            chosen.append(term)
+        return chosen
+
+    async def _dated(self, day: str, scope: Filter) -> list[Any]:
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        first, last = parameters.add(day), parameters.add(day + "\x7f")
+        text = (
+            f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {where} "
+            f"AND created_at >= {first} AND created_at < {last} ORDER BY created_at DESC, added DESC LIMIT {MOST_HITS}"
+        )
+        return await self._server.fetch(text, parameters.values)
+
+    async def _around(self, hits: Sequence[Any], scope: Filter) -> tuple[dict[str, MemoryItem], list[list[Passage]]]:
+        """Return the items around hits, and each hit's window."""
+        chains: list[list[str]] = []
+        for shape, alike in _by_shape(hits).items():
+            chains += await self._chains(shape, alike, scope)
+        ids = list(dict.fromkeys(item_id for chain in chains for item_id in chain))
+        text = f"SELECT {_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._by_ids('$1')}"
+        items: dict[str, MemoryItem] = {}
+        passages: dict[str, Passage] = {}
+        for row in await self._server.fetch(text, [ids]):
+            item = unpack(row[:_WIDTH], self._types())
+            items[item.id] = item
+            passages[item.id] = passage_of(item, row[_WIDTH].split())
+        # An item that was removed between the two queries leaves a gap, which is harmless.
+        windows = [[passages[item_id] for item_id in chain if item_id in passages] for chain in chains]
+        return items, windows
+
+    async def _chains(self, shape: tuple[bool, ...], hits: Sequence[Any], scope: Filter) -> list[list[str]]:
+        """Return, for each hit, the ids of the turns around it in its conversation, oldest first."""
+        dialect = self._statements.dialect
+        parameters = Parameters(dialect)
+        columns = [list(column) for column in zip(*hits, strict=True)]
+        arrays = ", ".join(
+            f"{parameters.add(column)}::{kind}[]"
+            for column, kind in zip(columns, ("text", "text", "text", "text", "text", "bigint"), strict=True)
+        )
+        same = [
+            f"{name} = hit_{name}" if named else f"{name} IS NULL"
+            for name, named in zip(("user_id", "session_id", "task_id"), shape, strict=True)
+        ]
+        where = " AND ".join((*same, self._statements.conditions(parameters, scope)))
+        place, hit = "(created_at, added)", "(hit_created_at, hit_added)"
+        reach = max(1, self._reach)
+        turns = f"SELECT id, created_at, added FROM {dialect.table} WHERE {where}"
+        text = (
+            f"SELECT ARRAY(SELECT id FROM ("
+            f"({turns} AND {place} < {hit} ORDER BY created_at DESC, added DESC LIMIT {reach}) UNION ALL "
+            f"({turns} AND {place} >= {hit} ORDER BY created_at, added LIMIT {reach + 1})"
+            f") AS turns ORDER BY created_at, added) "
+            f"FROM unnest({arrays}) AS hits ({', '.join(f'hit_{name}' for name in _HIT_NAMES)})"
+        )
+        return [row[0] for row in await self._server.fetch(text, parameters.values)]
+
+    def _by_ids(self, placeholder: str) -> str:
+        dialect = self._statements.dialect
+        found = f"id = ANY ({placeholder}::text[])"
+        if dialect.partitioned:
+            found += f" AND owner IN (SELECT owner FROM {dialect.ids} WHERE id = ANY ({placeholder}::text[]))"
+        return found
+
+
+_HIT_NAMES = ("id", "user_id", "session_id", "task_id", "created_at", "added")
+_HIT_COLUMNS = ", ".join(_HIT_NAMES)
+
+
+def _any_of(lexeme: str, terms: str) -> str:
+    """Return the tsquery that any of the terms satisfies, each written as this expression says."""
+    return f"(SELECT string_agg({lexeme}, ' | ')::tsquery FROM unnest({terms}::text[]) AS term)"
+
+
+def _by_shape(hits: Iterable[Any]) -> dict[tuple[bool, ...], list[Any]]:
+    """Divide hits by which of user, session and task they have: an index serves = alone, and NULL equals nothing."""
+    shapes: dict[tuple[bool, ...], list[Any]] = {}
+    for hit in hits:
+        shapes.setdefault(tuple(hit[name] is not None for name in ("user_id", "session_id", "task_id")), []).append(hit)
+    return shapes
