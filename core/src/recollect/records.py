@@ -20,6 +20,9 @@ BASE_FIELDS = ("id", "content", "memory_type", "status", "metadata", "created_at
 
 SCOPE_FIELDS = ("user_id", "session_id", "task_id", "agent_id")
 
+MAX_KEY_BYTES = 1000
+"""The most bytes that an id may have, an item's or its owner's: two of them fit into an entry of any engine's index."""
+
 _MAX_DEPTH = 200
 _MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
 _TRUSTED_CLASSES = frozenset({MemoryItem, *BUILTIN_TYPES.values()})
@@ -50,6 +53,14 @@ def check_text(text: str, field: str) -> str:
         raise InputError(
             f"{field} contains a lone surrogate, which is half a character and cannot be stored.", field=field
         ) from None
+    return text
+
+
+def check_key(text: str, field: str) -> str:
+    """Return an id, or raise InputError if it is no text for an index: see :func:`check_text`, and not too long."""
+    check_text(text, field)
+    if len(text) * 4 > MAX_KEY_BYTES and len(text.encode()) > MAX_KEY_BYTES:
+        raise InputError(f"{field} is longer than {MAX_KEY_BYTES} bytes, which not every index can hold.", field=field)
     return text
 
 
@@ -88,7 +99,7 @@ def check_metadata(metadata: MemoryMetadata, field: str = "metadata") -> None:
     for name in SCOPE_FIELDS:
         text = getattr(metadata, name)
         if text is not None:
-            check_text(text, f"{field}.{name}")
+            check_key(text, f"{field}.{name}")
     if metadata.extra:
         checked_json(metadata.extra, f"{field}.extra")
 
@@ -97,7 +108,7 @@ def check_item(item: MemoryItem) -> None:
     """Raise InputError, naming the field, if the item cannot be stored. Every store calls this before it adds."""
     if not isinstance(item, MemoryItem):
         raise InputError(f"A store takes memory items, not {type(item).__name__}.", field="item")
-    check_text(item.id, "id")
+    check_key(item.id, "id")
     check_text(item.content, "content")
     check_text(item.memory_type, "memory_type")
     check_metadata(item.metadata)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from recollect.errors import InputError
 from recollect.items import AIMemory, MemoryItem, MemoryMetadata
-from recollect.store import BaseStore
+from recollect.records import MAX_KEY_BYTES
+from recollect.store import BaseStore, Capability
 from recollect.testing.case import Cases, note
 from recollect.testing.expect import each_raises, equal, raises, that
 
@@ -75,6 +77,28 @@ class InputCases(Cases):
             ):
                 await self._refused(store, build, field, f"{text!r} in {field}")
         equal(await store.count(metadata=MemoryMetadata(user_id=user)), 0, "count after refusals")
+
+    async def test_ids_are_as_long_as_every_index_can_hold(self, store: BaseStore) -> None:
+        """The longest ids are kept and found, in any script; one byte more is an InputError that names the field."""
+        for letter in ("x", "ж", "😀"):
+            longest = uuid.uuid4().hex
+            longest += letter * ((MAX_KEY_BYTES - len(longest)) // len(letter.encode()))
+            scope = self.scope(session_id=longest, task_id=longest, agent_id=longest)
+            owner = MemoryMetadata(
+                **{**scope.model_dump(), "user_id": self.owned(MemoryMetadata(user_id=longest)).user_id}
+            )
+            await store.add(note("kept", owner, id=longest))
+            found = await store.search(metadata=owner)
+            equal([item.id for item in found], [longest], "items of the longest ids")
+            await store.scoped(user_id=longest).clear()
+            if Capability.PURGE in store.capabilities:
+                await store.scoped(user_id=longest).purge()
+            for field, build in (
+                ("id", partial(note, "x", self.scope(), id=longest + "x")),
+                ("user_id", partial(self._owned_by, user_id=longest + "x")),
+                ("agent_id", partial(self._owned_by, user_id=self.user(), agent_id=longest + "x")),
+            ):
+                await self._refused(store, build, field, f"an {field} of too many bytes")
 
     async def test_numbers_that_json_lacks_are_refused(self, store: BaseStore) -> None:
         """NaN and the infinities are refused in extra, in tool calls and in further fields."""
