@@ -10,7 +10,7 @@ from recollect.errors import StoreClosedError
 from recollect_sqlite import forking
 from recollect_sqlite.files import Database
 from recollect_sqlite.filling import Filler
-from recollect_sqlite.reading import DirectReader, ReaderThreads
+from recollect_sqlite.reading import MOST_ASKED, DirectReader, ReaderThreads
 from recollect_sqlite.worker import Work, Worker, WorkerClosedError
 from recollect_sqlite.writing import Writer
 
@@ -27,7 +27,7 @@ class Connections:
         self.database = database
         self.worker = worker
         self.filler = Filler(worker, database.explained)
-        self.writer = Writer(worker, database.explained, self.filler.written)
+        self.writer = Writer(worker, database.explained, self.filler)
         self._threads: ReaderThreads | None = None
         self._direct: DirectReader | None = None
         self.forked = False
@@ -49,12 +49,12 @@ class Connections:
             raise
         return opened
 
-    def rows_at_once(self, text: str, values: Sequence[Any]) -> list[Any] | None:
+    def rows_at_once(self, text: str, values: Sequence[Any], most_asked: int = MOST_ASKED) -> list[Any] | None:
         """Return the rows of a statement without leaving the event loop's thread, or None if it must go to a thread."""
         if self._direct is None:
             return None
         try:
-            return self._direct.rows(text, values)
+            return self._direct.rows(text, values, most_asked)
         except sqlite3.Error as error:
             raise self.database.explained(error) from error
 

@@ -12,11 +12,17 @@ from recollect_sqlite.worker import Worker, deliver
 
 logger = logging.getLogger(__name__)
 
-FILL_AT = 2_000
-"""How many rows may wait for the indexes before they are filled. Searches read the waiting ones one by one."""
+FILL_AT = 20_000
+"""How many rows may wait for the indexes however busy the writer is. Searches read the waiting ones one by one."""
 
-FILL_AT_SEARCH = 100
-"""How many may wait when somebody searches: the next search is then quicker."""
+FILL_AT_REST = 100
+"""How many may wait once nothing has been written for a while, or when somebody searches."""
+
+REST = 0.5
+"""How many seconds without a write make a rest."""
+
+SMALL_BATCH, LARGE_BATCH = 500, 5_000
+"""How many rows are indexed in one transaction: few, so that writers wait little; many, when very many wait."""
 
 
 class Filler:
@@ -30,8 +36,10 @@ class Filler:
         self._worker = worker
         self._explained = explained
         self._waiting = 0
+        self._written = 0
         self._running = False
         self._stopped = False
+        self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._ends: list[asyncio.Future[None]] = []
         self.available = False
 
@@ -45,13 +53,27 @@ class Filler:
     def written(self, rows: int) -> None:
         """Take note of rows that were stored."""
         self._waiting += rows
+        self._written += rows
         if self._waiting >= FILL_AT:
             self._run()
 
     def searched(self) -> None:
         """Somebody searched, and may do so again."""
-        if self._waiting >= FILL_AT_SEARCH:
+        if self._waiting >= FILL_AT_REST:
             self._run()
+
+    def wait_for_rest(self) -> None:
+        """Fill the indexes when nothing has been written for a while; called in an event loop after a write."""
+        if self._waiting >= FILL_AT_REST and (self._timer_loop is None or self._timer_loop.is_closed()):
+            self._timer_loop = asyncio.get_running_loop()
+            self._timer_loop.call_later(REST, self._rest, self._written)
+
+    def _rest(self, written: int) -> None:
+        self._timer_loop = None
+        if self._written == written:
+            self._run()
+        else:
+            self.wait_for_rest()
 
     @property
     def waiting(self) -> int:
@@ -81,24 +103,25 @@ class Filler:
         error: Exception | None = None
         done = 0
         try:
-            done = 0 if self._stopped else _filled(self._worker.connection)
+            size = LARGE_BATCH if self._waiting >= FILL_AT // 2 else SMALL_BATCH
+            done = 0 if self._stopped else _filled(self._worker.connection, size)
+            self._waiting = max(self._waiting - done, 0)
         except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
             error = raised
             logger.info("The text indexes could not be filled now: %s", raised)
         if done and not self._stopped:
             self._worker.submit(self._batch)  # Behind the writes that came meanwhile.
             return
-        self._waiting = 0
         self._running = False
         ends, self._ends = self._ends, []
         for end in ends:
             deliver(end, None, error and self._explained(error))
 
 
-def _filled(connection: sqlite3.Connection) -> int:
+def _filled(connection: sqlite3.Connection, size: int) -> int:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        done = text_index.fill(connection)
+        done = text_index.fill(connection, size)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -13,10 +13,11 @@ from recollect_sqlite.worker import Work, Worker
 
 Result = TypeVar("Result")
 
-STEPS = 4_000
-"""How many of SQLite's instructions a read in the event loop may take: two hundred rows, in less than a millisecond.
+STEPS = 500
+"""After how many of its instructions SQLite asks whether to go on; reading twenty items through an index takes 300."""
 
-Reading twenty items through an index takes three hundred."""
+MOST_ASKED = 8
+"""How often the answer is yes in the event loop: two hundred rows may be read, which takes less than a millisecond."""
 
 MOST_THREADS = 4
 
@@ -24,20 +25,22 @@ MOST_THREADS = 4
 class DirectReader:
     """Reads in the caller's own thread, within bounds.
 
-    It never waits: not for a lock (its timeout is 0) and not for a long statement, which SQLite breaks off after
-    ``STEPS`` instructions. In both cases the answer is None and a thread does the work. This saves most reads the way
-    to a thread and back, which costs ten times as much as the read.
+    It never waits: not for a lock (its timeout is 0) and not for a long statement, which SQLite breaks off after a
+    bounded number of instructions. In both cases the answer is None and a thread does the work. This saves most reads
+    the way to a thread and back, which costs ten times as much as the read.
     """
 
     def __init__(self, database: Database) -> None:
         self._connection = database.open_reader(shared=True)
-        self._connection.set_progress_handler(lambda: 1, STEPS)
+        self._connection.set_progress_handler(self._too_long, STEPS)
+        self._left = 0
         self._lock = threading.Lock()  # Two event loops in two threads may share a store.
 
-    def rows(self, text: str, values: Sequence[Any]) -> list[Any] | None:
+    def rows(self, text: str, values: Sequence[Any], most_asked: int = MOST_ASKED) -> list[Any] | None:
         """Return all rows of a statement, or None if it would take too long or something is in the way."""
         if not self._lock.acquire(blocking=False):
             return None
+        self._left = most_asked
         try:
             return self._connection.execute(text, values).fetchall()
         except sqlite3.OperationalError as error:
@@ -46,6 +49,11 @@ class DirectReader:
             raise
         finally:
             self._lock.release()
+
+    def _too_long(self) -> bool:
+        # SQLite counts the instructions of a prepared statement over all its runs, so the runs are told apart here.
+        self._left -= 1
+        return self._left < 0
 
     def close(self) -> None:
         """Close the connection."""

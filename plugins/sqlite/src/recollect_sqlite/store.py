@@ -22,6 +22,7 @@ from recollect_sqlite import text_index
 from recollect_sqlite.connections import Connections
 from recollect_sqlite.dialect import SQLiteDialect
 from recollect_sqlite.files import MEMORY, Database, Durability, give_back
+from recollect_sqlite.reading import MOST_ASKED
 from recollect_sqlite.scanning import scanned
 from recollect_sqlite.substrings import find_rows
 
@@ -29,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 _DIRECT_LIMIT = 200
 """The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
+
+_TEXT_PATIENCE = 4
+"""How often a read in the event loop may go on when it compares text: about a hundred rows."""
 
 _STATEMENTS = Statements(SQLiteDialect())
 _BLANK = Row(*[""] * len(Row._fields))
@@ -190,8 +194,9 @@ class SQLiteMemoryStore(BaseStore):
     async def _found(self, wanted: Filter, limit: int) -> list[Any]:
         connections = self._opened()
         text, values = _STATEMENTS.search(wanted, limit)
-        # The newest rows come first, so this also answers most searches for common text.
-        rows = connections.rows_at_once(text, values) if limit <= _DIRECT_LIMIT else None
+        # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
+        patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
+        rows = connections.rows_at_once(text, values, patience) if limit <= _DIRECT_LIMIT else None
         if rows is not None:
             return rows
         if not wanted.folded:
@@ -215,6 +220,11 @@ class SQLiteMemoryStore(BaseStore):
         async for row in scanned(_STATEMENTS, fetch, wanted, include_deleted):
             for item in self._readable([row]):
                 yield item
+
+    async def fill_indexes(self) -> None:
+        """Bring every row into the text indexes now. Searches are right without it; the next ones are quicker."""
+        self._ensure_open()
+        await self._opened().filler.finish()
 
     async def _rows(self, text: str, values: Sequence[Any]) -> list[Any]:
         """Return the rows of a short read: at once if that is possible, else from a thread."""

@@ -19,9 +19,6 @@ from typing import Any
 from recollect.query import fold
 from recollect_sqlite.schema import TABLE, meta, set_meta
 
-BATCH = 1_000
-"""How many rows are indexed in one transaction."""
-
 _SECURE_DELETE = (3, 42, 0)
 """The SQLite release whose FTS5 can take an entry out of its pages at once."""
 
@@ -72,9 +69,12 @@ def create(connection: sqlite3.Connection) -> bool:
 def _build(connection: sqlite3.Connection) -> None:
     for statement in (*_TABLES, *_TRIGGERS):
         connection.execute(statement)
+    settings = {"automerge": 16, "hashsize": 4 << 20}  # Fewer and larger merges than FTS5 makes by itself.
     if sqlite3.sqlite_version_info >= _SECURE_DELETE:
-        for index in _INDEXES:
-            connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('secure-delete', 1)")
+        settings["secure-delete"] = 1
+    for index in _INDEXES:
+        for name, value in settings.items():
+            connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES (?, ?)", (name, value))
     set_meta(connection, "indexed", 0)
     set_meta(connection, "terms", fingerprint())
 
@@ -100,14 +100,14 @@ def fingerprint() -> str:
 
 @lru_cache(maxsize=4096)
 def owner_code(user_id: str | None) -> str:
-    """Return the mark that a user's terms carry in the index, so that a search touches no other user's entries."""
-    return "0" if user_id is None else blake2b(user_id.encode(), digest_size=6).hexdigest()
+    """Return the mark that a user's rows carry in the index of terms; no term has a colon in it."""
+    return ":" if user_id is None else ":" + blake2b(user_id.encode(), digest_size=6).hexdigest()
 
 
 # Filling
 
 
-def fill(connection: sqlite3.Connection, most: int = BATCH) -> int:
+def fill(connection: sqlite3.Connection, most: int) -> int:
     """Bring up to ``most`` rows into the indexes, within the transaction; return how many were left to do before."""
     if meta(connection, "terms") != fingerprint():
         _empty(connection)
@@ -206,9 +206,8 @@ def _remove(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
 
 
 def _marked(terms: str, owner: str) -> str:
-    """Return the terms as the index holds them: each once, with the mark of its owner."""
-    mark = f":{owner}"
-    return f"{mark} ".join(dict.fromkeys(terms.split())) + mark if terms else ""
+    """Return the terms as the index holds them, with the mark of their owner."""
+    return f"{owner} {terms}"
 
 
 def _entry(item: int, content: Any, user_id: Any, divide: Callable[[str], Sequence[str]]) -> Entry:
@@ -224,7 +223,7 @@ def _text(content: Any) -> str:
 # Finding
 
 
-def trigram_query(folded: str, most: int = 12) -> str | None:
+def trigram_query(folded: str, most: int = 5) -> str | None:
     """Return the FTS5 query for rows that may contain the text, or None if it is too short to have a trigram."""
     trigrams = list(dict.fromkeys(folded[at : at + 3] for at in range(len(folded) - 2)))
     if not trigrams:
@@ -235,10 +234,8 @@ def trigram_query(folded: str, most: int = 12) -> str | None:
 
 def words_query(terms: Iterable[str], user_id: str | None) -> str:
     """Return the FTS5 query for rows with any of the terms: this user's, or everybody's when there is none."""
-    if user_id is None:
-        return " OR ".join(f"{_quoted(term + ':')} *" for term in terms)
-    code = owner_code(user_id)
-    return " OR ".join(_quoted(f"{term}:{code}") for term in terms)
+    any_term = " OR ".join(_quoted(term) for term in terms)
+    return any_term if user_id is None else f"{_quoted(owner_code(user_id))} AND ({any_term})"
 
 
 def _quoted(text: str) -> str:

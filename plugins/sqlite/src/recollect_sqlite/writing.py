@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from recollect.errors import IdConflictError, MemoryError
 from recollect_sqlite.faults import is_busy
+from recollect_sqlite.filling import Filler
 from recollect_sqlite.worker import Worker, settle
 
 Result = TypeVar("Result")
@@ -79,20 +80,19 @@ class _RefusedError(Exception):
 
 
 class Writer:
-    """Queues requests for the worker that writes. ``written`` is told how many rows each commit stored."""
+    """Queues requests for the worker that writes, and tells the filler of the rows that were stored."""
 
-    def __init__(
-        self, worker: Worker, explained: Callable[[Exception], Exception], written: Callable[[int], None]
-    ) -> None:
+    def __init__(self, worker: Worker, explained: Callable[[Exception], Exception], filler: Filler) -> None:
         self._worker = worker
         self._explained = explained
-        self._written = written
+        self._filler = filler
         self._queue: deque[Request] = deque()
         self._scheduled = False
 
     async def upsert(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
         """Store rows, all or none. Raises IdConflictError for the first that is refused."""
         await self._queued(Upserts(text, rows))
+        self._filler.wait_for_rest()
 
     async def call(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice."""
@@ -119,17 +119,16 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             for request in requests:
                 request.error = self._explained(error)
-        _deliver(requests)
         rows = sum(len(request.rows) for request in requests if isinstance(request, Upserts) and request.error is None)
-        if rows:
-            self._written(rows)
+        self._filler.written(rows)
+        _deliver(requests)
 
     def _write(self, connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
         if len(requests) > 1:
             try:
                 _write_together(connection, requests)
                 return
-            except Exception as error:  # noqa: BLE001 - one request's failure, which each finds out by itself
+            except Exception as error:
                 _roll_back(connection)
                 if is_busy(error):
                     raise  # Others hold the file; waiting as long again for each request would help nobody.
