@@ -16,7 +16,7 @@ import pytest_asyncio
 from recollect.in_memory import InMemoryStore
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.store import BaseStore
-from recollect.testing import Outcome, Report, StoreConformance, check_store, run_conformance
+from recollect.testing import ExpectationError, Outcome, Report, StoreConformance, check_store, run_conformance
 from recollect.testing.cases import TOPICS, case_names
 
 
@@ -167,6 +167,18 @@ def test_every_case_has_a_name_of_its_own_and_says_what_it_checks() -> None:
 def test_a_subclass_cannot_take_a_case_out(replacement: Any) -> None:
     with pytest.raises(TypeError, match="test_limits_cut_the_result"):
         type("TestMine", (StoreConformance,), {"test_limits_cut_the_result": replacement})
+
+
+def test_a_mixin_cannot_take_a_case_out() -> None:
+    hiding = type("Hiding", (), {"test_limits_cut_the_result": None})
+    with pytest.raises(TypeError, match="test_limits_cut_the_result"):
+        type("TestMine", (hiding, StoreConformance), {})
+
+
+async def test_a_persistent_store_needs_reopen() -> None:
+    async with wrong.KeptStore() as store:
+        with pytest.raises(ExpectationError, match="reopen"):
+            await StoreConformance().test_items_survive_reopening(store, None)
 
 
 def test_a_subclass_may_add_tests_of_its_own() -> None:

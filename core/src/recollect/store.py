@@ -235,7 +235,8 @@ class BaseStore(ABC):
         """
         self._ensure_open()
         check_text(item_id, "item_id")
-        check_filter(metadata)
+        if metadata is not None:
+            check_filter(metadata)
         item = await self._get(item_id)
         if item is None or not metadata_matches(metadata, item.metadata):
             return None

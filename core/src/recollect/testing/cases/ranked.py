@@ -92,6 +92,8 @@ class TextRankingCases(Cases):
             ranked = await store.search_ranked(query=word, metadata=MemoryMetadata(user_id=user), mode="text")
             equal(contents(found.item for found in ranked), [SENTENCES[position]], f"items for {word!r}")
             that(ranked[0].score > 0, "An item with the word has no score.")
+            that(ranked[0].parts, "A ranked item does not say what its score is made of.")
+            that(ranked[0].terms, "A ranked item does not say which words of the query were found.")
 
     async def test_text_ranking_ignores_case_in_every_script(self, store: BaseStore) -> None:
         """Words are found whatever their case."""

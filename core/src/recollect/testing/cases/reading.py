@@ -36,6 +36,14 @@ class OrderCases(Cases):
         await store.add(note("third", scope, created_at="2024-03-01T06:00:00-05:00"))
         equal(contents(await store.search(metadata=scope)), ["third", "second", "first"], "search over zones")
 
+    async def test_extreme_times_are_ordered(self, store: BaseStore) -> None:
+        """Times from the year 1 to the year 9999 stand in the order of time."""
+        scope = self.scope()
+        times = ["0001-01-01", "0999-12-31", "1969-12-31T23:59:59.999999", "1970-01-01", "2038-01-20", "9999-12-31"]
+        for text in (times[position] for position in (3, 0, 5, 2, 4, 1)):
+            await store.add(note(text, scope, created_at=text))
+        equal(contents(await store.search(metadata=scope)), times[::-1], "search over extreme times")
+
     async def test_items_of_equal_time_come_last_added_first(self, store: BaseStore) -> None:
         """Ties are broken by the order of adding."""
         scope = self.scope()
@@ -232,6 +240,33 @@ class FilterCases(Cases):
         for value, found in wanted:
             matches = await store.search(metadata=MemoryMetadata(user_id=user, extra={"v": value}))
             equal(contents(matches), found, f"search with extra={{'v': {value!r}}}")
+
+    async def test_extra_compares_exactly(self, store: BaseStore) -> None:
+        """Large whole numbers are told apart to the last digit, and texts are literal: quotes, escapes, case."""
+        user = self.user()
+        values: list[Any] = [2**60, 2**60 + 1, 2**70, 2**70 + 1, 0.1, 1.5e300, -1]
+        values += [
+            "it's",
+            'a "b"',
+            "a\\b",
+            "\\u0041",
+            "A",
+            "a",
+            "%",
+            "ключ",
+            "1.0",
+            "true",
+            "null",
+            "[1]",
+            "a\nb",
+            "🦉",
+        ]
+        for position, value in enumerate(values):
+            await store.add(note(str(position), MemoryMetadata(user_id=user, extra={"v": value}), position))
+        for position, value in enumerate(values):
+            found = await store.search(metadata=MemoryMetadata(user_id=user, extra={"v": value}))
+            equal(contents(found), [str(position)], f"search with extra={{'v': {value!r}}}")
+            equal(await store.count(metadata=MemoryMetadata(user_id=user, extra={"v": value})), 1, "count of the same")
 
     async def test_extra_keys_are_literal(self, store: BaseStore) -> None:
         """Dots, quotes, brackets and the empty text are part of a key's name."""

@@ -121,6 +121,16 @@ class RoundTripCases(Cases):
         await store.add(found)
         same_item(await store.get(item.id), as_plain, "get after writing back", version=2)
 
+    async def test_a_registered_class_is_read_as_itself(self, store: BaseStore) -> None:
+        """An item whose class is among the store's item types comes back as that class."""
+        before, kind = store.item_types, ItemExample(content="").memory_type
+        store.item_types = {**before, kind: ItemExample}
+        try:
+            item = ItemExample(content="example", weight=2.5, tags=["a"], metadata=self.scope())
+            await self._returns(store, item, "an item of a registered class")
+        finally:
+            store.item_types = before
+
     async def test_every_status_round_trips(self, store: BaseStore) -> None:
         """Drafts, accepted and discarded items are all stored as they are."""
         for status in MemoryStatus:

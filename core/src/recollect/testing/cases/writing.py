@@ -118,10 +118,10 @@ class AddManyCases(Cases):
     async def test_add_many_stores_all(self, store: BaseStore) -> None:
         """Every item is stored with version 1, from any iterable."""
         scope = self.scope()
-        items = [note(str(number), scope, number) for number in range(250)]
+        items = [note(str(number), scope, number) for number in range(4000)]
         await store.add_many(item for item in items)
-        found = await store.search(metadata=scope, limit=1000)
-        equal(contents(found), [str(number) for number in reversed(range(250))], "search after add_many")
+        found = await store.search(metadata=scope, limit=5000)
+        equal(contents(found), [str(number) for number in reversed(range(4000))], "search after add_many")
         equal({item.version for item in found}, {1}, "versions after add_many")
 
     async def test_add_many_of_nothing_does_nothing(self, store: BaseStore) -> None:
@@ -257,6 +257,14 @@ class UpdateCases(Cases):
         )
         equal(contents(await store.search(metadata=scope)), ["new", "2!", "1!", "0!"], "search after update_many")
         equal(await store.update_many([]), [], "what update_many([]) returned")
+
+    async def test_update_many_takes_many(self, store: BaseStore) -> None:
+        """A thousand items are compared and set at once."""
+        scope = self.scope()
+        made = await store.update_many([note(str(number), scope, number) for number in range(1000)])
+        updated = await store.update_many(reversed(made))
+        equal([item.content for item in updated], [str(number) for number in reversed(range(1000))], "the order given")
+        equal({item.version for item in updated}, {2}, "versions after a second update")
 
     async def test_update_many_is_all_or_none(self, store: BaseStore) -> None:
         """One stale version, wherever it stands, keeps the whole batch out."""
