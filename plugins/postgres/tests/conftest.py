@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -57,12 +58,32 @@ def shared_url(server: Any) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def wheel_url(wheel: Any) -> Iterator[str]:
+    """A database on the wheel's server that tests share; each takes a schema of its own in it."""
+    with wheel.database() as url:
+        yield url
+
+
 @pytest_asyncio.fixture
 async def schema(shared_url: str) -> AsyncIterator[str]:
     """The name of a schema that does not exist yet; it is dropped in the end."""
+    async with _schema_in(shared_url) as name:
+        yield name
+
+
+@pytest_asyncio.fixture
+async def wheel_schema(wheel_url: str) -> AsyncIterator[str]:
+    """The same on the wheel's server."""
+    async with _schema_in(wheel_url) as name:
+        yield name
+
+
+@contextlib.asynccontextmanager
+async def _schema_in(url: str) -> AsyncIterator[str]:
     name = f'Test\'s "{next(_numbers)}"'
     yield name
-    connection = await asyncpg.connect(shared_url)
+    connection = await asyncpg.connect(url)
     try:
         quoted = '"' + name.replace('"', '""') + '"'
         await connection.execute(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")

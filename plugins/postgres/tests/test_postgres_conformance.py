@@ -63,33 +63,30 @@ class TestGivenPool(StoreConformance):
         return reopen
 
 
-class TestWithVectors(StoreConformance):
+class VectorConformance(StoreConformance):
     """pgvector comes with the wheel's server."""
 
+    options: ClassVar[dict[str, Any]] = {}
+
     @pytest_asyncio.fixture
     async def store(self, wheel_url: str, wheel_schema: str) -> AsyncIterator[PostgresMemoryStore]:
-        async with PostgresMemoryStore(wheel_url, schema=wheel_schema, embeddings=HashingEmbeddings(64)) as store:
+        async with self.made(wheel_url, wheel_schema) as store:
             yield store
 
     @pytest.fixture
     def reopen(self, wheel_url: str, wheel_schema: str) -> Reopen:
         async def reopen() -> PostgresMemoryStore:
-            return PostgresMemoryStore(wheel_url, schema=wheel_schema, embeddings=HashingEmbeddings(64))
+            return self.made(wheel_url, wheel_schema)
 
         return reopen
 
+    def made(self, url: str, schema: str) -> PostgresMemoryStore:
+        return PostgresMemoryStore(url, schema=schema, embeddings=HashingEmbeddings(64), **self.options)
 
-class TestPartitionedWithVectors(StoreConformance):
-    @pytest_asyncio.fixture
-    async def store(self, wheel_url: str, wheel_schema: str) -> AsyncIterator[PostgresMemoryStore]:
-        async with PostgresMemoryStore(
-            wheel_url, schema=wheel_schema, partitions=3, embeddings=HashingEmbeddings(32)
-        ) as store:
-            yield store
 
-    @pytest.fixture
-    def reopen(self, wheel_url: str, wheel_schema: str) -> Reopen:
-        async def reopen() -> PostgresMemoryStore:
-            return PostgresMemoryStore(wheel_url, schema=wheel_schema, embeddings=HashingEmbeddings(32))
+class TestWithVectors(VectorConformance):
+    """Items and vectors in two tables."""
 
-        return reopen
+
+class TestPartitionedWithVectors(VectorConformance):
+    options: ClassVar[dict[str, Any]] = {"partitions": 3}
