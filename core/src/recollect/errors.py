@@ -167,6 +167,10 @@ class SummaryTimeoutError(SummaryError, TimeoutError):
         self.template = template
 
 
+class SummarizerUnavailableError(SummaryError, ConnectionError):
+    """A summarizer's provider cannot be reached, did not answer in time, or is overloaded; nothing was changed."""
+
+
 class EmbeddingError(MemoryError):
     """An embedder could not give the vectors that were asked of it; nothing was changed."""
 
