@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter, metadata_matches
+from recollect.ranked import RankedItem, rank_scope
 from recollect.records import SCOPE_FIELDS, copy_item
-from recollect.store import BASE_CAPABILITIES, BaseStore, Capability
+from recollect.store import BaseStore
 from recollect.urls import take_options
 from recollect.versions import check_expected, check_owner, successor
 
@@ -164,6 +167,12 @@ class InMemoryStore(BaseStore):
             if len(found) == limit:
                 break
         return found
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        # As the base class does it, but only what is found needs to be copied.
+        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
+        ranked = rank_scope(query, [entry.item for entry in self._live.newest_first(scope)], wanted, limit)
+        return [replace(found, item=copy_item(found.item)) for found in ranked]
 
     async def _clear(self, wanted: Filter) -> int:
         gone = self._live.oldest_first(wanted)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from recollect.items import MemoryItem
@@ -56,14 +57,14 @@ def rank_scope(query: str, scope: Sequence[MemoryItem], wanted: Filter, limit: i
     from recollect.ranking import rank_text  # Loaded on use: most programs never rank.
 
     by_id = {item.id: item for item in scope}
-    ranked = []
-    for scored in rank_text(query, conversation_windows(scope), total=len(scope)):
-        item = by_id[scored.key]
-        if wanted.matches(item):
-            ranked.append(RankedItem(item, scored.score, scored.parts, scored.terms))
-            if len(ranked) == limit:
-                break
-    return ranked
+    scored = rank_text(
+        query,
+        conversation_windows(scope),
+        total=len(scope),
+        wanted=lambda key: wanted.matches(by_id[key]),
+        limit=limit,
+    )
+    return [RankedItem(by_id[found.key], found.score, found.parts, found.terms) for found in scored]
 
 
 def conversation_windows(scope: Iterable[MemoryItem]) -> list[list[Passage]]:
@@ -79,13 +80,21 @@ def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
 
     A conversation that goes on for days is a sitting for each day, since many programs never change their session id.
     """
+    passage, speaker_of = _ranking_tools()
+    user, session, task = conversation_key(item)
+    return passage(
+        item.id,
+        item.content,
+        speaker_of(item.name, item.memory_type, item.content),
+        item.created_at,
+        f"{user or ''}\0{session or ''}\0{task or ''}\0{item.created_at[:10]}",
+        terms,
+    )
+
+
+@cache
+def _ranking_tools() -> tuple[type[Passage], Callable[[str | None, str, str], str]]:
+    """Return what passages are made with; loaded on use, and not looked for again with every item."""
     from recollect.ranking import Passage, speaker_of
 
-    return Passage(
-        key=item.id,
-        text=item.content,
-        speaker=speaker_of(item.name, item.memory_type, item.content),
-        date=item.created_at,
-        session="\0".join([*(part or "" for part in conversation_key(item)), item.created_at[:10]]),
-        terms=terms,
-    )
+    return Passage, speaker_of

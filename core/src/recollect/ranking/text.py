@@ -7,9 +7,8 @@ occurrence that counts is then among them, and document frequencies can be count
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import nlargest
-from itertools import groupby, pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, islice, pairwise
 from math import fsum, log
 from operator import attrgetter, mul
 
@@ -39,6 +38,7 @@ def rank_text(
     total: int | None = None,
     frequencies: Mapping[str, int] | None = None,
     weights: Weights | None = None,
+    wanted: Callable[[str], bool] | None = None,
     limit: int | None = None,
 ) -> list[Scored]:
     """Return the passages that have to do with the query, best first; of equal score, the newest first.
@@ -48,9 +48,11 @@ def rank_text(
     joined, and their order does not matter. ``total`` is the number of items in the scope from which the windows were
     taken. ``frequencies`` says in how many of them each term occurs; give it where not all of these are in the windows.
     Passages without any term of the query in reach are left out; a query without terms finds nothing. At most ``limit``
-    are returned.
+    are returned, of those whose key passes ``wanted``; all count as neighbours of each other.
     """
-    return rank_hybrid(query, windows, {}, total=total, frequencies=frequencies, weights=weights, limit=limit)
+    return rank_hybrid(
+        query, windows, {}, total=total, frequencies=frequencies, weights=weights, wanted=wanted, limit=limit
+    )
 
 
 def rank_hybrid(
@@ -61,6 +63,7 @@ def rank_hybrid(
     total: int | None = None,
     frequencies: Mapping[str, int] | None = None,
     weights: Weights | None = None,
+    wanted: Callable[[str], bool] | None = None,
     limit: int | None = None,
 ) -> list[Scored]:
     """Rank as :func:`rank_text` does, with words and meaning together.
@@ -91,9 +94,10 @@ def rank_hybrid(
     }
     asks_time = not _ASKING_FOR_TIME.isdisjoint(fold_words(query))
     scoring = _Scoring(row, _relevances(texts, near, weights), named, asks_time, weights)
+    ranked = ((row.passages[place].key, score, place, parts) for score, place, parts in scoring.best_first())
+    chosen = (entry for entry in ranked if wanted is None or wanted(entry[0]))
     return [
-        Scored(row.passages[place].key, score, parts, _found_at(place, terms, own))
-        for score, place, parts in scoring.best_first(limit)
+        Scored(key, score, parts, _found_at(place, terms, own)) for key, score, place, parts in islice(chosen, limit)
     ]
 
 
@@ -215,7 +219,7 @@ class _Scoring:
             session = row.passages[place].session
             self._best_of_session[session] = max(sum(parts.values()), self._best_of_session.get(session, 0.0))
 
-    def best_first(self, limit: int | None) -> list[tuple[float, int, _Parts]]:
+    def best_first(self) -> list[tuple[float, int, _Parts]]:
         """Return scores, places and parts; of equal score the newest first, then by key, so that the order is one."""
         entries = []
         for place in self._relevances:
@@ -227,7 +231,8 @@ class _Scoring:
             passage = self._row.passages[place]
             return score, passage.date, place - self._row.stretches[place][0], passage.key
 
-        return sorted(entries, key=order, reverse=True) if limit is None else nlargest(limit, entries, key=order)
+        entries.sort(key=order, reverse=True)
+        return entries
 
     def _parts(self, place: int) -> _Parts:
         weights, passage = self._weights, self._row.passages[place]
@@ -275,16 +280,16 @@ def _relevances(texts: Mapping[int, float], near: Mapping[int, float], weights: 
     """Return how relevant each place is by its words and by its meaning; the most relevant place has 1 in all."""
     best_text, best_near = max(texts.values(), default=0.0), max(near.values(), default=0.0)
     semantic = weights.semantic if near else 0.0
-    relevances: dict[int, _Parts] = {}
-    if best_text > 0 and semantic < 1:
-        for place, text in texts.items():
-            if text > 0:
-                relevances[place] = {"text": (1 - semantic) * text / best_text}
+    lexical = (1 - semantic) / best_text if best_text > 0 else 0.0
+    relevances = {place: {"text": lexical * text} for place, text in texts.items() if lexical * text > 0}
     if semantic > 0:
         for place, similarity in near.items():
             relevances.setdefault(place, {})["semantic"] = semantic * similarity / best_near
-    best = max((sum(parts.values()) for parts in relevances.values()), default=0.0)
-    return {place: {name: part / best for name, part in parts.items()} for place, parts in relevances.items()}
+        best = max(sum(parts.values()) for parts in relevances.values())
+        for parts in relevances.values():
+            for name in parts:
+                parts[name] /= best
+    return relevances
 
 
 def _found_at(place: int, terms: Sequence[str], own: Sequence[_Counts]) -> tuple[str, ...]:

@@ -275,15 +275,13 @@ class VectorMemoryStore(BaseStore):
             total=int(inside.sum()),
             frequencies=frequencies,
             weights=self._weights,
+            wanted=lambda key: wanted.matches(table.item(of_key[key])),
+            limit=limit,
         )
-        ranked = []
-        for result in scored:
-            item = table.item(of_key[result.key])
-            if wanted.matches(item):
-                ranked.append(RankedItem(copy_item(item), result.score, result.parts, result.terms))
-                if len(ranked) == limit:
-                    break
-        return ranked
+        return [
+            RankedItem(copy_item(table.item(of_key[found.key])), found.score, found.parts, found.terms)
+            for found in scored
+        ]
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:
         text = query_without_names(query, self._speakers(query, scope))

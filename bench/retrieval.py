@@ -1,0 +1,200 @@
+"""Does search find the right memory? Evidence recall on LoCoMo, through the public API.
+
+    python bench/retrieval.py locomo.json [--stores memory,vector,sqlite,postgres] [--no-embeddings]
+
+Every turn of a conversation is one item; each question is a query in the scope of its conversation; its evidence turns
+should be among the first results. Recall at k is the part of the evidence among the first k, MRR the mean of one over
+the rank of the first evidence turn. No model is asked anything. The data (CC BY-NC 4.0) is not part of this project: it
+is the file ``locomo10.json`` of github.com/snap-research/locomo, or the same in flat form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import recollect
+from recollect import HumanMemory, MemoryItem, MemoryMetadata
+from recollect.embeddings import Embeddings
+from recollect.store import BaseStore
+
+CUTS = (5, 10, 20)
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
+MODES = ("substring", "text", "semantic", "hybrid")
+
+
+@dataclass
+class Figures:
+    """What was found for the questions of one store and mode."""
+
+    recalls: dict[str, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
+    ranks: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, found: Sequence[str], evidence: set[str], category: int) -> None:
+        recall = [len(evidence.intersection(found[:cut])) / len(evidence) for cut in CUTS]
+        for name in ("all", CATEGORIES[category]):
+            self.recalls[name].append(recall)
+        self.ranks.append(next((1 / rank for rank, key in enumerate(found, start=1) if key in evidence), 0.0))
+
+    def row(self) -> str:
+        means = [sum(column) / len(column) for column in zip(*self.recalls["all"], strict=True)]
+        at_ten = [_mean(row[1] for row in self.recalls[name]) for name in CATEGORIES.values()]
+        speed = 1000 * self.seconds / len(self.ranks)
+        figures = [*means, _mean(self.ranks), *at_ten]
+        return "  ".join(f"{figure:>6.3f}" for figure in figures) + f"  {speed:>8.2f}"
+
+
+def _mean(values: Any) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else 0.0
+
+
+def conversations(path: Path) -> list[dict[str, Any]]:
+    """Return the conversations in flat form: turns, and questions with the ids of their evidence."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return data["conversations"] if isinstance(data, dict) else [_flat(sample) for sample in data]
+
+
+def _flat(sample: dict[str, Any]) -> dict[str, Any]:
+    talk = sample["conversation"]
+    sessions = sorted(int(key.split("_")[1]) for key in talk if key.startswith("session_") and key.count("_") == 1)
+    turns = [
+        {
+            "id": turn["dia_id"],
+            "session": number,
+            "date": talk[f"session_{number}_date_time"],
+            "speaker": turn["speaker"],
+            "text": turn["text"],
+            "photo": turn.get("blip_caption"),
+        }
+        for number in sessions
+        for turn in talk[f"session_{number}"]
+    ]
+    return {"id": sample["sample_id"], "turns": turns, "questions": sample["qa"]}
+
+
+def items_of(conversation: dict[str, Any]) -> list[MemoryItem]:
+    """Return one item for each turn: said by its speaker, half a minute after the one before."""
+    items: list[MemoryItem] = []
+    turn_of_session: dict[int, int] = defaultdict(int)
+    for turn in conversation["turns"]:
+        started = datetime.strptime(turn["date"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+        spoken = started + timedelta(seconds=30 * turn_of_session[turn["session"]])
+        turn_of_session[turn["session"]] += 1
+        content = f"{turn['text']} {turn['photo']}" if turn.get("photo") else turn["text"]
+        items.append(
+            HumanMemory(
+                id=f"{conversation['id']}/{turn['id']}",
+                content=content,
+                name=turn["speaker"],
+                created_at=spoken.isoformat(),
+                metadata=MemoryMetadata(
+                    user_id=conversation["id"], session_id=f"{conversation['id']}/{turn['session']}"
+                ),
+            )
+        )
+    return items
+
+
+async def measure(store: BaseStore, data: Sequence[dict[str, Any]], mode: Any) -> Figures:
+    """Ask every question that has evidence in this mode."""
+    figures = Figures()
+    for conversation in data:
+        scope = MemoryMetadata(user_id=conversation["id"])
+        known = {turn["id"] for turn in conversation["turns"]}
+        for question in conversation["questions"]:
+            evidence = {f"{conversation['id']}/{turn}" for turn in question.get("evidence", []) if turn in known}
+            if question["category"] not in CATEGORIES or not evidence:
+                continue
+            started = time.perf_counter()
+            found = await store.search(query=question["question"], metadata=scope, mode=mode, limit=max(CUTS))
+            figures.seconds += time.perf_counter() - started
+            figures.add([item.id for item in found], evidence, question["category"])
+    return figures
+
+
+class Remembered(Embeddings):
+    """Keeps the vectors of another embedder, so that several stores do not pay for the same text again."""
+
+    def __init__(self, embeddings: Embeddings) -> None:
+        self._embeddings = embeddings
+        self._vectors: dict[str, list[float]] = {}
+        self.model = embeddings.identity()
+
+    @property
+    def dimension(self) -> int:
+        return self._embeddings.dimension
+
+    def embed(self, text: str) -> list[float]:
+        if text not in self._vectors:
+            self._vectors[text] = self._embeddings.embed(text)
+        return self._vectors[text]
+
+    async def aembed(self, text: str) -> list[float]:
+        return self.embed(text)
+
+    async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        self._vectors.update(zip(new, await self._embeddings.aembed_many(new), strict=True))
+        return [self._vectors[text] for text in texts]
+
+
+@contextlib.asynccontextmanager
+async def opened(name: str, embeddings: Embeddings | None) -> AsyncIterator[BaseStore]:
+    """Open a store of this kind, with the embedder where it takes one."""
+    options: dict[str, Any] = {} if embeddings is None or name == "memory" else {"embeddings": embeddings}
+    with contextlib.ExitStack() as stack:
+        if name == "sqlite":
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            url = f"sqlite:///{folder}/retrieval.db"
+        elif name == "postgres":
+            from recollect.testing.servers import postgres_server
+
+            url = os.environ.get("RECOLLECT_POSTGRES_URL") or stack.enter_context(postgres_server()).url
+        else:
+            url = f"{name}://"
+        async with recollect.open(url, **options) as store:
+            yield store
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="LoCoMo's JSON file")
+    parser.add_argument("--stores", default="memory,vector,sqlite,postgres")
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--no-embeddings", action="store_true", help="leave out what needs an embedder")
+    asked = parser.parse_args()
+    data = conversations(asked.data)
+    embeddings: Embeddings | None = None
+    if not asked.no_embeddings:
+        from minilm import MiniLMEmbeddings
+
+        embeddings = Remembered(MiniLMEmbeddings())
+    columns = [*(f"R@{cut}" for cut in CUTS), "MRR", *(f"{name[:6]}" for name in CATEGORIES.values())]
+    print(f"{'store':<10}{'mode':<11}" + "  ".join(f"{column:>6}" for column in columns) + "  ms/query")
+    for name in asked.stores.split(","):
+        if name == "vector" and embeddings is None:
+            continue
+        async with opened(name, embeddings) as store:
+            for conversation in data:
+                await store.add_many(items_of(conversation))
+            for mode in asked.modes.split(","):
+                if mode in ("substring", *store.capabilities):
+                    figures = await measure(store, data, mode)
+                    print(f"{name:<10}{mode:<11}{figures.row()}", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
