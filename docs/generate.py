@@ -1,0 +1,152 @@
+"""Write the pages of the reference that are made from the code: the command line and the table of capabilities.
+
+    python docs/generate.py
+
+``tests/test_generated_pages.py`` fails when a page is not what this writes.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import recollect
+from recollect._commands import COMMANDS, SECTIONS
+from recollect.capabilities import Capability
+from recollect.cli.app import app
+from recollect.cli.exits import MEANINGS
+from recollect.errors import MemoryError
+
+PAGES = Path(__file__).parent / "pages" / "reference"
+
+STORES = {
+    "`memory://`": ("memory://", "nothing"),
+    "`sqlite:///…`": ("sqlite:///agent.db", "nothing; SQLite comes with Python"),
+    "`postgresql://…`": ("postgresql://localhost/recollect", "PostgreSQL 13 or later"),
+    "`redis://…`": ("redis://localhost:6379/0", "Redis 6.2 or Valkey"),
+    "`vector://`": ("vector://", "nothing"),
+}
+"""How each backend is opened, and the service that it needs."""
+
+MEANING = {
+    Capability.LIFECYCLE: "`init`, `close`, `async with`",
+    Capability.ADD_MANY: "`add_many`",
+    Capability.COUNT: "`count`",
+    Capability.UPDATE: "`update`, `update_many`: compare-and-set",
+    Capability.SCAN: "`scan`: streaming, oldest first",
+    Capability.TEXT: '`search(mode="text")`',
+    Capability.PERSISTENT: "what is stored is there after a restart",
+    Capability.ATOMIC: "`add_many` and `update_many` are all or none, also in a crash",
+    Capability.DELETE: "`delete`, `restore`; `clear` can be undone",
+    Capability.PURGE: "`purge`: gone for good, with every trace",
+    Capability.SEMANTIC: '`search(mode="semantic")`',
+    Capability.HYBRID: '`search(mode="hybrid")`',
+    Capability.TTL: "`add(item, ttl=seconds)`",
+}
+
+
+def capabilities_page() -> str:
+    """Return the table of what each backend can do."""
+    lines = [
+        "# Capabilities",
+        "",
+        "What each backend declares, and the conformance kit tests. ● means always, ○ with an embedder.",
+        "",
+        f"| capability | what it gives | {' | '.join(STORES)} |",
+        f"|---|---|{'---|' * len(STORES)}",
+    ]
+    declared = {name: _declared(url) for name, (url, _) in STORES.items()}
+    for capability in Capability:
+        marks = [_mark(capability, *declared[name]) for name in STORES]
+        lines.append(f"| `{capability.value}` | {MEANING[capability]} | {' | '.join(marks)} |")
+    lines += ["| **service** | | " + " | ".join(service for _, service in STORES.values()) + " |", ""]
+    return "\n".join(lines)
+
+
+def _declared(url: str) -> tuple[frozenset[Capability], frozenset[Capability]]:
+    """Return what a store can do without an embedder, and with one."""
+    with_embedder: frozenset[Capability] = frozenset()
+    with suppress(MemoryError):  # A backend may take no embedder.
+        with_embedder = recollect.open(url, embeddings="hashing").capabilities
+    try:
+        plain = recollect.open(url).capabilities
+    except MemoryError:  # This backend cannot do without one.
+        plain = with_embedder
+    return plain, with_embedder
+
+
+def _mark(capability: Capability, plain: frozenset[Capability], with_embedder: frozenset[Capability]) -> str:
+    return "●" if capability in plain else "○" if capability in with_embedder else ""
+
+
+def cli_page() -> str:
+    """Return the reference of the command."""
+    root: Any = typer.main.get_command(app)
+    context = root.make_context("recollect", [], resilient_parsing=True)
+    lines = [
+        "# The command line",
+        "",
+        "`recollect COMMAND --help` shows the same. Every command takes `--store URL`; without it, the environment's",
+        "`RECOLLECT_URL` is used, else a file in your data folder, and the command says which. `--debug`, anywhere on",
+        "the line, shows where an error happened. Plugins may add commands.",
+        "",
+    ]
+    for section in SECTIONS:
+        lines += [f"## {section}", ""]
+        for spec in COMMANDS:
+            if spec.section == section:
+                lines += _command(root.get_command(context, spec.name), spec.name)
+    lines += ["## Exit codes", "", "| code | meaning |", "|---|---|"]
+    lines += [f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items()]
+    return "\n".join([*lines, ""])
+
+
+def _command(command: Any, name: str) -> list[str]:
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option" and "--help" not in parameter.opts and not parameter.hidden
+    ]
+    usage = " ".join(_argument_name(argument) for argument in arguments)
+    lines = [f"### `recollect {name}{' ' + usage if usage else ''}`", "", _prose(command.help or ""), ""]
+    lines += [f"- `{_argument_name(argument)}`: {_prose(argument.help or '')}" for argument in arguments]
+    lines += [""] * bool(arguments)
+    if options:
+        lines += ["| option | meaning |", "|---|---|"]
+        lines += [f"| {_option_names(option)} | {_prose(option.help or '')}{_default(option)} |" for option in options]
+        lines.append("")
+    return lines
+
+
+def _argument_name(argument: Any) -> str:
+    name = (argument.metavar or argument.name).upper().strip("[]{}")
+    return name if argument.required else f"[{name}]"
+
+
+def _option_names(option: Any) -> str:
+    return ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+
+
+def _default(option: Any) -> str:
+    if not option.show_default or option.default in (None, False, "", ()) or callable(option.default):
+        return ""
+    value = getattr(option.default, "value", option.default)
+    return f" Default: `{value}`." if not isinstance(value, (list, tuple, dict)) else ""
+
+
+def _prose(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def generated() -> dict[Path, str]:
+    """Return every generated page and its text."""
+    return {PAGES / "capabilities.md": capabilities_page(), PAGES / "cli.md": cli_page()}
+
+
+if __name__ == "__main__":
+    for path, text in generated().items():
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,28 @@
+"""The pages that are made from the code are up to date."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["capabilities.md", "cli.md"])
+def test_a_generated_page_is_what_the_code_says(name: str) -> None:
+    pages: dict[Path, str] = _generator().generated()
+    path = DOCS / "pages" / "reference" / name
+
+    assert path.read_text(encoding="utf-8") == pages[path], "run: python docs/generate.py"
