@@ -7,13 +7,14 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import unquote
 
-from recollect.capabilities import BASE_CAPABILITIES, Capability
+from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from recollect.errors import CorruptStoreError, IdConflictError, InputError, StoreClosedError, StoreMisuseError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter
+from recollect.ranked import RankedItem
 from recollect.records import copy_item
 from recollect.sql import Row, Statements, pack, unpack
 from recollect.store import EVERYTHING, BaseStore, check_expected
@@ -26,6 +27,9 @@ from recollect_sqlite.reading import MOST_ASKED
 from recollect_sqlite.scanning import scanned
 from recollect_sqlite.substrings import find_rows
 
+if TYPE_CHECKING:
+    from recollect.ranking import Weights
+
 logger = logging.getLogger(__name__)
 
 _DIRECT_LIMIT = 200
@@ -33,6 +37,9 @@ _DIRECT_LIMIT = 200
 
 _TEXT_PATIENCE = 4
 """How often a read in the event loop may go on when it compares text: about a hundred rows."""
+
+_MOST_WAITING = 2_000
+"""How many rows may wait for the text index when a ranked search begins: it takes all their words apart itself."""
 
 _STATEMENTS = Statements(SQLiteDialect())
 _BLANK = Row(*[""] * len(Row._fields))
@@ -47,6 +54,7 @@ class SQLiteMemoryStore(BaseStore):
     wait for the disk at each commit, so that a power cut may take the last few commits (a killed process takes none,
     and the file stays whole).
     ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
+    ``weights`` (:class:`recollect.ranking.Weights`) says how much each thing counts in a ranked search.
 
     Calls may come from any event loop of the process that opened the store; after a fork the child must open its own.
     """
@@ -64,11 +72,13 @@ class SQLiteMemoryStore(BaseStore):
         *,
         durability: Durability = "full",
         busy_timeout: float = 30.0,
+        weights: Weights | None = None,
     ) -> None:
         super().__init__()
         self._database = Database(_checked_path(db_path), _checked_durability(durability), _checked_wait(busy_timeout))
         if self._database.in_memory:
             self.capabilities = type(self).capabilities - {Capability.PERSISTENT}
+        self._weights = weights
         self._connections: Connections | None = None
 
     def __repr__(self) -> str:
@@ -81,7 +91,7 @@ class SQLiteMemoryStore(BaseStore):
         Options may stand in the URL's query: ``?durability=normal&busy_timeout=5``.
         """
         rest, from_url = take_options(url, {"durability": str, "busy_timeout": float})
-        known = {"durability", "busy_timeout"}
+        known = {"durability", "busy_timeout", "weights"}
         for name in options:
             if name not in known:
                 listed = ", ".join(sorted(known))
@@ -205,6 +215,21 @@ class SQLiteMemoryStore(BaseStore):
         indexed = connections.filler.available
         return await connections.read(
             lambda connection: find_rows(connection, _STATEMENTS, wanted, limit, indexed=indexed)
+        )
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        from recollect_sqlite.retrieval import rank_by_words  # Loaded on use: most programs never rank.
+
+        connections = self._opened()
+        if not connections.filler.available:
+            return await super()._rank(query, wanted, limit, mode)
+        if connections.filler.waiting > _MOST_WAITING:
+            await connections.filler.finish()
+        else:
+            connections.filler.searched()
+        types, weights = self.item_types, self._weights
+        return await connections.read(
+            lambda connection: rank_by_words(connection, _STATEMENTS, query, wanted, limit, types, weights)
         )
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:

@@ -42,6 +42,14 @@ _TRIGGERS = (
     f"CREATE TRIGGER recollect_removed AFTER DELETE ON {TABLE} WHEN {_INDEXED} {_NOTE}",
 )
 
+# SQLite gives the numbers of the last rows anew once those are gone, and a new row must not pass for an indexed one.
+# Numbers that are noted as stale are safe: they are indexed by what their row says when their turn comes.
+_LAST = f"(SELECT ifnull(max(rowid), 0) FROM {TABLE})"
+_LOWER_WATERMARK = (
+    f"UPDATE recollect_meta SET value = {_LAST} WHERE key = 'indexed' AND value > {_LAST} "
+    f"AND NOT EXISTS (SELECT 1 FROM recollect_stale)"
+)
+
 
 def create(connection: sqlite3.Connection) -> bool:
     """Create the indexes if they are not there, and return whether this SQLite can use them.
@@ -143,6 +151,7 @@ def refresh(connection: sqlite3.Connection, most: int = -1) -> int:
         [_entry(item, content, user, index_terms) for item, _, _, _, content, user in rows if content is not None],
     )
     connection.executemany("DELETE FROM recollect_stale WHERE item = ?", [(row[0],) for row in rows])
+    connection.execute(_LOWER_WATERMARK)
     return len(rows)
 
 

@@ -1,0 +1,298 @@
+"""The SQLite store against hand-written aiosqlite and bare sqlite3, all on the same schema with full durability.
+
+python bench/sqlite.py [--items 100000] [--million]
+
+The floors return plain rows where recollect returns checked items. ``--million`` adds a file of a million items to the
+table of how the last twenty of a session grow. What ranked search finds is measured by ``bench/retrieval.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+from harness import Line, growth, interleaved, line, report
+
+from recollect import HumanMemory, MemoryItem, MemoryMetadata
+from recollect.sql import ITEM_COLUMNS, pack
+from recollect_sqlite import SQLiteMemoryStore
+
+COLUMNS = ", ".join(ITEM_COLUMNS)
+GET = f"SELECT {COLUMNS} FROM memory_items WHERE id = ? AND deleted = 0"
+LAST = (
+    f"SELECT {COLUMNS} FROM memory_items WHERE hidden = 0 AND user_id = ? AND session_id = ? "
+    f"ORDER BY created_at DESC, rowid DESC LIMIT 20"
+)
+LIKE = (
+    f"SELECT {COLUMNS} FROM memory_items WHERE hidden = 0 AND content LIKE ? "
+    f"ORDER BY created_at DESC, rowid DESC LIMIT 10"
+)
+INSERT = (
+    "INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json, created_at, updated_at, "
+    "deleted, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1) "
+    "ON CONFLICT (id) DO UPDATE SET content = excluded.content, metadata = excluded.metadata, version = version + 1"
+)
+TOGETHER = 8
+
+random.seed(7)
+VOCABULARY = ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=random.randint(2, 9))) for _ in range(5_000)]
+
+
+def made(number: int) -> MemoryItem:
+    """Return an item of about a hundred characters in one of many sessions of forty turns."""
+    return HumanMemory(
+        content=" ".join(random.choices(VOCABULARY, k=random.randint(8, 24))) + (" tea" if number % 5 == 0 else ""),
+        metadata=MemoryMetadata(user_id=f"u{number // 40 % 97}", session_id=f"s{number // 40}"),
+    )
+
+
+def scope_of(item: MemoryItem) -> MemoryMetadata:
+    """Return the user and session of an item, as a filter."""
+    return MemoryMetadata(user_id=item.metadata.user_id, session_id=item.metadata.session_id)
+
+
+def bare(path: Path) -> sqlite3.Connection:
+    """Open the file as a careful program would: a write-ahead log and a sync at each commit."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+async def empty_copy(folder: Path, name: str) -> Path:
+    """Make a file with recollect's schema and nothing in it."""
+    async with SQLiteMemoryStore(folder / name):
+        pass
+    return folder / name
+
+
+async def filled(folder: Path, count: int) -> tuple[Path, list[MemoryItem]]:
+    """Make a file with this many items and full indexes."""
+    path = folder / f"filled-{count}.db"
+    async with SQLiteMemoryStore(path) as store:
+        items: list[MemoryItem] = []
+        for start in range(0, count, 50_000):
+            part = [made(number) for number in range(start, min(start + 50_000, count))]
+            await store.add_many(part)
+            items += part
+        await store.fill_indexes()
+    return path, items
+
+
+async def reads(path: Path, items: Sequence[MemoryItem]) -> list[Line]:
+    """Get by id, and the last twenty of a session."""
+    connection = bare(path)
+    chosen = random.sample(items, 500)
+    turn = iter(chosen * 1_000)
+    async with SQLiteMemoryStore(path) as store, aiosqlite.connect(path, isolation_level=None) as by_hand:
+        gets = await interleaved(
+            {
+                "recollect": lambda: store.get(next(turn).id),
+                "aiosqlite": lambda: by_hand.execute_fetchall(GET, (next(turn).id,)),
+                "sqlite3": lambda: connection.execute(GET, (next(turn).id,)).fetchall(),
+            },
+            calls=500,
+        )
+
+        def scope() -> tuple[str | None, str | None]:
+            metadata = next(turn).metadata
+            return metadata.user_id, metadata.session_id
+
+        lasts = await interleaved(
+            {
+                "recollect": lambda: store.search(metadata=scope_of(next(turn)), limit=20),
+                "aiosqlite": lambda: by_hand.execute_fetchall(LAST, scope()),
+                "sqlite3": lambda: connection.execute(LAST, scope()).fetchall(),
+            },
+            calls=300,
+        )
+    connection.close()
+    return [
+        line("get / aiosqlite", gets, floor="aiosqlite", goal=">= 0.8x"),
+        line("get / sqlite3", gets, floor="sqlite3", goal="stretch 0.5x"),
+        line("last 20 of a session / aiosqlite", lasts, floor="aiosqlite", goal=">= 0.8x"),
+        line("last 20 of a session / sqlite3", lasts, floor="sqlite3", goal="stretch 0.5x"),
+    ]
+
+
+async def adds(folder: Path, count: int = 400) -> list[Line]:
+    """One by one, and eight coroutines together; each floor commits every add."""
+    paths = [await empty_copy(folder, f"adds-{name}.db") for name in ("recollect", "aiosqlite", "sqlite3", "together")]
+    connection = bare(paths[2])
+    async with (
+        SQLiteMemoryStore(paths[0]) as store,
+        SQLiteMemoryStore(paths[3]) as shared,
+        aiosqlite.connect(paths[1], isolation_level=None) as by_hand,
+    ):
+        await by_hand.execute("PRAGMA journal_mode = WAL")
+        await by_hand.execute("PRAGMA synchronous = FULL")
+        fresh = iter([made(number) for number in range(count * 40)])
+
+        async def one_by_one() -> None:
+            for _ in range(count):
+                await store.add(next(fresh))
+
+        async def hand_written() -> None:
+            for _ in range(count):
+                await by_hand.execute_fetchall(INSERT, pack(next(fresh)))
+
+        def plain() -> None:
+            for _ in range(count):
+                connection.execute(INSERT, pack(next(fresh)))
+
+        async def some() -> None:
+            for _ in range(count // TOGETHER):
+                await shared.add(next(fresh))
+
+        async def together() -> None:
+            await asyncio.gather(*(some() for _ in range(TOGETHER)))
+
+        times = await interleaved(
+            {"recollect": one_by_one, "aiosqlite": hand_written, "sqlite3": plain, "together": together}, rounds=7
+        )
+    connection.close()
+    for measured in times.values():
+        measured.times[:] = [elapsed / count for elapsed in measured.times]
+    return [
+        line("add, one by one / aiosqlite", times, floor="aiosqlite", goal=">= 0.8x"),
+        line(f"add, {TOGETHER} coroutines / sqlite3", times, ours="together", floor="sqlite3", goal=">= 1.8x"),
+    ]
+
+
+async def many(folder: Path, count: int) -> list[Line]:
+    """Add many at once and wait until the text indexes are full; the floor has no text index to fill."""
+    ours, floors = [], []
+    for turn in range(3):
+        items = [made(number) for number in range(count)]
+        path = await empty_copy(folder, f"many-{turn}.db")
+        connection = bare(path)
+        rows = [pack(item) for item in items]
+        started = time.perf_counter()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(INSERT, rows)
+        connection.execute("COMMIT")
+        floors.append(time.perf_counter() - started)
+        connection.close()
+        async with SQLiteMemoryStore(folder / f"many-ours-{turn}.db") as store:
+            started = time.perf_counter()
+            await store.add_many(items)
+            await store.fill_indexes()
+            ours.append(time.perf_counter() - started)
+    return [
+        Line(f"add_many of {count:,}, with indexes", min(ours) / count * 1e6, min(floors) / count * 1e6, ">= 0.3x")
+    ]
+
+
+async def mixed(path: Path, items: Sequence[MemoryItem], calls: int = 2_000) -> list[Line]:
+    """30% add, 20% get, 50% last twenty, by eight coroutines; the floor does the same calls one after the other."""
+    floor_path = path.with_name("mixed-floor.db")
+    shutil.copy(path, floor_path)
+    connection = bare(floor_path)
+    known = random.sample(items, 500)
+
+    def plan() -> list[tuple[str, MemoryItem]]:
+        kinds = random.choices(("add", "get", "last"), weights=(30, 20, 50), k=calls)
+        return [(kind, made(number) if kind == "add" else random.choice(known)) for number, kind in enumerate(kinds)]
+
+    plans = iter([plan() for _ in range(30)])
+    async with SQLiteMemoryStore(path) as store:
+
+        async def some(part: Sequence[tuple[str, MemoryItem]]) -> None:
+            for kind, item in part:
+                if kind == "add":
+                    await store.add(item)
+                elif kind == "get":
+                    await store.get(item.id)
+                else:
+                    await store.search(metadata=scope_of(item), limit=20)
+
+        async def ours() -> None:
+            todo = next(plans)
+            await asyncio.gather(*(some(todo[start::TOGETHER]) for start in range(TOGETHER)))
+
+        def floor() -> None:
+            for kind, item in next(plans):
+                if kind == "add":
+                    connection.execute(INSERT, pack(item))
+                elif kind == "get":
+                    connection.execute(GET, (item.id,)).fetchall()
+                else:
+                    connection.execute(LAST, (item.metadata.user_id, item.metadata.session_id)).fetchall()
+
+        times = await interleaved({"recollect": ours, "floor": floor}, rounds=7)
+    connection.close()
+    for measured in times.values():
+        measured.times[:] = [elapsed / calls for elapsed in measured.times]
+    return [line(f"mixed load, {TOGETHER} coroutines / sqlite3", times, goal=">= 0.45x")]
+
+
+async def substrings(path: Path, items: Sequence[MemoryItem]) -> list[Line]:
+    """Rare text (in one item) and common text (in every fifth), each against LIKE on bare sqlite3."""
+    connection = bare(path)
+    rare = items[len(items) // 3].content[5:25]
+    async with SQLiteMemoryStore(path) as store:
+
+        def searching(text: str) -> dict[str, Callable[[], Any]]:
+            return {
+                "recollect": lambda: store.search(query=text),
+                "floor": lambda: connection.execute(LIKE, (f"%{text}%",)).fetchall(),
+            }
+
+        rare_times = await interleaved(searching(rare), rounds=7, calls=5)
+        common_times = await interleaved(searching(" tea"), rounds=9, calls=50)
+    connection.close()
+    return [
+        line(f"rare substring over {len(items):,} / LIKE", rare_times, goal=">= 40x"),
+        line("common substring / LIKE", common_times, goal=">= 0.5x"),
+    ]
+
+
+async def last_of_any(store: SQLiteMemoryStore, turn: Iterator[MemoryItem]) -> None:
+    """Read the last twenty of the next item's session."""
+    await store.search(metadata=scope_of(next(turn)), limit=20)
+
+
+async def last_twenty(folder: Path, sizes: Sequence[int]) -> None:
+    """Print how the last twenty of a session grow with the number of items in the file."""
+    print("\nlast 20 of a session, as the file grows")
+    seconds = []
+    for size in sizes:
+        path, items = await filled(folder, size)
+        async with SQLiteMemoryStore(path) as store:
+            times = await interleaved(
+                {"recollect": partial(last_of_any, store, iter(random.choices(items, k=10_000)))}, calls=500
+            )
+        seconds.append(times["recollect"].median)
+        print(f"{size:>12,} items  {seconds[-1] * 1e6:>8.1f} µs")
+    print(f"exponent {growth(sizes, seconds):.3f} (goal <= 0.1)")
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--million", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path, items = await filled(folder, options.items)
+        lines = await reads(path, items)
+        lines += await substrings(path, items)
+        lines += await adds(folder)
+        lines += await mixed(path, items)
+        lines += await many(folder, options.items)
+        report("SQLite, as a part of each floor", lines)
+        await last_twenty(folder, [1_000, 10_000, 100_000, *([1_000_000] if options.million else [])])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
