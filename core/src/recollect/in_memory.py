@@ -19,7 +19,7 @@ from recollect.versions import check_expected, check_owner, successor
 
 
 class Entry(NamedTuple):
-    """An item in its place, sorted by time, then by the order of adding; ``added`` is unique, so items never compare."""
+    """An item in its place: by time, then by the order of adding; ``added`` is unique, so items never compare."""
 
     created_at: str
     added: int
@@ -33,6 +33,7 @@ class Shelf:
         self._by_id: dict[str, Entry] = {}
         self._all: list[Entry] = []
         self._by_field: dict[tuple[str, str | None], list[Entry]] = {}
+        self._terms: dict[str, list[str]] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -54,6 +55,7 @@ class Shelf:
     def take(self, entry: Entry) -> None:
         """Remove one entry."""
         del self._by_id[entry.item.id]
+        self._terms.pop(entry.item.id, None)
         for entries in self._lists_of(entry):
             del entries[bisect_left(entries, entry)]
         self._drop_empty(entry)
@@ -66,7 +68,17 @@ class Shelf:
             entries[:] = [entry for entry in entries if entry.item.id not in ids]
         for entry in gone:
             del self._by_id[entry.item.id]
+            self._terms.pop(entry.item.id, None)
             self._drop_empty(entry)
+
+    def terms_of(self, item: MemoryItem) -> list[str]:
+        """Return the terms of an item on the shelf for a ranking, made when they are first asked for."""
+        terms = self._terms.get(item.id)
+        if terms is None:
+            from recollect.ranking import index_terms  # Loaded on use: most programs never rank.
+
+            terms = self._terms[item.id] = index_terms(item.content)
+        return terms
 
     def newest_first(self, wanted: Filter) -> Iterator[Entry]:
         """Yield the matching entries, reading only the shortest list that can hold them all."""
@@ -171,7 +183,8 @@ class InMemoryStore(BaseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         # As the base class does it, but only what is found needs to be copied.
         scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
-        ranked = rank_scope(query, [entry.item for entry in self._live.newest_first(scope)], wanted, limit)
+        items = [entry.item for entry in self._live.newest_first(scope)]
+        ranked = rank_scope(query, items, wanted, limit, self._live.terms_of)
         return [replace(found, item=copy_item(found.item)) for found in ranked]
 
     async def _clear(self, wanted: Filter) -> int:

@@ -52,14 +52,23 @@ def conversation_key(item: MemoryItem) -> tuple[str | None, str | None, str | No
     return item.metadata.user_id, item.metadata.session_id, item.metadata.task_id
 
 
-def rank_scope(query: str, scope: Sequence[MemoryItem], wanted: Filter, limit: int) -> list[RankedItem]:
-    """Rank a whole scope, given newest first, and return the best items that match ``wanted``."""
+def rank_scope(
+    query: str,
+    scope: Sequence[MemoryItem],
+    wanted: Filter,
+    limit: int,
+    terms_of: Callable[[MemoryItem], Sequence[str]] | None = None,
+) -> list[RankedItem]:
+    """Rank a whole scope, given newest first, and return the best items that match ``wanted``.
+
+    ``terms_of`` gives the index terms of an item, where a store keeps them; making them anew is most of the work.
+    """
     from recollect.ranking import rank_text  # Loaded on use: most programs never rank.
 
     by_id = {item.id: item for item in scope}
     scored = rank_text(
         query,
-        conversation_windows(scope),
+        conversation_windows(scope, terms_of),
         total=len(scope),
         wanted=lambda key: wanted.matches(by_id[key]),
         limit=limit,
@@ -67,11 +76,15 @@ def rank_scope(query: str, scope: Sequence[MemoryItem], wanted: Filter, limit: i
     return [RankedItem(by_id[found.key], found.score, found.parts, found.terms) for found in scored]
 
 
-def conversation_windows(scope: Iterable[MemoryItem]) -> list[list[Passage]]:
+def conversation_windows(
+    scope: Iterable[MemoryItem], terms_of: Callable[[MemoryItem], Sequence[str]] | None = None
+) -> list[list[Passage]]:
     """Return the passages of each conversation, oldest first, of items given newest first."""
     conversations: dict[tuple[str | None, str | None, str | None], list[Passage]] = {}
     for item in scope:
-        conversations.setdefault(conversation_key(item), []).append(passage_of(item))
+        conversations.setdefault(conversation_key(item), []).append(
+            passage_of(item, None if terms_of is None else terms_of(item))
+        )
     return [passages[::-1] for passages in conversations.values()]
 
 
