@@ -165,8 +165,8 @@ def integration(session: nox.Session) -> None:
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure every store against the engine underneath; not a test, so only on request."""
-    install_everything(session, "matplotlib>=3.8")
-    session.run("recollect", "bench", *session.posargs)
+    install_everything(session)
+    session.run("python", "bench", *session.posargs)
 
 
 def run_pytest(session: nox.Session, *arguments: str) -> None:

@@ -9,11 +9,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import json
 import math
+import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+LINES_VARIABLE = "RECOLLECT_BENCH_LINES"
+"""Names a file to which every reported line is appended as JSON; ``python bench`` adds them up."""
 
 Contender = Callable[[], object] | Callable[[], Awaitable[object]]
 
@@ -81,6 +87,9 @@ def report(title: str, lines: Sequence[Line]) -> None:
             f"{entry.what:<{width}}  {entry.ours:>9.1f} {entry.unit:<2}  {entry.floor:>9.1f} {entry.unit:<2}  "
             f"{entry.ratio:>6.2f}x  {entry.goal}"
         )
+    if LINES_VARIABLE in os.environ:
+        with Path(os.environ[LINES_VARIABLE]).open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps({"title": title, **asdict(entry)}) + "\n" for entry in lines)
 
 
 def growth(sizes: Sequence[int], times: Sequence[float]) -> float:
