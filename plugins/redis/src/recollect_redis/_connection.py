@@ -12,23 +12,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from redis import exceptions as driver
 from redis.asyncio import RedisCluster
-from redis.asyncio.connection import Connection, SSLConnection, parse_url
+from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import EqualJitterBackoff, NoBackoff
 
 from recollect.errors import CorruptStoreError, InputError, StoreError, StoreUnavailableError
-
-DEFAULT_URL = "redis://localhost:6379/0"
-SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
+from recollect_redis._address import Address
 
 _RETRIES = 3
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
-_POOL_OPTIONS = ("connection_class", "max_connections", "timeout", "decode_responses")
 _LOST = (driver.ConnectionError, driver.TimeoutError)
 _REFUSALS = (
     "OOM",
@@ -41,6 +37,7 @@ _REFUSALS = (
     "TRYAGAIN",
     "NOAUTH",
     "can't run",
+    "can't access",
 )
 
 
@@ -53,69 +50,6 @@ class Script:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sha", hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest())
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A Redis URL, read once. ``shown`` names the server without its secrets."""
-
-    url: str = field(repr=False)
-    cluster: bool
-    shown: str
-    options: dict[str, Any] = field(repr=False)
-
-    @classmethod
-    def of(cls, url: str) -> Address:
-        """Return the address that a URL names. Raises InputError, which never quotes a password."""
-        if not isinstance(url, str):
-            raise InputError(f"redis_url must be text, not {type(url).__name__}.", field="redis_url")
-        scheme, _, rest = url.partition("://")
-        scheme = scheme.lower()
-        if scheme not in SCHEMES or not rest:
-            raise InputError(
-                f"A Redis URL looks like {DEFAULT_URL!r} and starts with one of {', '.join(SCHEMES)}.",
-                field="redis_url",
-            )
-        plain = f"{scheme.removesuffix('+cluster')}://{rest}"
-        try:
-            options = dict(parse_url(plain))
-            place = _shown(scheme, options)
-            _check_options(options)
-            _check_database(plain, scheme, options)
-        except (ValueError, TypeError) as error:
-            # The driver's own text may quote parts of the URL, and with them a password.
-            raise InputError(
-                "The Redis URL cannot be read: its port, database or one of its options is wrong, or its password "
-                "holds a character that must be written in percent form.",
-                field="redis_url",
-            ) from (error if isinstance(error, TypeError) else None)
-        return cls(plain, scheme.endswith("+cluster"), place, options)
-
-    def connection_options(self) -> dict[str, Any]:
-        """Return the options of a single connection, as the driver calls them."""
-        return {name: value for name, value in self.options.items() if name not in _POOL_OPTIONS}
-
-
-def _shown(scheme: str, options: dict[str, Any]) -> str:
-    if "path" in options:
-        return f"{scheme}://{options['path']}"
-    user = f"{options['username']}:***@" if options.get("username") else ("***@" if options.get("password") else "")
-    return f"{scheme}://{user}{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
-
-
-def _check_options(options: dict[str, Any]) -> None:
-    """Build a connection that is never opened: the driver refuses options that it does not know."""
-    kind = options.get("connection_class", Connection)
-    kind(**{name: value for name, value in options.items() if name not in _POOL_OPTIONS})
-
-
-def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:
-    """Refuse a path that is no database number; the driver would silently use database 0."""
-    path = unquote(urlsplit(plain).path).strip("/")
-    if scheme == "unix":
-        return
-    if (path and not path.isdecimal()) or (scheme.endswith("+cluster") and options.get("db", 0) != 0):
-        raise ValueError("no database of that name")
 
 
 class _RefusedError(Exception):
@@ -204,9 +138,9 @@ class _ClusterClient(_Client):
         settings = {"socket_timeout": timeout, "socket_connect_timeout": timeout, **address.connection_options()}
         if address.options.get("connection_class") is SSLConnection:
             settings["ssl"] = True
-        # The driver refuses where a caller should wait, so that it is allowed a few more than are used.
+        # Callers wait for a slot here; the driver would refuse them, and some releases lose count of cancelled calls.
         self._driver: Any = RedisCluster(
-            max_connections=max_connections + 2, retry=self._retry, retry_on_error=list(_LOST), **settings
+            max_connections=2**31, retry=self._retry, retry_on_error=list(_LOST), **settings
         )
 
     async def execute(self, *words: Any) -> Any:

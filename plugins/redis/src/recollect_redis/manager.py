@@ -16,7 +16,8 @@ from recollect.items import MemoryItem, MemoryMetadata, utc_text
 from recollect.observing import Observer, Observers
 from recollect.query import check_limit
 from recollect.records import check_item, check_text
-from recollect_redis._connection import DEFAULT_URL, Address, RedisConnection
+from recollect_redis._address import DEFAULT_URL, Address
+from recollect_redis._connection import RedisConnection
 from recollect_redis._episodes import READ, WRITE
 from recollect_redis._gathering import Gathering
 from recollect_redis.episodic import EpisodicMemory, as_metadata, as_timezone, dump_entry, load_entries, new_memory

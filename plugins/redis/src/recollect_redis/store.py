@@ -14,7 +14,8 @@ from recollect.query import Filter, metadata_matches
 from recollect.records import check_text, copy_item
 from recollect.store import BaseStore
 from recollect.urls import take_known_options
-from recollect_redis._connection import DEFAULT_URL, Address, RedisConnection
+from recollect_redis._address import DEFAULT_URL, Address
+from recollect_redis._connection import RedisConnection
 from recollect_redis._records import PLACE, Row, body, header, optional, read_row, scope_arguments
 from recollect_redis._store_scripts import COUNT, FIND, MOVE_ALL, MOVE_SOME, OPEN, PUT
 from recollect_redis.episodic import EpisodicMemory

@@ -1,0 +1,79 @@
+"""Redis URLs: reading them, and showing them without their secrets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from redis.asyncio.connection import Connection, parse_url
+
+from recollect.errors import InputError
+
+DEFAULT_URL = "redis://localhost:6379/0"
+SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
+
+_POOL_OPTIONS = ("connection_class", "max_connections", "timeout", "decode_responses")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A Redis URL, read once. ``shown`` names the server without its secrets."""
+
+    url: str = field(repr=False)
+    cluster: bool
+    shown: str
+    options: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Return the address that a URL names. Raises InputError, which never quotes a password."""
+        if not isinstance(url, str):
+            raise InputError(f"redis_url must be text, not {type(url).__name__}.", field="redis_url")
+        scheme, _, rest = url.partition("://")
+        scheme = scheme.lower()
+        if scheme not in SCHEMES or not rest:
+            raise InputError(
+                f"A Redis URL looks like {DEFAULT_URL!r} and starts with one of {', '.join(SCHEMES)}.",
+                field="redis_url",
+            )
+        plain = f"{scheme.removesuffix('+cluster')}://{rest}"
+        try:
+            options = dict(parse_url(plain))
+            place = _shown(scheme, options)
+            _check_options(options)
+            _check_database(plain, scheme, options)
+        except (ValueError, TypeError) as error:
+            # The driver's own text may quote parts of the URL, and with them a password.
+            raise InputError(
+                "The Redis URL cannot be read: its port, database or one of its options is wrong, or its password "
+                "holds a character that must be written in percent form.",
+                field="redis_url",
+            ) from (error if isinstance(error, TypeError) else None)
+        return cls(plain, scheme.endswith("+cluster"), place, options)
+
+    def connection_options(self) -> dict[str, Any]:
+        """Return the options of a single connection, as the driver calls them."""
+        return {name: value for name, value in self.options.items() if name not in _POOL_OPTIONS}
+
+
+def _shown(scheme: str, options: dict[str, Any]) -> str:
+    if "path" in options:
+        return f"{scheme}://{options['path']}"
+    user = f"{options['username']}:***@" if options.get("username") else ("***@" if options.get("password") else "")
+    return f"{scheme}://{user}{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Build a connection that is never opened: the driver refuses options that it does not know."""
+    kind = options.get("connection_class", Connection)
+    kind(**{name: value for name, value in options.items() if name not in _POOL_OPTIONS})
+
+
+def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:
+    """Refuse a path that is no database number; the driver would silently use database 0."""
+    path = unquote(urlsplit(plain).path).strip("/")
+    if scheme == "unix":
+        return
+    if (path and not path.isdecimal()) or (scheme.endswith("+cluster") and options.get("db", 0) != 0):
+        raise ValueError("no database of that name")
