@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -13,6 +14,7 @@ from recollect.errors import InputError
 DEFAULT_URL = "redis://localhost:6379/0"
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
 
+_REFUSED_NAME = re.compile(r"argument '(\w+)'")
 _POOL_OPTIONS = ("connection_class", "max_connections", "timeout", "decode_responses")
 
 
@@ -43,13 +45,15 @@ class Address:
             place = _shown(scheme, options)
             _check_options(options)
             _check_database(plain, scheme, options)
-        except (ValueError, TypeError) as error:
+        except TypeError as error:
+            raise _unknown_option(str(error)) from None
+        except ValueError:
             # The driver's own text may quote parts of the URL, and with them a password.
             raise InputError(
                 "The Redis URL cannot be read: its port, database or one of its options is wrong, or its password "
                 "holds a character that must be written in percent form.",
                 field="redis_url",
-            ) from (error if isinstance(error, TypeError) else None)
+            ) from None
         return cls(plain, scheme.endswith("+cluster"), place, options)
 
     def connection_options(self) -> dict[str, Any]:
@@ -68,6 +72,18 @@ def _check_options(options: dict[str, Any]) -> None:
     """Build a connection that is never opened: the driver refuses options that it does not know."""
     kind = options.get("connection_class", Connection)
     kind(**{name: value for name, value in options.items() if name not in _POOL_OPTIONS})
+
+
+def _unknown_option(refusal: str) -> InputError:
+    """Return the error for an option that the driver refused; it names the argument and quotes no value."""
+    found = _REFUSED_NAME.search(refusal)
+    name = found[1] if found else "?"
+    return InputError(
+        f"The Redis URL has an unknown option {name!r}. Known are those of redis-py's connections, such as "
+        f"ssl_ca_certs, ssl_certfile, ssl_keyfile or client_name, and max_connections; the store also knows namespace "
+        f"and timeout.",
+        field=name,
+    )
 
 
 def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:

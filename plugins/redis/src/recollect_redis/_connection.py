@@ -26,6 +26,8 @@ _RETRIES = 3
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _LOST = (driver.ConnectionError, driver.TimeoutError)
+_REFUSAL_TYPES = (driver.NoPermissionError, driver.OutOfMemoryError, driver.ReadOnlyError)
+# What a script meets arrives as plain text.
 _REFUSALS = (
     "OOM",
     "NOPERM",
@@ -258,7 +260,7 @@ class RedisConnection:
 
     def _translated(self, error: driver.RedisError) -> StoreError:
         text = str(error)
-        if any(refusal in text for refusal in _REFUSALS):
+        if isinstance(error, _REFUSAL_TYPES) or any(refusal in text for refusal in _REFUSALS):
             return self._unavailable(f"refused the command: {text}")
         if "WRONGTYPE" in text:
             return CorruptStoreError(

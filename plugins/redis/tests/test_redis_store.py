@@ -1,0 +1,374 @@
+"""What is particular to the Redis store: namespaces, URLs, lifetimes, lost answers, and what is left in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect import HumanMemory, InputError, MemoryItem, MemoryMetadata
+from recollect.errors import (
+    CorruptStoreError,
+    IdConflictError,
+    SchemaTooNewError,
+    StoreUnavailableError,
+    VersionConflictError,
+)
+from recollect.testing.servers import RedisServer, free_port, redis_server
+from recollect_redis import EpisodicMemory, RedisMemoryStore
+
+ADA = MemoryMetadata(user_id="ada", session_id="s1")
+BOB = MemoryMetadata(user_id="bob", session_id="s1")
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A namespace that no other test has."""
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+async def store(url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
+    async with RedisMemoryStore(url, namespace=namespace) as store:
+        yield store
+
+
+async def keys_of(raw: Any, namespace: str) -> set[str]:
+    """Return the keys of a namespace, without their common start."""
+    base = f"recollect:{{{namespace}}}:"
+    return {key.removeprefix(base) async for key in raw.scan_iter(match=f"recollect:{{{namespace}}}:*")}
+
+
+def contents(items: list[MemoryItem]) -> list[str]:
+    return [item.content for item in items]
+
+
+# Opening
+
+
+async def test_a_store_is_opened_by_its_url(url: str, namespace: str) -> None:
+    item = EpisodicMemory(content="hello", interaction_type="said", platform="x")
+    async with recollect.open(f"{url}?namespace={namespace}&timeout=20&max_connections=3") as store:
+        await store.add(item)
+        found = await store.get(item.id)
+
+    assert isinstance(store, RedisMemoryStore)
+    assert isinstance(found, EpisodicMemory)
+    assert (found.interaction_type, found.platform) == ("said", "x")
+    assert namespace in repr(store)
+
+
+async def test_options_may_be_keywords(url: str, namespace: str) -> None:
+    async with recollect.open(url, namespace=namespace) as store:
+        assert namespace in repr(store)
+
+
+@pytest.mark.parametrize("query", ["no_such_option=1", "timeout=soon", "namespace=", "max_connections=0"])
+def test_an_option_that_makes_no_sense_is_refused_by_name(query: str) -> None:
+    with pytest.raises(InputError, match=query.partition("=")[0]):
+        recollect.open(f"redis://localhost:6379/0?{query}")
+
+
+def test_an_unknown_keyword_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match="no_such_option"):
+        recollect.open("redis://localhost:6379/0", no_such_option=1)
+
+
+@pytest.mark.parametrize("namespace", ["", "a{b", "a}b", "a\0b", None])
+def test_a_namespace_that_cannot_be_a_hash_tag_is_refused(namespace: Any) -> None:
+    with pytest.raises(InputError, match="namespace"):
+        RedisMemoryStore(namespace=namespace)
+
+
+def test_a_repr_hides_the_password() -> None:
+    assert "hidden" not in repr(RedisMemoryStore("redis://ada:hidden@localhost:6379/0"))
+
+
+async def test_namespaces_never_see_each_other(url: str, namespace: str, store: RedisMemoryStore) -> None:
+    item = HumanMemory(content="mine", metadata=ADA)
+    await store.add(item)
+    async with RedisMemoryStore(url, namespace=f"{namespace}2") as other:
+        assert await other.get(item.id) is None
+        assert await other.search() == []
+        assert await other.clear() == 0
+        await other.add(HumanMemory(id=item.id, content="theirs", metadata=BOB))
+
+    assert contents(await store.search()) == ["mine"]
+
+
+async def test_data_of_a_later_release_is_left_alone(url: str, namespace: str, raw: Any) -> None:
+    await raw.set(f"recollect:{{{namespace}}}:schema", 99)
+
+    with pytest.raises(SchemaTooNewError, match="99"):
+        await RedisMemoryStore(url, namespace=namespace).init()
+
+    assert await keys_of(raw, namespace) == {"schema"}
+
+
+async def test_an_absent_server_is_unavailable_in_bounded_time() -> None:
+    store = RedisMemoryStore(f"redis://127.0.0.1:{free_port()}/0", timeout=1)
+
+    async with asyncio.timeout(3):
+        with pytest.raises(ConnectionError) as caught:
+            await store.init()
+
+    assert isinstance(caught.value, StoreUnavailableError)
+
+
+async def test_what_was_acknowledged_survives_a_killed_server() -> None:
+    with redis_server(private=True, persistent=True) as server:
+        async with RedisMemoryStore(server.url) as store:
+            await store.add_many([HumanMemory(content=str(number), metadata=ADA) for number in range(20)])
+            server.kill()
+            server.start()
+
+            assert await store.count() == 20
+
+
+async def test_an_acl_user_of_one_namespace_can_work_there() -> None:
+    rules = "~recollect:{mine}:* +@read +@write +@scripting +@connection +time"
+    with redis_server(users={"app": ("secret", rules)}) as server:
+        assert isinstance(server, RedisServer)
+        async with RedisMemoryStore(server.url_for("app"), namespace="mine") as store:
+            await store.add(HumanMemory(content="x"), ttl=60)
+            assert await store.count() == 1
+        with pytest.raises(StoreUnavailableError, match="refused"):
+            await RedisMemoryStore(server.url_for("app"), namespace="other").init()
+
+
+async def test_a_store_is_reached_over_tls() -> None:
+    with redis_server(tls=True) as server:
+        assert isinstance(server, RedisServer)
+        async with recollect.open(f"{server.url}?ssl_ca_certs={server.certificates.authority}") as store:
+            await store.add(HumanMemory(content="x"))
+
+            assert await store.count() == 1
+
+
+# Lost answers
+
+
+@pytest.fixture
+async def shaky(wire: Any, namespace: str) -> AsyncIterator[RedisMemoryStore]:
+    """A store whose answers get lost as often as the test says."""
+    async with RedisMemoryStore(wire.url, namespace=namespace) as store:
+        yield store
+
+
+async def test_an_add_whose_answer_was_lost_is_done_once(shaky: RedisMemoryStore, wire: Any) -> None:
+    item = HumanMemory(content="x", metadata=ADA)
+    wire.lose_answers = 2
+    await shaky.add(item)
+
+    found = await shaky.get(item.id)
+
+    assert found is not None
+    assert found.version == 1
+
+
+async def test_an_update_whose_answer_was_lost_is_no_conflict(shaky: RedisMemoryStore, wire: Any) -> None:
+    items = [HumanMemory(content=str(number), metadata=ADA) for number in range(3)]
+    await shaky.add_many(items)
+    stored = (await shaky.search())[::-1]
+    wire.lose_answers = 1
+
+    updated = await shaky.update_many(stored)
+
+    assert [item.version for item in updated] == [2, 2, 2]
+    assert [item.version for item in await shaky.search()] == [2, 2, 2]
+
+
+async def test_removals_whose_answer_was_lost_are_counted_once(shaky: RedisMemoryStore, wire: Any) -> None:
+    items = [HumanMemory(content=str(number), metadata=ADA) for number in range(5)]
+    await shaky.add_many(items)
+
+    wire.lose_answers = 1
+    assert await shaky.delete(items[0].id) is True
+    wire.lose_answers = 1
+    assert await shaky.restore(items[0].id) == 1
+    wire.lose_answers = 1
+    assert await shaky.clear(metadata=ADA) == 5
+    wire.lose_answers = 1
+    assert await shaky.restore(metadata=ADA) == 5
+    wire.lose_answers = 1
+    assert await shaky.purge(metadata=ADA) == 5
+
+
+# What is left in Redis
+
+
+async def test_a_purge_leaves_no_trace_of_a_user(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
+    ada = [HumanMemory(content=f"ada {number}", metadata=ADA) for number in range(3)]
+    await store.add_many(ada)
+    await store.add(HumanMemory(content="short", metadata=ADA), ttl=60)
+    await store.delete(ada[0].id)
+    await store.add(HumanMemory(id="bob", content="bob", metadata=BOB))
+
+    await store.purge(metadata=MemoryMetadata(user_id="ada"))
+
+    left = {key for key in await keys_of(raw, namespace) if not key.startswith("done:")}
+    assert left == {"schema", "added", "i:bob", "live", "live:user_id:bob", "live:session_id:s1"}
+    assert await raw.zcard(f"recollect:{{{namespace}}}:live:session_id:s1") == 1
+
+
+async def test_an_item_that_expires_is_gone_from_redis_by_itself(
+    store: RedisMemoryStore, raw: Any, namespace: str
+) -> None:
+    await store.add(HumanMemory(id="gone", content="secret", metadata=ADA), ttl=0.2)
+
+    await asyncio.sleep(0.4)
+
+    assert not await raw.exists(f"recollect:{{{namespace}}}:i:gone")
+
+
+async def test_the_traces_of_expired_items_go_with_the_next_call(
+    store: RedisMemoryStore, raw: Any, namespace: str
+) -> None:
+    await store.add_many([HumanMemory(content=str(number), metadata=ADA) for number in range(120)], ttl=0.2)
+    await store.delete((await store.search(limit=1))[0].id)
+    await asyncio.sleep(0.4)
+
+    assert await store.count(include_deleted=True) == 0
+
+    assert {key for key in await keys_of(raw, namespace) if not key.startswith("done:")} == {"schema", "added"}
+
+
+async def test_an_id_that_expired_is_free_for_anyone(store: RedisMemoryStore) -> None:
+    await store.add(HumanMemory(id="id", content="ada's", metadata=ADA), ttl=0.1)
+    await asyncio.sleep(0.3)
+    await store.add(HumanMemory(id="id", content="bob's", metadata=BOB))
+
+    assert contents(await store.search()) == ["bob's"]
+    assert await store.count(metadata=MemoryMetadata(user_id="ada")) == 0
+
+
+async def test_an_update_keeps_what_is_left_of_a_lifetime(store: RedisMemoryStore) -> None:
+    await store.add(HumanMemory(id="id", content="draft", metadata=ADA), ttl=0.5)
+    item = await store.get("id")
+    assert item is not None
+    item.content = "final"
+    await store.update(item)
+
+    assert contents(await store.search()) == ["final"]
+    await asyncio.sleep(0.8)
+    assert await store.get("id") is None
+
+
+async def test_an_item_of_another_program_is_named_as_corrupt(
+    store: RedisMemoryStore, raw: Any, namespace: str
+) -> None:
+    await store.add(HumanMemory(id="id", content="x"))
+    await raw.hset(f"recollect:{{{namespace}}}:i:id", "j", "no json")
+
+    with pytest.raises(CorruptStoreError):
+        await store.get("id")
+    with pytest.raises(CorruptStoreError):
+        await store.search()
+
+
+# Large and rare
+
+
+async def test_few_matches_among_thousands_are_found(store: RedisMemoryStore) -> None:
+    crowd = [MemoryItem(content=f"crowd {number}", memory_type="note", metadata=ADA) for number in range(4500)]
+    await store.add_many([HumanMemory(content="first needle", metadata=ADA), *crowd])
+    await store.add(HumanMemory(content="last needle", metadata=ADA))
+
+    assert contents(await store.search(memory_type="human")) == ["last needle", "first needle"]
+    assert contents(await store.search(query="NEEDLE", metadata=ADA)) == ["last needle", "first needle"]
+    assert len(await store.search(limit=10_000)) == 4502
+    assert sum([1 async for _ in store.scan(metadata=ADA)]) == 4502
+
+
+async def test_thousands_are_hidden_restored_and_purged(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
+    await store.add_many([HumanMemory(content=str(number), metadata=ADA) for number in range(4500)])
+    await store.add(HumanMemory(content="bob", metadata=BOB))
+
+    assert await store.clear(metadata=MemoryMetadata(user_id="ada")) == 4500
+    assert contents(await store.search()) == ["bob"]
+    assert await store.restore(metadata=MemoryMetadata(session_id="s1", user_id="ada")) == 4500
+    assert await store.count(metadata=ADA) == 4500
+    assert await store.purge(metadata=ADA) == 4500
+    assert await store.count(include_deleted=True) == 1
+
+
+async def test_a_filter_by_extra_hides_restores_and_purges_exactly_what_matches(store: RedisMemoryStore) -> None:
+    big = 2**60 + 1
+    for number, extra in enumerate([{"n": 1}, {"n": True}, {"n": big}, {"n": big - 1}, {}]):
+        item = HumanMemory(content=str(number), metadata=MemoryMetadata(user_id="ada", extra=extra))
+        await store.add(item)
+
+    assert await store.count(metadata=MemoryMetadata(extra={"n": big})) == 1
+    assert await store.clear(metadata=MemoryMetadata(extra={"n": big})) == 1
+    assert sorted(contents(await store.search())) == ["0", "1", "3", "4"]
+    assert await store.restore(metadata=MemoryMetadata(extra={"n": big})) == 1
+    assert await store.purge(metadata=MemoryMetadata(extra={"n": 1})) == 1
+    assert sorted(contents(await store.search())) == ["1", "2", "3", "4"]
+
+
+async def test_an_id_outside_an_extra_filter_is_not_replaced(store: RedisMemoryStore) -> None:
+    item = HumanMemory(content="x", metadata=MemoryMetadata(user_id="ada", extra={"team": "a"}))
+    await store.add(item)
+
+    with pytest.raises(IdConflictError):
+        await store.add(item, within=MemoryMetadata(extra={"team": "b"}))
+    with pytest.raises(IdConflictError):
+        await store.update(item, within=MemoryMetadata(extra={"team": "b"}))
+    assert await store.delete(item.id, metadata=MemoryMetadata(extra={"team": "b"})) is False
+    assert await store.delete(item.id, metadata=MemoryMetadata(extra={"team": "a"})) is True
+
+
+def test_processes_that_count_up_one_item_lose_nothing(url: str, namespace: str) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from recollect.errors import VersionConflictError\n"
+        "from recollect_redis import RedisMemoryStore\n"
+        "async def main():\n"
+        "    async with RedisMemoryStore(sys.argv[1], namespace=sys.argv[2]) as store:\n"
+        "        done = 0\n"
+        "        while done < 20:\n"
+        "            item = await store.get('counter')\n"
+        "            item.content = str(int(item.content) + 1)\n"
+        "            try:\n"
+        "                await store.update(item)\n"
+        "            except VersionConflictError:\n"
+        "                continue\n"
+        "            done += 1\n"
+        "asyncio.run(main())\n"
+    )
+
+    async def start() -> None:
+        async with RedisMemoryStore(url, namespace=namespace) as store:
+            await store.add(HumanMemory(id="counter", content="0"))
+
+    async def counted() -> MemoryItem | None:
+        async with RedisMemoryStore(url, namespace=namespace) as store:
+            return await store.get("counter")
+
+    asyncio.run(start())
+    processes = [subprocess.Popen([sys.executable, "-c", program, url, namespace]) for _ in range(3)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    found = asyncio.run(counted())
+
+    assert found is not None
+    assert (found.content, found.version) == ("60", 61)
+
+
+async def test_a_refused_batch_leaves_everything_as_it_was(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
+    await store.add(HumanMemory(id="bob", content="bob", metadata=BOB))
+    before = await keys_of(raw, namespace)
+    batch = [HumanMemory(content="new", metadata=ADA), HumanMemory(id="bob", content="mine now", metadata=ADA)]
+
+    with pytest.raises(IdConflictError):
+        await store.add_many(batch)
+    with pytest.raises((IdConflictError, VersionConflictError)):
+        await store.update_many(batch)
+
+    assert await keys_of(raw, namespace) == before
+    assert contents(await store.search()) == ["bob"]
