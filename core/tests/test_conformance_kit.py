@@ -47,26 +47,6 @@ class TestFourMethodStore(StoreConformance):
             yield store
 
 
-class TestKeptStore(StoreConformance):
-    """A store that outlives its closing proves it with reopen."""
-
-    @pytest.fixture
-    def memories(self) -> dict[str, MemoryItem]:
-        return {}
-
-    @pytest_asyncio.fixture
-    async def store(self, memories: dict[str, MemoryItem]) -> AsyncIterator[BaseStore]:
-        async with wrong.KeptStore(memories) as store:
-            yield store
-
-    @pytest.fixture
-    def reopen(self, memories: dict[str, MemoryItem]) -> Any:
-        async def reopen() -> BaseStore:
-            return wrong.KeptStore(memories)
-
-        return reopen
-
-
 @pytest.mark.parametrize(
     ("store", "case"), wrong.WRONG_STORES, ids=[f"{store.__name__}-{case}" for store, case in wrong.WRONG_STORES]
 )
@@ -124,6 +104,22 @@ async def test_a_case_that_hangs_fails_after_the_timeout() -> None:
     assert [(result.outcome, result.reason) for result in report.results] == [
         (Outcome.FAILED, "It did not end within 0.05 seconds.")
     ]
+
+
+async def test_a_timeout_of_the_stores_own_is_told_as_such() -> None:
+    class Impatient(InMemoryStore):
+        async def _search(self, wanted: Any, limit: int) -> list[MemoryItem]:
+            raise TimeoutError("the driver gave up")
+
+    report = await check_store(Impatient, select=named("search_returns_newest_first"))
+    assert [result.reason for result in report.results] == ["TimeoutError: the driver gave up"]
+
+
+async def test_without_hypothesis_random_cases_are_skipped_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    report = await check_store(InMemoryStore, select=lambda name: "random" in name)
+    assert {result.outcome for result in report.results} == {Outcome.SKIPPED}
+    assert {result.reason for result in report.results} == {"it needs hypothesis: pip install 'recollect[testing]'"}
 
 
 async def test_results_are_told_as_they_come() -> None:
@@ -186,7 +182,9 @@ def test_a_subclass_may_add_tests_of_its_own() -> None:
 
 
 TEST_MODULE = """
+import pytest
 import pytest_asyncio
+from recollect import Capability
 from recollect.in_memory import InMemoryStore
 from recollect.testing import StoreConformance
 
@@ -199,6 +197,21 @@ class TestRight(StoreConformance):
     async def store(self):
         async with InMemoryStore() as store:
             yield store
+
+class Kept(InMemoryStore):
+    capabilities = InMemoryStore.capabilities | {Capability.PERSISTENT}
+
+class TestKept(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self):
+        async with Kept() as store:
+            yield store
+
+    @pytest.fixture
+    def reopen(self, store):
+        async def reopen():
+            return store
+        return reopen
 
 class TestWrong(StoreConformance):
     exclusive = False
@@ -223,10 +236,10 @@ def test_a_third_party_runs_the_kit_with_pytest(tmp_path: Path, mode: str) -> No
         "-p",
         "no:cacheprovider",
         "-k",
-        "newest_first or ttl",
+        "newest_first or ttl or removals_survive",
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert "1 failed" in done.stdout, done.stdout
+    assert "1 failed, 6 passed" in done.stdout, done.stdout
     assert "FAILED test_theirs.py::TestWrong::test_search_returns_newest_first" in done.stdout
     assert "does not declare the capability 'ttl'" in done.stdout
 

@@ -170,19 +170,19 @@ async def _run(topic: type[Cases], name: str, open_store: OpenStore, exclusive: 
     case = getattr(cases, name)
     started = time.perf_counter()
     outcome, reason = Outcome.PASSED, ""
+    clock = asyncio.timeout(timeout)
     try:
-        async with asyncio.timeout(timeout):
+        async with clock:
             await _on_store(cases, case, open_store)
     except SkipCase as skip:
         outcome, reason = Outcome.SKIPPED, str(skip)
-    except ModuleNotFoundError as error:
-        if error.name != "hypothesis":
-            raise
-        outcome, reason = Outcome.SKIPPED, "it needs hypothesis: pip install 'recollect[testing]'"
-    except TimeoutError:
-        outcome, reason = Outcome.FAILED, f"It did not end within {timeout:g} seconds."
     except Exception as error:  # noqa: BLE001  # whatever a store raises is a result, and the other cases go on
-        outcome, reason = Outcome.FAILED, _reason(error)
+        if isinstance(error, ModuleNotFoundError) and error.name == "hypothesis":
+            outcome, reason = Outcome.SKIPPED, "it needs hypothesis: pip install 'recollect[testing]'"
+        elif clock.expired():
+            outcome, reason = Outcome.FAILED, f"It did not end within {timeout:g} seconds."
+        else:
+            outcome, reason = Outcome.FAILED, _reason(error)
     return CaseResult(
         name.removeprefix("test_"),
         _sentence(topic),
