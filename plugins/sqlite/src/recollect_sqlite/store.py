@@ -29,6 +29,7 @@ from recollect_sqlite.substrings import find_rows
 
 if TYPE_CHECKING:
     from recollect.ranking import Weights
+    from recollect_sqlite.retrieval import Retrieval
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class SQLiteMemoryStore(BaseStore):
         if self._database.in_memory:
             self.capabilities = type(self).capabilities - {Capability.PERSISTENT}
         self._weights = weights
+        self._retrieval: Retrieval | None = None
         self._connections: Connections | None = None
 
     def __repr__(self) -> str:
@@ -179,6 +181,8 @@ class SQLiteMemoryStore(BaseStore):
             return purged
 
         purged = await connections.writer.call(work)
+        if self._retrieval is not None:
+            self._retrieval.forget()
         if purged:
             await connections.worker.run(give_back)
         return purged
@@ -218,8 +222,6 @@ class SQLiteMemoryStore(BaseStore):
         )
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        from recollect_sqlite.retrieval import rank_by_words  # Loaded on use: most programs never rank.
-
         connections = self._opened()
         if not connections.filler.available:
             return await super()._rank(query, wanted, limit, mode)
@@ -227,10 +229,15 @@ class SQLiteMemoryStore(BaseStore):
             await connections.filler.finish()
         else:
             connections.filler.searched()
-        types, weights = self.item_types, self._weights
-        return await connections.read(
-            lambda connection: rank_by_words(connection, _STATEMENTS, query, wanted, limit, types, weights)
-        )
+        retrieval, types = self._ranking(), self.item_types
+        return await connections.read(lambda connection: retrieval.by_words(connection, query, wanted, limit, types))
+
+    def _ranking(self) -> Retrieval:
+        if self._retrieval is None:
+            from recollect_sqlite.retrieval import Retrieval  # Loaded on use: most programs never rank.
+
+            self._retrieval = Retrieval(_STATEMENTS, self._weights)
+        return self._retrieval
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         rows = await self._opened().rows(*_STATEMENTS.count(wanted, include_deleted=include_deleted))
