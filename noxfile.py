@@ -41,9 +41,9 @@ nox.options.error_on_missing_interpreters = True
 nox.options.sessions = [
     "lint",
     "types",
-    *(["docs"] if DOCS.exists() else []),
+    "docs",
     "wheels",
-    *(["thirdparty"] if EXAMPLE.exists() else []),
+    "thirdparty",
     "core",
     *(plugin.replace("-", "_") for plugin in PLUGINS),
     "oldest",

@@ -10,7 +10,7 @@ import sys
 
 from harness import Line, interleaved, line, report, run
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata, SummaryConfig, check_trigger
+from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryConfig, check_trigger
 from recollect.in_memory import InMemoryStore
 from recollect.records import copy_item
 
@@ -65,7 +65,11 @@ async def in_memory() -> list[Line]:
 
 async def trigger() -> list[Line]:
     """Check 10,000 items for a summary trigger; the floor adds up the lengths of their texts."""
-    items = [HumanMemory(content=f"message number {number}") for number in range(10_000)]
+    calls = [{"id": "c", "name": "weather", "arguments": {"city": "Oslo"}}]
+    items = [
+        HumanMemory(content="word " * 20) if number % 4 else AIMemory(content="word " * 20, tool_calls=calls)
+        for number in range(10_000)
+    ]
     config = SummaryConfig()
     times = await interleaved(
         {
