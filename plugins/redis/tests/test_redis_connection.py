@@ -542,7 +542,7 @@ async def test_the_right_password_opens_the_door() -> None:
 
 
 async def test_an_acl_user_with_its_own_keys_can_work_and_nothing_else() -> None:
-    rules = "~agent:nova:* +@read +@write +@scripting +@connection"
+    rules = "~agent:nova:episodic:* +@read +@write +@connection +@scripting -@dangerous"
     with redis_server(users={"nova": ("secret", rules)}) as server:
         assert isinstance(server, RedisServer)
         async with ShortTermMemoryManager(server.url_for("nova"), "nova") as memory:

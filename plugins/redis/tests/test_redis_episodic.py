@@ -161,6 +161,30 @@ async def test_a_stored_entry_with_an_invalid_timestamp_or_part_is_a_value_error
     assert isinstance(caught.value, CorruptEntryError)
 
 
+async def test_an_entry_of_an_earlier_program_with_the_same_keys_is_read(
+    memory: ShortTermMemoryManager, raw: Any, prefix: str
+) -> None:
+    moment = datetime.now(UTC).replace(tzinfo=None).isoformat()
+    entry = {"timestamp": moment, "interaction_type": "posted", "content": "old", "platform": None, "metadata": None}
+    await raw.set(f"{prefix}{moment}", json.dumps(entry), ex=60)
+    await raw.zadd(f"{prefix}index", {f"{prefix}{moment}": time.time()})
+
+    (found,) = await memory.get_recent()
+
+    assert (found.content, found.interaction_type, found.created_at) == ("old", "posted", f"{moment}+00:00")
+    assert found.id.endswith(found.created_at)
+
+
+async def test_a_key_that_holds_no_text_is_passed_over_and_stays_in_the_index(
+    memory: ShortTermMemoryManager, raw: Any, prefix: str
+) -> None:
+    await raw.hset(f"{prefix}odd", "a", "b")
+    await raw.zadd(f"{prefix}index", {f"{prefix}odd": time.time()})
+
+    assert await memory.get_recent() == []
+    assert await raw.zcard(f"{prefix}index") == 1
+
+
 @pytest.mark.parametrize("ttl", [0, -1, math.nan, math.inf, -math.inf, 1e300, "2", True])
 async def test_a_time_to_live_that_makes_no_sense_is_a_value_error(memory: ShortTermMemoryManager, ttl: Any) -> None:
     with pytest.raises(ValueError, match="ttl_hours"):

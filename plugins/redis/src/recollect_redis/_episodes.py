@@ -82,8 +82,9 @@ while #found < limit do
   seen = seen + #keys
   if #keys < wanted then break end
 end
-for first = 1, #gone, 500 do
-  redis.call('ZREM', index, unpack(gone, first, math.min(first + 499, #gone)))
+for _, key in ipairs(gone) do
+  -- A key that is there but holds no text is not ours to judge.
+  if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) end
 end
 
 -- Members outside the window expire too: look at the oldest for as long as there are any, then at some other place.

@@ -106,7 +106,7 @@ def load_entry(entry: Any, agent_id: str) -> EpisodicMemory:
     try:
         moment = utc_text(entry["timestamp"])
         more = entry.get("more", {})
-        extra = entry.get("metadata", {})
+        extra = entry.get("metadata") or {}
         metadata = {
             "user_id": entry.get("user_id"),
             "session_id": entry.get("session_id"),
@@ -115,7 +115,8 @@ def load_entry(entry: Any, agent_id: str) -> EpisodicMemory:
             "extra": extra,
         }
         fields: dict[str, Any] = {
-            "id": entry["id"],
+            # Entries of programs that knew no ids are told apart by their moment, as in their key.
+            "id": entry.get("id", f"{agent_id}:{moment}"),
             "content": entry["content"],
             "memory_type": "episodic",
             "status": _STATUSES[entry.get("status", "accepted")],
