@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
 from recollect.answers import entries, normalised
-from recollect.compaction import compact, expand, undo
+from recollect.compaction import compact, expand, plan, undo
 from recollect.errors import ConflictError, InputError, SummaryError
 from recollect.hookspecs import TemplateSpec, hookimpl
 from recollect.in_memory import InMemoryStore
@@ -117,6 +117,15 @@ class TestWhatIsCompacted:
         assert model.prompts == []
         assert (await compact(store, SCOPE, config(), model, force=True)).compacted
 
+    async def test_a_plan_says_what_would_be_done_and_does_nothing(self) -> None:
+        store = await filled(said(8))
+        planned = await plan(store, SCOPE, config())
+        assert await shown(store) == [f"turn {number}" for number in range(8)]
+        result = await compact(store, SCOPE, config(), Model())
+        assert result.archived == tuple(item.id for item in planned.older)
+        assert planned.trigger == result.trigger
+        assert (await plan(store, SCOPE, config(), force=True)).older == []
+
     async def test_other_sessions_are_left_alone(self) -> None:
         other = MemoryMetadata(user_id="ada", session_id="other")
         store = await filled([*said(8), *said(8, scope=other)])
@@ -175,7 +184,9 @@ class TestWhatIsCompacted:
 class TestKnownFacts:
     async def test_lasting_items_are_kept_and_known_ones_are_not_stored_twice(self, registry: Registry) -> None:
         store, notes = await filled(said(8)), config(templates=("conversation", "notes"))
-        await compact(store, SCOPE, notes, Model(take="- [msg1] Ada likes tea.\n- [msg2] Bob sails."), registry=registry)
+        await compact(
+            store, SCOPE, notes, Model(take="- [msg1] Ada likes tea.\n- [msg2] Bob sails."), registry=registry
+        )
         await store.add_many(said(8, start=8))
         again = Model(take="- [msg2] ada  likes TEA\n- [msg3] Ada moved to Paris.")
         result = await compact(store, SCOPE, notes, again, registry=registry)

@@ -35,7 +35,7 @@ from recollect.tokens import TokenCounter
 if TYPE_CHECKING:
     from recollect.plugins import Registry
 
-__all__ = ["CompactionResult", "compact", "expand", "undo"]
+__all__ = ["CompactionPlan", "CompactionResult", "compact", "expand", "plan", "undo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,34 @@ class CompactionResult:
     def summary_id(self) -> str | None:
         """The id that the archived items carry as ``archived_by``; :func:`expand` and :func:`undo` take it."""
         return self.summaries[0].compaction if self.summaries else None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction would do: ``older`` are the items that it would summarise and archive, empty if none is due.
+
+    ``live`` is everything that the scope shows, and ``turns`` the part of that which counts towards the trigger.
+    """
+
+    trigger: TriggerResult
+    older: Sequence[MemoryItem]
+    turns: Sequence[MemoryItem]
+    live: Sequence[MemoryItem]
+
+
+async def plan(
+    store: BaseStore,
+    metadata: MemoryMetadata | None,
+    config: SummaryConfig,
+    *,
+    counter: TokenCounter | None = None,
+    force: bool = False,
+) -> CompactionPlan:
+    """Return what :func:`compact` would do with the same arguments, without asking a model or changing anything.
+
+    Raises InputError when the scope mixes users.
+    """
+    return _planned(await _unarchived(store, metadata), config, counter, force)
 
 
 async def compact(
@@ -92,11 +120,11 @@ async def compact(
             live = await _unarchived(store, metadata)
             if await _finish(store, live):
                 live = await _unarchived(store, metadata)
-            plan = _plan(live, config, counter, force)
-            if not plan.older:
-                return CompactionResult(plan.trigger)
-            answers = await ask(plan.older, config, summarizer, timeout=timeout, registry=registry)
-            return await _swap(store, plan, answers)
+            planned = _planned(live, config, counter, force)
+            if not planned.older:
+                return CompactionResult(planned.trigger)
+            answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry)
+            return await _swap(store, planned, answers)
         except VersionConflictError as error:
             conflict = error  # Somebody changed a source or compacted first; what is there now decides.
     assert conflict is not None
@@ -125,17 +153,9 @@ async def _finish(store: BaseStore, live: Sequence[MemoryItem]) -> bool:
     return bool(left)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is shown of a scope, what is said in it, and the part of that to swap: empty if there is nothing to do."""
-
-    trigger: TriggerResult
-    live: Sequence[MemoryItem]
-    turns: Sequence[MemoryItem]
-    older: Sequence[MemoryItem]
-
-
-def _plan(live: Sequence[MemoryItem], config: SummaryConfig, counter: TokenCounter | None, force: bool) -> _Plan:
+def _planned(
+    live: Sequence[MemoryItem], config: SummaryConfig, counter: TokenCounter | None, force: bool
+) -> CompactionPlan:
     turns = _turns(live)
     trigger = check_trigger(turns, config, counter=counter)
     older, _ = split(turns, config.keep_recent)
@@ -143,7 +163,7 @@ def _plan(live: Sequence[MemoryItem], config: SummaryConfig, counter: TokenCount
     if nothing_new or not (trigger.triggered or force):
         older = []
     _check_one_user(older)
-    return _Plan(trigger, live, turns, older)
+    return CompactionPlan(trigger, older, turns, live)
 
 
 def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
@@ -161,16 +181,16 @@ def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
     return [item for item in live if not (isinstance(item, SummaryMemory) and (item.lasting or is_left_behind(item)))]
 
 
-async def _swap(store: BaseStore, plan: _Plan, answers: Sequence[Answer]) -> CompactionResult:
+async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[Answer]) -> CompactionResult:
     """Store the summaries and archive what they stand for, all or none."""
-    made = _new_summaries(answers, plan)
+    made = _new_summaries(answers, planned)
     compaction = made[0].compaction
     # The first summary knows what is archived. It is written after its siblings and before the sources, so that where
     # a crash can stop in between, the next run either starts over or has all it needs to finish.
-    changed = [*made[1:], made[0], *(archived_by(item, compaction) for item in plan.older)]
+    changed = [*made[1:], made[0], *(archived_by(item, compaction) for item in planned.older)]
     stored = {item.id: item for item in await store.update_many(changed)}
     summaries = tuple(item for new in made if isinstance(item := stored[new.id], SummaryMemory))
-    return CompactionResult(plan.trigger, summaries, tuple(item.id for item in plan.older))
+    return CompactionResult(planned.trigger, summaries, tuple(item.id for item in planned.older))
 
 
 def _check_one_user(older: Sequence[MemoryItem]) -> None:
@@ -181,18 +201,18 @@ def _check_one_user(older: Sequence[MemoryItem]) -> None:
         )
 
 
-def _new_summaries(answers: Sequence[Answer], plan: _Plan) -> list[SummaryMemory]:
+def _new_summaries(answers: Sequence[Answer], planned: CompactionPlan) -> list[SummaryMemory]:
     """Return the summaries to store, complete; the one that stands for everything that is archived comes first."""
-    older = plan.older
+    older = planned.older
     scope = _common_metadata(older)
     names = [answer.name for answer in answers]
     compaction = _digest(dump_metadata(scope), names, [[item.id, item.version] for item in older])
-    left_behind = {item.id: item.version for item in plan.live if getattr(item, "compaction", "") == compaction}
+    left_behind = {item.id: item.version for item in planned.live if getattr(item, "compaction", "") == compaction}
     archived = {item.id for item in older}
-    known = [item for item in plan.live if item.id not in left_behind and item.id not in archived]
+    known = [item for item in planned.live if item.id not in left_behind and item.id not in archived]
     found = list(_found(answers, older, known)) or [_placeholder(names[0], older)]
     found.sort(key=lambda pair: pair[0].lasting)  # A fact stands for less than a summary of the whole does.
-    moment, written = _moment(older, plan.turns), now_text()
+    moment, written = _moment(older, planned.turns), now_text()
     made = []
     for position, (item, identity) in enumerate(found):
         new_id = _digest(compaction, item.template, identity or position) if position else compaction

@@ -35,7 +35,7 @@ class OpenAISummarizer:
 
     def __init__(
         self,
-        model: str = "gpt-4o-mini",
+        model: str = "gpt-5-mini",
         *,
         api_key: str | None = None,
         base_url: str | None = None,
@@ -57,7 +57,9 @@ class OpenAISummarizer:
         self._base_url = base_url
         self._timeout = timeout
         self._max_retries = max_retries
-        given = {"max_tokens": max_tokens, "temperature": temperature}
+        # OpenAI itself wants the newer name; servers that follow its format mostly know the older one.
+        bound = "max_completion_tokens" if base_url is None else "max_tokens"
+        given = {bound: max_tokens, "temperature": temperature}
         self._parameters = {name: value for name, value in given.items() if value is not None}
         # Connections belong to one event loop, and a program may run several after each other.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()

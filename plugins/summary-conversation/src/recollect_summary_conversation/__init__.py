@@ -9,7 +9,7 @@ from recollect.lazy import lazy_names
 if TYPE_CHECKING:
     from recollect_summary_conversation.template import ConversationTemplate
 
-# Listing plugins imports this package, and must not load a driver.
+# Listing plugins imports this package, so the template waits for its first use.
 __getattr__, __dir__ = lazy_names(__name__, {"template": ["ConversationTemplate"]})
 
 __all__ = ["ConversationTemplate"]

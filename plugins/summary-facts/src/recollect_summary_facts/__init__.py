@@ -9,7 +9,7 @@ from recollect.lazy import lazy_names
 if TYPE_CHECKING:
     from recollect_summary_facts.template import FactsTemplate
 
-# Listing plugins imports this package, and must not load a driver.
+# Listing plugins imports this package, so the template waits for its first use.
 __getattr__, __dir__ = lazy_names(__name__, {"template": ["FactsTemplate"]})
 
 __all__ = ["FactsTemplate"]
