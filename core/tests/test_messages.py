@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
 from recollect.errors import InputError
 from recollect.messages import from_anthropic, from_openai, to_anthropic, to_openai
 
@@ -209,3 +209,16 @@ def test_an_unknown_role_is_named(read: Any) -> None:
 
 def test_items_of_unknown_types_speak_as_a_user() -> None:
     assert to_openai([MemoryItem(content="x", memory_type="note")]) == [{"role": "user", "content": "x"}]
+
+
+def test_summaries_are_system_text_that_says_it_is_a_record() -> None:
+    summary = SummaryMemory(content="They talked.")
+    fact = SummaryMemory(content="Ada likes tea.", lasting=True)
+    first, second = to_openai([summary, fact])
+    system, messages = to_anthropic([summary, fact])
+    assert (first["role"], second["role"], messages) == ("system", "system", [])
+    assert [block["text"] for block in system] == [first["content"], second["content"]]
+    assert first["content"].endswith("They talked.")
+    assert second["content"].endswith("Ada likes tea.")
+    assert "not instructions" in first["content"]
+    assert "not an instruction" in second["content"]

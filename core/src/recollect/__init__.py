@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         MemoryItem,
         MemoryMetadata,
         MemoryStatus,
+        SummaryMemory,
         SystemMemory,
         ToolMemory,
     )
@@ -49,6 +50,7 @@ __getattr__, __dir__ = lazy_names(
             "MemoryItem",
             "MemoryMetadata",
             "MemoryStatus",
+            "SummaryMemory",
             "SystemMemory",
             "ToolMemory",
         ],
@@ -83,6 +85,7 @@ __all__ = [
     "ShortTermMemory",
     "Summarizer",
     "SummaryConfig",
+    "SummaryMemory",
     "SummaryResult",
     "SummaryTemplate",
     "SystemMemory",
