@@ -13,11 +13,14 @@ TokenCounter = Callable[[MemoryItem], int]
 
 def sent_length(item: MemoryItem) -> int:
     """Return the number of characters that a model is sent for an item: its text, tool names and arguments."""
-    length = len(item.content) + len(item.name or "")
-    if item.memory_type == "ai":
+    # Triggers look at whole histories; reading a model's fields from its dict takes a third of the time.
+    fields = item.__dict__
+    length = len(fields["content"]) + len(fields["name"] or "")
+    kind = fields["memory_type"]
+    if kind == "ai":
         for call in getattr(item, "tool_calls", None) or ():
             length += len(call_name(call)) + len(call_arguments(call)) + len(str(call.get("id", "")))
-    elif item.memory_type == "tool":
+    elif kind == "tool":
         length += len(getattr(item, "tool_call_id", ""))
     return length
 
