@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
@@ -12,7 +13,7 @@ from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter, metadata_matches
 from recollect.ranked import RankedItem, rank_scope
-from recollect.records import SCOPE_FIELDS, copy_item
+from recollect.records import SCOPE_FIELDS, copy_item, copy_items
 from recollect.store import BaseStore
 from recollect.urls import take_options
 from recollect.versions import check_expected, check_owner, successor
@@ -120,8 +121,8 @@ class Shelf:
 class InMemoryStore(BaseStore):
     """A store that lives as long as the process; ``memory://``.
 
-    Items are copied in and out. Every call runs without giving up the event loop, so each is atomic. Ready for use as
-    soon as it is made.
+    Items are copied in and out; those of one search share the metadata of their scope, which is frozen. Every call runs
+    without giving up the event loop, so each is atomic. Ready for use as soon as it is made.
     """
 
     capabilities = BASE_CAPABILITIES | {Capability.ATOMIC, Capability.DELETE, Capability.PURGE}
@@ -173,12 +174,7 @@ class InMemoryStore(BaseStore):
         return None if entry is None else copy_item(entry.item)
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        found = []
-        for entry in self._live.newest_first(wanted):
-            found.append(copy_item(entry.item))
-            if len(found) == limit:
-                break
-        return found
+        return copy_items(entry.item for entry in islice(self._live.newest_first(wanted), limit))
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         # As the base class does it, but only what is found needs to be copied.

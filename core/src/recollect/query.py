@@ -107,9 +107,13 @@ class Filter:
     status: MemoryStatus | None = None
     archived: bool | None = False
     folded: str = field(init=False, repr=False, compare=False)
+    _scope: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        metadata = self.metadata
+        named = () if metadata is None else tuple((name, getattr(metadata, name)) for name in SCOPE_FIELDS)
         object.__setattr__(self, "folded", fold(self.query))
+        object.__setattr__(self, "_scope", tuple((name, value) for name, value in named if value is not None))
 
     @classmethod
     def of(
@@ -131,11 +135,17 @@ class Filter:
 
     def matches(self, item: MemoryItem) -> bool:
         """Whether the item passes every condition."""
+        # What metadata_matches() means, with the fields that are asked for known beforehand: stores in memory come
+        # here for every item that they look at.
+        found = item.metadata.__dict__
+        for name, value in self._scope:
+            if found[name] != value:
+                return False
         return (
-            (self.memory_type is None or item.memory_type == self.memory_type)
+            (self.archived is None or (item.archived_by is not None) is self.archived)
+            and (self.memory_type is None or item.memory_type == self.memory_type)
             and (self.status is None or item.status is self.status)
-            and (self.archived is None or (item.archived_by is not None) is self.archived)
-            and metadata_matches(self.metadata, item.metadata)
+            and (self.metadata is None or not self.metadata.extra or extra_matches(self.metadata.extra, found["extra"]))
             and (not self.folded or self.folded in fold(item.content))
         )
 
