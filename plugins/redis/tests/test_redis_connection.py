@@ -603,6 +603,18 @@ async def test_the_redactor_hashes_before_anything_is_stored(url: str, agent: st
     assert "4567" not in entry
 
 
+async def test_an_installed_observer_can_redact_by_its_name(url: str, agent: str) -> None:
+    async with ShortTermMemoryManager(url, agent, redact="redact") as memory:
+        added = await memory.add_interaction("mail", "to ada@example.org")
+
+        assert "ada@example.org" not in added.content
+
+
+def test_an_observer_that_is_not_installed_is_named() -> None:
+    with pytest.raises(PluginError, match="no_such_observer"):
+        ShortTermMemoryManager(redact="no_such_observer")
+
+
 async def test_a_function_can_redact(url: str, agent: str) -> None:
     def shout(item: MemoryItem) -> MemoryItem:
         item.content = item.content.upper()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import statistics
 import time
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -255,6 +256,34 @@ async def test_an_entry_takes_less_than_a_kilobyte(memory: ShortTermMemoryManage
     index = await raw.memory_usage(f"{prefix}index", samples=0)
 
     assert entry + index / 100 < 1024
+
+
+async def test_the_specified_speed_is_reached(memory: ShortTermMemoryManager) -> None:
+    writes, reads = [], []
+    for number in range(40):
+        start = time.perf_counter()
+        await memory.add_interaction("posted_tweet", f"number {number}", platform="x")
+        writes.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        await memory.get_recent(limit=10)
+        reads.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    await asyncio.gather(*(memory.add_interaction("t", str(number)) for number in range(200)))
+    together = time.perf_counter() - start
+
+    assert statistics.median(writes) < 0.010
+    assert statistics.median(reads) < 0.050
+    assert 200 / together > 100
+
+
+async def test_a_moment_taken_by_something_else_is_passed_over(
+    memory: ShortTermMemoryManager, raw: Any, prefix: str
+) -> None:
+    await raw.hset(f"{prefix}{MOMENT.isoformat()}", "not", "ours")
+
+    added = await memory.add_interaction("t", "x", timestamp=MOMENT)
+
+    assert added.timestamp == MOMENT + timedelta(microseconds=1)
 
 
 # Retrieval

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 import recollect
 from recollect import HumanMemory, InputError, MemoryItem, MemoryMetadata
@@ -17,6 +18,7 @@ from recollect.errors import (
     CorruptStoreError,
     IdConflictError,
     SchemaTooNewError,
+    StoreClosedError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -149,6 +151,21 @@ async def test_a_store_is_reached_over_tls() -> None:
             await store.add(HumanMemory(content="x"))
 
             assert await store.count() == 1
+
+
+async def test_a_scan_that_outlives_its_store_ends_with_an_error_and_opens_nothing(namespace: str) -> None:
+    with redis_server(private=True) as server:
+        store = RedisMemoryStore(server.url, namespace=namespace)
+        await store.init()
+        await store.add_many([HumanMemory(content=str(number)) for number in range(1500)])
+        scan = store.scan()
+        await anext(scan)
+        await store.close()
+
+        with pytest.raises(StoreClosedError):
+            [item async for item in scan]
+        async with Redis.from_url(server.url) as raw:
+            assert len(await raw.client_list()) == 1
 
 
 # Lost answers

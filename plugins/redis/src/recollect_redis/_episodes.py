@@ -41,9 +41,10 @@ for first = 2, #ARGV, 4 do
   while true do
     moment = iso(micros)
     key = prefix .. moment
-    found = redis.call('GET', key)
-    -- An entry of the same id is this very write, whose answer was lost.
-    if not found or string.sub(found, ID_AT, ID_AT - 1 + #id) == id then break end
+    found = redis.pcall('GET', key)
+    -- What is no text is somebody else's, and in the way; an entry of the same id is this very write, whose answer
+    -- was lost.
+    if not found or type(found) == 'string' and string.sub(found, ID_AT, ID_AT - 1 + #id) == id then break end
     micros = micros + 1
   end
   if not found then

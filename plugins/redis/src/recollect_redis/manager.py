@@ -43,6 +43,19 @@ class _Redact(Observer):
         return self._change(item)
 
 
+def _observer(redact: Observer | Callable[[MemoryItem], MemoryItem] | str) -> Observer:
+    if isinstance(redact, Observer):
+        return redact
+    if not isinstance(redact, str):
+        return _Redact(redact)
+    from recollect.hookspecs import ObserverSpec  # Plugins are looked for when one is asked for by name.
+    from recollect.plugins import default_registry
+
+    registry = default_registry()
+    observer: Observer = registry.load(registry.find(ObserverSpec, redact))()
+    return observer
+
+
 class ShortTermMemoryManager:
     """What an agent did in the last hours, kept in Redis and forgotten by itself.
 
@@ -51,9 +64,10 @@ class ShortTermMemoryManager:
     call connects when it has to, so that :meth:`connect` is only needed to learn early whether the server is there. A
     manager may be used from many coroutines, and from several threads with an event loop each.
 
-    ``redact`` is an observer, or a function, that may change an item before it is stored. ``timezone`` is that of the
-    summaries, UTC unless chosen otherwise; a name such as ``"Europe/Berlin"`` will do. ``timeout`` bounds every call,
-    in seconds, with all its retries; at most ``max_connections`` are open, and further callers wait for a free one.
+    ``redact`` is an observer, the name of an installed one (``"redact"`` hashes e-mail addresses and phone numbers), or
+    a function, that may change an item before it is stored. ``timezone`` is that of the summaries, UTC unless chosen
+    otherwise; a name such as ``"Europe/Berlin"`` will do. ``timeout`` bounds every call, in seconds, with all its
+    retries; at most ``max_connections`` are open, and further callers wait for a free one.
 
     Raises InputError, a ValueError, for an empty agent id and for a URL that cannot be read.
     """
@@ -63,7 +77,7 @@ class ShortTermMemoryManager:
         redis_url: str = DEFAULT_URL,
         agent_id: str = "nova",
         *,
-        redact: Observer | Callable[[MemoryItem], MemoryItem] | None = None,
+        redact: Observer | Callable[[MemoryItem], MemoryItem] | str | None = None,
         timezone: tzinfo | str = UTC,
         timeout: float = 5.0,
         max_connections: int = 32,
@@ -79,7 +93,7 @@ class ShortTermMemoryManager:
         self._observers = Observers()
         self._writers: dict[asyncio.AbstractEventLoop, Gathering[_Entry, str]] = {}
         if redact is not None:
-            self.observe(redact if isinstance(redact, Observer) else _Redact(redact))
+            self.observe(_observer(redact))
 
     def __repr__(self) -> str:
         return f"ShortTermMemoryManager({self._connection.address.shown!r}, agent_id={self.agent_id!r})"

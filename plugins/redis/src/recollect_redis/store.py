@@ -15,7 +15,7 @@ from recollect.records import check_text, copy_item
 from recollect.store import BaseStore
 from recollect.urls import take_known_options
 from recollect_redis._address import DEFAULT_URL, Address
-from recollect_redis._connection import RedisConnection
+from recollect_redis._connection import RedisConnection, Script
 from recollect_redis._records import PLACE, Row, body, header, optional, read_row, scope_arguments
 from recollect_redis._store_scripts import COUNT, FIND, MOVE_ALL, MOVE_SOME, OPEN, PUT
 from recollect_redis.episodic import EpisodicMemory
@@ -106,6 +106,11 @@ class RedisMemoryStore(BaseStore):
     async def _close(self) -> None:
         await self._connection.close()
 
+    async def _run(self, script: Script, arguments: Sequence[Any]) -> Any:
+        """Run a script on the store's keys. Raises StoreClosedError when the store was closed between two of a call."""
+        self._ensure_open()
+        return await self._connection.run(script, [self._base], arguments)
+
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
@@ -136,7 +141,7 @@ class RedisMemoryStore(BaseStore):
             arguments += [header(item, item.version if compare else None), body(item)]
         if within is not None and within.extra:
             await self._check_extra(items, within)
-        answer = await self._connection.run(PUT, [self._base], arguments)
+        answer = await self._run(PUT, arguments)
         if answer[0] == b"done":
             return [int(version) for version in answer[1:]]
         refused = items[answer[1] - 1]
@@ -187,7 +192,7 @@ class RedisMemoryStore(BaseStore):
         cursor = b""
         while True:
             arguments = [family, order, *filters, page, cursor, _EFFORT]
-            cursor, *rows = await self._connection.run(FIND, [self._base], arguments)
+            cursor, *rows = await self._run(FIND, arguments)
             for written in rows:
                 row = read_row(written, self.item_types)
                 if not sifted or wanted.matches(row.item):
@@ -202,7 +207,7 @@ class RedisMemoryStore(BaseStore):
             if wanted.metadata is not None and wanted.metadata.extra:
                 total += sum([1 async for _ in self._rows(wanted, family, "oldest", _PAGE)])
             else:
-                total += await self._connection.run(COUNT, [self._base], [family, *scope_arguments(wanted.metadata)])
+                total += await self._run(COUNT, [family, *scope_arguments(wanted.metadata)])
         return total
 
     async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
@@ -241,7 +246,7 @@ class RedisMemoryStore(BaseStore):
         cursor = b""
         while True:
             arguments = [uuid.uuid4().hex, action, family, *scope_arguments(wanted.metadata), cursor, _EFFORT]
-            count, cursor = await self._connection.run(MOVE_ALL, [self._base], arguments)
+            count, cursor = await self._run(MOVE_ALL, arguments)
             moved += int(count)
             if not cursor:
                 return moved
@@ -270,7 +275,7 @@ class RedisMemoryStore(BaseStore):
         arguments: list[Any] = [uuid.uuid4().hex, action, family, *scope_arguments(wanted.metadata)]
         for pair in chosen:
             arguments += pair
-        count: int = (await self._connection.run(MOVE_SOME, [self._base], arguments))[0]
+        count: int = (await self._run(MOVE_SOME, arguments))[0]
         return count
 
 
