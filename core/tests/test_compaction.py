@@ -126,6 +126,17 @@ class TestWhatIsCompacted:
         assert planned.trigger == result.trigger
         assert (await plan(store, SCOPE, config(), force=True)).older == []
 
+    async def test_what_is_no_store_is_refused(self) -> None:
+        store: Any = object()
+        for work in (
+            compact(store, SCOPE, config(), Model()),
+            plan(store, SCOPE, config()),
+            expand(store, "x"),
+            undo(store, "x"),
+        ):
+            with pytest.raises(InputError, match="BaseStore"):
+                await work
+
     async def test_other_sessions_are_left_alone(self) -> None:
         other = MemoryMetadata(user_id="ada", session_id="other")
         store = await filled([*said(8), *said(8, scope=other)])
@@ -276,6 +287,15 @@ class TestGoingBack:
         assert "edited" in await shown(store)
         assert len(await undo(store, result.summary_id or "")) == 5
         assert await shown(store) == ["edited", *(f"turn {number}" for number in range(1, 8))]
+
+    async def test_a_replaced_source_stays_shown_after_a_copy_to_another_store(self) -> None:
+        items = said(8)
+        store = await filled(items)
+        await compact(store, SCOPE, config(), Model())
+        await store.add(items[0].model_copy(update={"content": "edited"}))
+        copied = await filled([item async for item in store.scan(metadata=SCOPE)])
+        await compact(copied, SCOPE, config(), Model())
+        assert await shown(copied) == await shown(store) == ["edited", "In short.", "turn 6", "turn 7"]
 
     async def test_sources_that_were_removed_since_are_left_out(self) -> None:
         items = said(8)

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from recollect.errors import InputError, MemoryError, SummaryError, VersionConflictError
-from recollect.items import MemoryItem, MemoryMetadata, SummaryMemory, now_text, utc_text
+from recollect.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text, utc_text
 from recollect.query import json_equal
 from recollect.records import SCOPE_FIELDS, dump_metadata
-from recollect.reversal import ATTEMPTS, archived_by, expand, undo
+from recollect.reversal import ATTEMPTS, archived_by, check_store, expand, undo
 from recollect.store import BaseStore
 from recollect.summary import (
     DEFAULT_TIMEOUT,
@@ -86,6 +86,7 @@ async def plan(
 
     Raises InputError when the scope mixes users.
     """
+    check_store(store)
     return _planned(await _unarchived(store, metadata), config, counter, force)
 
 
@@ -114,6 +115,7 @@ async def compact(
     :func:`recollect.generate_summary` does; VersionConflictError when others keep changing the sources. Nothing was
     changed then. Running it again, or in two processes at once, compacts once.
     """
+    check_store(store)
     conflict: VersionConflictError | None = None
     for _ in range(ATTEMPTS):
         try:
@@ -138,16 +140,16 @@ async def _unarchived(store: BaseStore, metadata: MemoryMetadata | None) -> list
 async def _finish(store: BaseStore, live: Sequence[MemoryItem]) -> bool:
     """Archive what a compaction that was cut short left over, and return whether there was any.
 
-    A source that still has the version it was summarised with was never archived; one that was replaced since, or
-    brought back by an undo, has another.
+    A source that still is what it was when it was summarised was never archived. One that was replaced since, or
+    brought back by an undo, has another mark: another version or, after a copy to another store, another content.
     """
     by_id = {item.id: item for item in live}
     left: dict[str, MemoryItem] = {}
     for summary in live:
         if isinstance(summary, SummaryMemory):
-            for source, version in summary.archives.items():
+            for source, mark in summary.archives.items():
                 item = by_id.get(source)
-                if item is not None and item.version == version:
+                if item is not None and _mark(item) == mark:
                     left.setdefault(source, archived_by(item, summary.id))
     await store.update_many(left.values())
     return bool(left)
@@ -207,9 +209,10 @@ def _new_summaries(answers: Sequence[Answer], planned: CompactionPlan) -> list[S
     scope = _common_metadata(older)
     names = [answer.name for answer in answers]
     compaction = _digest(dump_metadata(scope), names, [[item.id, item.version] for item in older])
-    left_behind = {item.id: item.version for item in planned.live if getattr(item, "compaction", "") == compaction}
+    shown = [item for item in planned.live if isinstance(item, SummaryMemory)]
+    left_behind = {item.id: item.version for item in shown if item.compaction == compaction}
     archived = {item.id for item in older}
-    known = [item for item in planned.live if item.id not in left_behind and item.id not in archived]
+    known = [item for item in shown if item.id not in left_behind and item.id not in archived]
     found = list(_found(answers, older, known)) or [_placeholder(names[0], older)]
     found.sort(key=lambda pair: pair[0].lasting)  # A fact stands for less than a summary of the whole does.
     moment, written = _moment(older, planned.turns), now_text()
@@ -223,22 +226,23 @@ def _new_summaries(answers: Sequence[Answer], planned: CompactionPlan) -> list[S
             "updated_at": written,
             "version": left_behind.get(new_id, 0),
             "compaction": compaction,
-            "archives": {} if position else {source.id: source.version for source in older},
+            "archives": {} if position else {source.id: _mark(source) for source in older},
             "archived_by": None,
+            "memory_type": "summary",
+            "status": MemoryStatus.ACCEPTED,
         }
         made.append(item.model_copy(update=values))
     return made
 
 
 def _found(
-    answers: Sequence[Answer], older: Sequence[MemoryItem], known: Iterable[MemoryItem]
+    answers: Sequence[Answer], older: Sequence[MemoryItem], known: Sequence[SummaryMemory]
 ) -> Iterator[tuple[SummaryMemory, str | None]]:
     """Yield what the answers hold and the scope does not know yet, each with its identity."""
     sources = [item.id for item in older]
-    summaries = [item for item in known if isinstance(item, SummaryMemory)]
     for answer in answers:
         identify = answer.template.identity
-        identities = {identify(item) for item in summaries if item.template == answer.name}
+        identities = {identify(item) for item in known if item.template == answer.name}
         for item in _parsed(answer):
             identity = identify(item)
             if identity is not None and identity in identities:
@@ -299,6 +303,10 @@ def _common_metadata(items: Sequence[MemoryItem]) -> MemoryMetadata:
         if all(key in item.metadata.extra and json_equal(value, item.metadata.extra[key]) for item in items)
     }
     return MemoryMetadata(**fields, extra=extra)
+
+
+def _mark(item: MemoryItem) -> str:
+    return _digest(item.version, item.content)[:12]
 
 
 def _digest(*parts: Any) -> str:

@@ -205,7 +205,7 @@ class SummaryMemory(MemoryItem):
     ``sources`` are the ids of the items it was made from, oldest first. A ``lasting`` one (a fact, a trait) is never
     summarised again; another is taken up by the next summary of its conversation. ``compaction`` is the id of the
     summary that its siblings and itself were made with; on that one, ``archives`` holds the id of every item that was
-    archived and the version it had.
+    archived and a mark of what it then was.
     """
 
     memory_type: str = "summary"
@@ -213,7 +213,7 @@ class SummaryMemory(MemoryItem):
     sources: list[str] = Field(default_factory=list)
     lasting: bool = False
     compaction: str = ""
-    archives: dict[str, int] = Field(default_factory=dict)
+    archives: dict[str, str] = Field(default_factory=dict)
 
 
 BUILTIN_TYPES: Mapping[str, type[MemoryItem]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from recollect.errors import ConflictError, SummaryError, VersionConflictError
+from recollect.errors import ConflictError, InputError, SummaryError, VersionConflictError
 from recollect.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text
 from recollect.records import copy_item
 from recollect.store import BaseStore, Capability
@@ -25,6 +25,7 @@ async def expand(
     archived items carry as ``archived_by`` stands for all of them. Items that were removed since are left out. Raises
     SummaryError when there is no such summary within ``metadata``.
     """
+    check_store(store)
     summary = await _summary(store, summary_id, metadata)
     if summary is None or summary.archived_by == summary.compaction != "":
         raise SummaryError(f"There is no summary with the id {summary_id!r} here.")
@@ -47,6 +48,7 @@ async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | 
     as they are. Raises ConflictError when a later summary stands for one of these: undo that one first. Raises
     SummaryError when there is no such compaction within ``metadata``, or it was undone already.
     """
+    check_store(store)
     conflict: VersionConflictError | None = None
     for attempt in range(ATTEMPTS):
         try:
@@ -61,10 +63,18 @@ async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | 
     raise conflict
 
 
+def check_store(store: object) -> None:
+    """Raise InputError for what has only the four methods, or none: the swap needs scan and update_many."""
+    if not isinstance(store, BaseStore):
+        raise InputError(
+            f"Compaction needs a store that is built on recollect.BaseStore, not {type(store).__name__}.", field="store"
+        )
+
+
 def archived_by(item: MemoryItem, summary_id: str | None) -> MemoryItem:
     """Return a copy of the item as the summary of this id stands for it; None: as it stands for itself."""
     changed = copy_item(item)
-    changed.archived_by = summary_id
+    changed.__dict__["archived_by"] = summary_id  # Nothing to validate, and there may be thousands.
     return changed
 
 

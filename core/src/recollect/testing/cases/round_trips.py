@@ -89,7 +89,7 @@ class RoundTripCases(Cases):
             sources=["a", "b"],
             lasting=True,
             compaction="c",
-            archives={"a": 1, "b": 2},
+            archives={"a": "1f", "b": "2e"},
             metadata=self.scope(),
         )
         await self._returns(store, item, "a summary")
