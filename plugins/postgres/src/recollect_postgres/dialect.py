@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from recollect.items import MemoryItem, MemoryMetadata
+from recollect.query import Filter
 from recollect.records import SCOPE_FIELDS
 from recollect.sql import Dialect, Statements
 from recollect.sql.dialect import Parameters
 from recollect.sql.rows import Row, json_text
+from recollect.sql.statements import Statement
 
 SEQUENCE = "added"
 
@@ -19,6 +21,7 @@ SEQUENCE = "added"
 _EXPONENT = re.compile(r"\d[eE][+-]?\d")
 _LIKE_SPECIAL = str.maketrans({"\\": r"\\", "%": r"\%", "_": r"\_"})
 _NO_LIMIT = 2**31
+_MOST_TEXTS = 500
 _COLUMN_TYPES = {
     "metadata": "jsonb",
     "archived": "boolean",
@@ -69,6 +72,8 @@ class PostgresDialect(Dialect):
 
     def __init__(self, schema: str, *, partitioned: bool = False) -> None:
         self.schema = quoted(schema)
+        self.names = (schema, "memory_items", "memory_ids")
+        """The schema and the tables without quotes, as the driver's own functions want them."""
         self.table = f"{self.schema}.memory_items"
         self.ids = f"{self.schema}.memory_ids"
         self.vectors = f"{self.schema}.memory_vectors"
@@ -129,6 +134,27 @@ class PostgresStatements(Statements):
     """The shared statements, and what only PostgreSQL has."""
 
     dialect: PostgresDialect
+
+    def __init__(self, dialect: PostgresDialect) -> None:
+        super().__init__(dialect)
+        self._searches: dict[tuple[Any, ...], str] = {}
+
+    def search(self, wanted: Filter, limit: int) -> Statement:
+        """Select the newest items that match. The text of a plain search is made once for each set of conditions."""
+        metadata = wanted.metadata
+        if wanted.folded or self.dialect.partitioned or (metadata is not None and metadata.extra):
+            return super().search(wanted, limit)
+        scope = () if metadata is None else tuple(getattr(metadata, field) for field in SCOPE_FIELDS)
+        status = None if wanted.status is None else wanted.status.value
+        given = (*scope, wanted.memory_type, status)
+        key = (limit, wanted.archived, *(value is None for value in given))
+        text = self._searches.get(key)
+        if text is not None:
+            return text, [value for value in given if value is not None]
+        text, values = super().search(wanted, limit)
+        if len(self._searches) < _MOST_TEXTS:
+            self._searches[key] = text
+        return text, values
 
     def scope_conditions(self, parameters: Parameters, metadata: MemoryMetadata | None) -> list[str]:
         """Return the conditions of a metadata filter; a user's lead to the one partition where the items are."""

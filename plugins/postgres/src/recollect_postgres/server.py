@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from recollect.errors import InputError, MemoryError, StoreClosedError, StoreMisuseError
+from recollect.errors import InputError, StoreClosedError, StoreMisuseError
 from recollect_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from recollect_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
 
@@ -24,8 +24,8 @@ T = TypeVar("T")
 UNHURRIED = 24 * 3600.0
 """The timeout of what takes as long as there are rows, like building an index."""
 
-_PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2)
-"""How long to wait before each further try: two and a half seconds in all, about what a restart takes."""
+_PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2, None)
+"""How long to wait before each further try, two and a half seconds in all, about what a restart takes; None ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +83,17 @@ class Server:
         if connections is not None:
             await connections.close(self.timeout)
 
-    def check_home(self, store: str) -> None:
+    def check_home(self, store: object) -> None:
         """Raise StoreMisuseError in a forked child and in another event loop."""
         if os.getpid() != self._process:
             raise StoreMisuseError(
-                f"{store} was opened before this process was forked, and its connections belong to the parent. Open a "
-                f"store of its own in the child."
+                f"{store!r} was opened before this process was forked, and its connections belong to the parent. Open "
+                f"a store of its own in the child."
             )
         if asyncio.get_running_loop() is not self._loop:
             raise StoreMisuseError(
-                f"{store} was opened in another event loop, which alone can use its connections. Open a store in each "
-                f"event loop, or use recollect.sync from threads."
+                f"{store!r} was opened in another event loop, which alone can use its connections. Open a store in "
+                f"each event loop, or use recollect.sync from threads."
             )
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
@@ -107,7 +107,7 @@ class Server:
         connections = self._connections
         if connections is None:
             raise StoreClosedError(self.where)
-        for pause in (*_PAUSES, None):
+        for pause in _PAUSES:
             connection = None
             try:
                 connection = await connections.acquire(deadline)
@@ -160,9 +160,9 @@ class Server:
         await connection.execute("BEGIN", timeout=self.timeout)
         try:
             yield
-        except (MemoryError, asyncpg.PostgresError):
-            # After anything else the connection is dropped, which rolls back as well.
-            if not connection.is_closed():
+        except Exception as error:
+            # A connection that was lost or gave no answer is dropped, which rolls back as well.
+            if not isinstance(error, LOST) and not connection.is_closed():
                 await connection.execute("ROLLBACK", timeout=self.timeout)
             raise
         await connection.execute("COMMIT", timeout=self.timeout)
@@ -202,9 +202,5 @@ class Server:
 
 
 def _breaks(error: BaseException) -> bool:
-    """Whether the connection may be in any state after this error."""
-    if isinstance(error, MemoryError):
-        return False
-    if isinstance(error, LOST + NOT_DONE + READ_ONLY):
-        return True
-    return not isinstance(error, asyncpg.PostgresError)
+    """Whether the connection may be in any state after this error: it is lost, or somebody broke off in the middle."""
+    return not isinstance(error, Exception) or isinstance(error, LOST + NOT_DONE + READ_ONLY)

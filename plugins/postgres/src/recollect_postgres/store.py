@@ -152,13 +152,13 @@ class PostgresMemoryStore(BaseStore):
         within the connect timeout, SchemaTooNewError when a later release wrote the tables.
         """
         if self._state == "open":
-            self._server.check_home(repr(self))
+            self._server.check_home(self)
         await super().init()
 
     async def close(self) -> None:
         """Wait for calls under way, then disconnect. Calling it again does nothing."""
         if self._state == "open":
-            self._server.check_home(repr(self))
+            self._server.check_home(self)
         await super().close()
 
     async def _init(self) -> None:
@@ -198,7 +198,7 @@ class PostgresMemoryStore(BaseStore):
 
     def _ensure_open(self) -> None:
         super()._ensure_open()
-        self._server.check_home(repr(self))
+        self._server.check_home(self)
 
     # Writing
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import asyncpg
 
 from recollect.errors import IdConflictError, MemoryError, StoreUnavailableError, VersionConflictError
 from recollect.items import MemoryItem, MemoryMetadata
@@ -28,6 +30,8 @@ from recollect_postgres.vectors import Vectors
 
 _MOST_TOGETHER = 256
 _CHUNK = 1000
+_COPY_FROM = 64
+_TURN = 100
 
 
 class Addition(NamedTuple):
@@ -44,6 +48,10 @@ class Addition(NamedTuple):
     vector: Sequence[float] | None = None
     times: int = 1
     number: int | None = None
+
+
+class _AddedMeanwhileError(Exception):
+    """An id that was new when it was looked up has been added by somebody else."""
 
 
 class Tokens:
@@ -135,6 +143,8 @@ class Writer:
         try:
             while self._queue:
                 await self._write_wave(self._wave())
+                # Whoever was just answered may add at once; those adds belong into the next wave, together.
+                await asyncio.sleep(0)
         finally:
             for _, written in self._queue:
                 written.cancel()
@@ -228,31 +238,85 @@ class Writer:
 
     async def add_together(self, additions: list[Addition]) -> None:
         """Write items of different ids in one transaction. Raises IdConflictError, and then nothing was written."""
+        # Locks taken in one order everywhere cannot wait for each other in a circle.
+        in_order = sorted(enumerate(additions), key=lambda numbered: numbered[1].row.id)
+        copying = len(additions) >= _COPY_FROM
 
         async def work(connection: Connection) -> None:
             async with self._server.transaction(connection):
-                numbered = await self._numbered(connection, additions)
-                for chunk in _chunks(numbered):
-                    for group in _alike(chunk):
-                        await self._check_scope(connection, group)
-                        refused = _refused(group, await self._write_on(connection, group))
-                        if refused:
-                            raise IdConflictError(min(refused))
+                numbers = await self._draw(connection, len(additions))
+                numbered = [addition._replace(number=numbers[place]) for place, addition in in_order]
+                if copying and not await self._any_there(connection, [addition.row.id for addition in numbered]):
+                    await self._copy(connection, numbered)
+                else:
+                    await self._upsert(connection, numbered)
 
-        await self._server.run(work)
+        try:
+            await self._server.run(work)
+        except _AddedMeanwhileError:
+            copying = False
+            await self._server.run(work)
 
-    async def _numbered(self, connection: Connection, additions: list[Addition]) -> list[Addition]:
-        """Return the items in the order of their ids, with numbers in the order in which they were given."""
-        if len(additions) == 1:
-            return additions
-        rows = await connection.fetch(
-            f"SELECT nextval('{self._statements.dialect.numbers_literal}') FROM generate_series(1, $1::integer)",
-            len(additions),
+    async def _upsert(self, connection: Connection, additions: list[Addition]) -> None:
+        for chunk in _chunks(additions):
+            for group in _alike(chunk):
+                await self._check_scope(connection, group)
+                refused = _refused(group, await self._write_on(connection, group))
+                if refused:
+                    raise IdConflictError(min(refused))
+
+    async def _copy(self, connection: Connection, additions: list[Addition]) -> None:
+        """Write rows whose ids are new by COPY, which takes half the time of an insert."""
+        schema, table, ids = self._statements.dialect.names
+        try:
+            if self._partitioned:
+                owners = [(addition.row.id, owner_of(addition.further[0])) for addition in additions]
+                await connection.copy_records_to_table(
+                    ids, schema_name=schema, columns=("id", "owner"), records=owners, timeout=self._server.timeout
+                )
+            await connection.copy_records_to_table(
+                table,
+                schema_name=schema,
+                columns=self._statements.insert_columns,
+                records=self._unhurried(additions),
+                timeout=self._server.timeout,
+            )
+        except asyncpg.UniqueViolationError as error:
+            raise _AddedMeanwhileError from error
+        await self._keep_vectors(connection, additions, {addition.row.id: addition.times for addition in additions})
+
+    async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
+        """Yield the rows; making their terms takes a while, in which other calls get their turn."""
+        for place, addition in enumerate(additions):
+            if place % _TURN == 0:
+                await asyncio.sleep(0)
+            yield self._values(addition)
+
+    async def _any_there(self, connection: Connection, ids: list[str]) -> bool:
+        dialect = self._statements.dialect
+        found: bool = await connection.fetchval(
+            f"SELECT EXISTS (SELECT FROM {dialect.ids if dialect.partitioned else dialect.table} "
+            f"WHERE id = ANY ($1::text[]))",
+            ids,
+            timeout=self._server.timeout,
         )
-        numbers = sorted(row[0] for row in rows)
-        numbered = [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
-        # Locks taken in one order everywhere cannot wait for each other in a circle.
-        return sorted(numbered, key=lambda addition: addition.row.id)
+        return found
+
+    async def _draw(self, connection: Connection, count: int) -> Sequence[int | None]:
+        """Return as many new numbers, in their order."""
+        if count == 1:
+            return [None]
+        drawn = (
+            f"SELECT nextval('{self._statements.dialect.numbers_literal}') AS number FROM generate_series(1, {count})"
+        )
+        first, last = await connection.fetchrow(
+            f"SELECT min(number), max(number) FROM ({drawn}) AS drawn", timeout=self._server.timeout
+        )
+        # Numbers that others drew at the same time lie in between; then only the list itself will do.
+        if last - first + 1 == count:
+            return range(first, last + 1)
+        rows = await connection.fetch(drawn, timeout=self._server.timeout)
+        return sorted(row[0] for row in rows)
 
     async def _check_scope(self, connection: Connection, additions: list[Addition]) -> None:
         """Look at the rows themselves where the shared fields cannot say what ``within`` asks."""
@@ -312,7 +376,8 @@ class Writer:
             changes.append(addition)
         if changes:
             versions = {item.id: item.version for item in updated}
-            await self._set_versions(connection, await self._numbered(connection, changes), versions)
+            changes.sort(key=lambda addition: addition.row.id)
+            await self._set_versions(connection, changes, versions)
         return updated
 
     async def _set_versions(self, connection: Connection, changes: list[Addition], versions: dict[str, int]) -> None:
@@ -331,16 +396,20 @@ class Writer:
         text, values = self._bound(additions)
         rows = await connection.fetch(text, *values, timeout=self._server.timeout)
         versions = {row["id"]: row["version"] for row in rows}
-        if self._vectors is not None:
-            await self._vectors.keep(
-                connection,
-                [
-                    (addition.row.id, versions[addition.row.id], addition.vector)
-                    for addition in additions
-                    if addition.vector is not None and addition.row.id in versions
-                ],
-            )
+        await self._keep_vectors(connection, additions, versions)
         return versions
+
+    async def _keep_vectors(
+        self, connection: Connection, additions: Iterable[Addition], versions: Mapping[str, int]
+    ) -> None:
+        if self._vectors is not None:
+            kept = [
+                (addition.row.id, versions[addition.row.id], addition.vector)
+                for addition in additions
+                if addition.vector is not None and addition.row.id in versions
+            ]
+            for start in range(0, len(kept), _CHUNK):
+                await self._vectors.keep(connection, kept[start : start + _CHUNK])
 
     def _bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
         fields = additions[0].fields

@@ -1,0 +1,254 @@
+"""The PostgreSQL store against hand-written asyncpg on the same tables, with every commit on the disk.
+
+python bench/postgres.py [--items 100000] [--url URL] [--system]
+
+The floors return plain records where recollect returns checked items. They are written as a careful program would: a
+pool without its reset query, prepared statements, the terms and the folded text made beforehand. The server is the one
+of the wheel, or with ``--system`` the system's own, which has trigrams; ``--url`` names any other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import random
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import asyncpg
+from harness import Line, growth, interleaved, line, report
+
+from recollect import HumanMemory, MemoryItem, MemoryMetadata
+from recollect.query import fold
+from recollect.ranking import index_terms
+from recollect.sql import ITEM_COLUMNS, pack
+from recollect.testing.servers import fresh_database, postgres_server, system_postgres_server
+from recollect_postgres import PostgresMemoryStore
+
+COLUMNS = ", ".join(ITEM_COLUMNS)
+GET = f"SELECT {COLUMNS} FROM memory_items WHERE id = $1 AND deleted = 0"
+LAST = (
+    f"SELECT {COLUMNS} FROM memory_items WHERE deleted = 0 AND NOT archived AND user_id = $1 AND session_id = $2 "
+    f"ORDER BY created_at DESC, added DESC LIMIT 20"
+)
+WRITTEN = (
+    *("id", "content", "memory_type", "status", "metadata", "extra_json", "created_at", "updated_at"),
+    *("user_id", "session_id", "folded", "terms"),
+)
+INSERT = (
+    f"INSERT INTO memory_items AS stored ({', '.join(WRITTEN)}) "
+    f"VALUES ({', '.join(f'${at}' for at in range(1, len(WRITTEN) + 1))}) "
+    f"ON CONFLICT (id) DO UPDATE SET content = excluded.content, metadata = excluded.metadata, "
+    f"folded = excluded.folded, terms = excluded.terms, version = stored.version + 1"
+)
+TOGETHER = 16
+DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "shared_buffers": "256MB"}
+
+random.seed(7)
+VOCABULARY = ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=random.randint(2, 9))) for _ in range(5_000)]
+
+
+def made(number: int) -> MemoryItem:
+    """Return an item of about a hundred characters in one of many sessions of forty turns."""
+    return HumanMemory(
+        content=" ".join(random.choices(VOCABULARY, k=random.randint(8, 24))),
+        metadata=MemoryMetadata(user_id=f"u{number // 40 % 97}", session_id=f"s{number // 40}"),
+    )
+
+
+def record(item: MemoryItem) -> tuple[Any, ...]:
+    """Return the values that the floor writes."""
+    metadata = item.metadata
+    return (*pack(item), metadata.user_id, metadata.session_id, fold(item.content), " ".join(index_terms(item.content)))
+
+
+def scope_of(item: MemoryItem) -> MemoryMetadata:
+    """Return the user and session of an item, as a filter."""
+    return MemoryMetadata(user_id=item.metadata.user_id, session_id=item.metadata.session_id)
+
+
+@contextlib.contextmanager
+def database(options: argparse.Namespace) -> Iterator[str]:
+    """Give the URL of an empty database on a server that keeps what it commits."""
+    if options.url:
+        with fresh_database(options.url) as url:
+            yield url
+        return
+    server = system_postgres_server(settings=DURABLE) if options.system else postgres_server(settings=DURABLE)
+    assert server is not None, "There is no system PostgreSQL here."
+    with server, server.database() as url:
+        yield url
+
+
+async def no_reset(connection: Any) -> None:
+    """Leave the connection as it is: nothing here changes its settings."""
+
+
+@contextlib.asynccontextmanager
+async def floor_pool(url: str) -> AsyncIterator[Any]:
+    """Open the floor's pool: as large as there are coroutines, and without the reset query."""
+    async with asyncpg.create_pool(url, min_size=1, max_size=TOGETHER, reset=no_reset) as pool:
+        yield pool
+
+
+async def empty(pool: Any) -> None:
+    """Start a measurement of writing from the same state."""
+    async with pool.acquire() as connection:
+        await connection.execute("TRUNCATE memory_items")
+        await connection.execute("VACUUM ANALYZE memory_items")
+
+
+async def filled(store: PostgresMemoryStore, pool: Any, count: int) -> list[MemoryItem]:
+    """Put this many items into an empty table."""
+    await empty(pool)
+    items = [made(number) for number in range(count)]
+    for start in range(0, count, 10_000):
+        await store.add_many(items[start : start + 10_000])
+    async with pool.acquire() as connection:
+        await connection.execute("VACUUM ANALYZE memory_items", timeout=600)
+    return items
+
+
+async def reading(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]) -> list[Line]:
+    """Read one item, and the last twenty of a session."""
+    chosen = random.sample(items, 500)
+    ours, theirs = iter(chosen * 200), iter(chosen * 200)
+    scopes = iter([scope_of(item) for item in chosen] * 200)
+
+    async def floor_get() -> Any:
+        async with pool.acquire() as connection:
+            return await connection.fetchrow(GET, next(theirs).id)
+
+    async def floor_last() -> Any:
+        scope = next(theirs).metadata
+        async with pool.acquire() as connection:
+            return await connection.fetch(LAST, scope.user_id, scope.session_id)
+
+    gets = await interleaved({"recollect": lambda: store.get(next(ours).id), "floor": floor_get}, rounds=11, calls=300)
+    lasts = await interleaved(
+        {"recollect": lambda: store.search(metadata=next(scopes), limit=20), "floor": floor_last},
+        rounds=11,
+        calls=200,
+    )
+    return [line("get", gets, goal=">= 0.85x"), line("last 20 of a session", lasts, goal=">= 0.85x")]
+
+
+async def adding(store: PostgresMemoryStore, pool: Any) -> list[Line]:
+    """Add one by one, and from sixteen coroutines at once."""
+    await empty(pool)
+    fresh = iter([made(number) for number in range(4_000)])
+    prepared = iter([record(made(number)) for number in range(4_000)])
+
+    async def floor_add() -> None:
+        async with pool.acquire() as connection:
+            await connection.execute(INSERT, *next(prepared))
+
+    async def our_add() -> None:
+        await store.add(next(fresh))
+
+    async def together(add: Callable[[], Awaitable[None]]) -> None:
+        async def some() -> None:
+            for _ in range(12):
+                await add()
+
+        await asyncio.gather(*(some() for _ in range(TOGETHER)))
+
+    alone = await interleaved({"recollect": our_add, "floor": floor_add}, rounds=9, calls=100)
+    gathered = await interleaved(
+        {"recollect": lambda: together(our_add), "floor": lambda: together(floor_add)}, rounds=9
+    )
+    return [
+        line("add, one by one", alone, goal=">= 0.9x"),
+        line(f"add, {TOGETHER} coroutines, 192 items", gathered, goal=">= 2x"),
+    ]
+
+
+async def bulk(store: PostgresMemoryStore, pool: Any) -> list[Line]:
+    """Add ten thousand items; the floor copies rows that are ready."""
+    batches = iter([[made(number) for number in range(10_000)] for _ in range(12)])
+    ready = iter([[record(made(number)) for number in range(10_000)] for _ in range(12)])
+
+    async def floor_copy() -> None:
+        async with pool.acquire() as connection:
+            await connection.copy_records_to_table("memory_items", records=next(ready), columns=WRITTEN)
+
+    await empty(pool)
+    times = await interleaved({"recollect": lambda: store.add_many(next(batches)), "floor": floor_copy}, rounds=5)
+    return [line("add_many of 10,000, against COPY", times, goal=">= 0.7x")]
+
+
+async def mixed(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]) -> list[Line]:
+    """Read and write at once: 30% add, 20% get, 50% last twenty, from sixteen coroutines."""
+    plan = random.choices(("add", "get", "last"), weights=(30, 20, 50), k=TOGETHER * 20)
+    prepared = iter([record(made(number)) for number in range(4_000)])
+    fresh = iter([made(number) for number in range(4_000)])
+
+    async def ours(kind: str) -> None:
+        if kind == "add":
+            await store.add(next(fresh))
+        elif kind == "get":
+            await store.get(random.choice(items).id)
+        else:
+            await store.search(metadata=scope_of(random.choice(items)), limit=20)
+
+    async def theirs(kind: str) -> None:
+        async with pool.acquire() as connection:
+            if kind == "add":
+                await connection.execute(INSERT, *next(prepared))
+            elif kind == "get":
+                await connection.fetchrow(GET, random.choice(items).id)
+            else:
+                scope = random.choice(items).metadata
+                await connection.fetch(LAST, scope.user_id, scope.session_id)
+
+    async def load(call: Callable[[str], Awaitable[None]]) -> None:
+        async def worker(number: int) -> None:
+            for kind in plan[number::TOGETHER]:
+                await call(kind)
+
+        await asyncio.gather(*map(worker, range(TOGETHER)))
+
+    times = await interleaved({"recollect": lambda: load(ours), "floor": lambda: load(theirs)}, rounds=9)
+    return [line(f"mixed load, {len(plan)} calls of {TOGETHER} coroutines", times, goal=">= 0.6x")]
+
+
+async def growing(store: PostgresMemoryStore, pool: Any, sizes: list[int]) -> dict[int, float]:
+    """Return what the last twenty of a session take, in seconds, with so many items in the table."""
+    found = {}
+    for size in sizes:
+        items = await filled(store, pool, size)
+        chosen = iter(random.sample(items, 300) * 4)
+        times = []
+        for _ in range(600):
+            scope = scope_of(next(chosen))
+            start = time.perf_counter()
+            await store.search(metadata=scope, limit=20)
+            times.append(time.perf_counter() - start)
+        found[size] = statistics.median(times)
+    return found
+
+
+async def main(options: argparse.Namespace) -> None:
+    with database(options) as url:
+        async with PostgresMemoryStore(url, max_size=TOGETHER) as store, floor_pool(url) as pool:
+            items = await filled(store, pool, options.items)
+            report(f"Reading, {options.items:,} items", await reading(store, pool, items))
+            report(f"Mixed load, {options.items:,} items", await mixed(store, pool, items))
+            report("Adding", await adding(store, pool))
+            report("Bulk", await bulk(store, pool))
+            times = await growing(store, pool, [1_000, 10_000, options.items])
+            print("\nLast 20 of a session, by the number of items in the table")
+            for size, seconds in times.items():
+                print(f"{size:>9,}  {seconds * 1e6:>9.1f} µs")
+            print(f"exponent {growth(list(times), list(times.values())):.2f}, goal <= 0.1")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--url")
+    parser.add_argument("--system", action="store_true")
+    asyncio.run(main(parser.parse_args()))
