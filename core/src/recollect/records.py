@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -28,6 +29,7 @@ _MAX_DEPTH = 200
 _MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
 _TRUSTED_CLASSES = frozenset({MemoryItem, *BUILTIN_TYPES.values()})
 _STATUSES = {status.value: status for status in MemoryStatus}
+_scope_of = itemgetter(*SCOPE_FIELDS)
 _new = object.__new__
 # The slots of a model, set directly: reading twenty items sets them a hundred and sixty times.
 _slots: dict[str, Any] = dict(vars(BaseModel))
@@ -134,7 +136,7 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     metadata = fields["metadata"].__dict__
     if metadata["extra"] or (cls.own_fields and any(fields[name] != [] for name in cls.own_fields)):
         return False
-    keys = [value for name in SCOPE_FIELDS if (value := metadata[name]) is not None]
+    keys = [value for value in _scope_of(metadata) if value is not None]
     keys.append(fields["id"])
     texts = [fields["content"], fields["memory_type"], fields["name"] or "", fields["archived_by"] or "", *keys]
     try:

@@ -44,11 +44,10 @@ class Facet:
         self._places[row] = len(rows)
         rows.append(row)
 
-    def add_many(self, rows: Rows, values: Sequence[Hashable | None]) -> None:
-        """Give several rows that have none their values."""
-        codes = np.fromiter(
-            (NONE if value is None else self._coded(value) for value in values), dtype=np.int32, count=len(values)
-        )
+    def add_many(self, rows: Rows, values: Sequence[Hashable | None], which: Rows) -> None:
+        """Give several rows that have none their values: to each the one of the given values that ``which`` says."""
+        coded = [NONE if value is None else self._coded(value) for value in values]
+        codes = np.array(coded, dtype=np.int32)[which]
         self.codes[rows] = codes
         order = np.argsort(codes, kind="stable")
         ordered = codes[order]

@@ -20,6 +20,7 @@ from recollect.urls import take_options, yes_or_no
 from recollect.versions import check_expected, check_owner
 from recollect_vector.ann import ApproximateIndex
 from recollect_vector.conversations import WordIndex
+from recollect_vector.keeping import collector_paused, kept_copies
 from recollect_vector.nearest import best, similarities
 from recollect_vector.table import Matrix, Table
 from recollect_vector.vectors import checked_matrix, embed_matrix
@@ -118,7 +119,7 @@ class VectorMemoryStore(BaseStore):
         """
         self._ensure_open()
         check_filter(within, "within")
-        batch = [copy_item(item) for item in self._accepted(items)]
+        batch = kept_copies(self._accepted(items))
         matrix = checked_matrix(vectors, len(batch), self._embeddings.dimension)
         self._check_owners(batch, within)
         self._put(batch, matrix)
@@ -129,14 +130,14 @@ class VectorMemoryStore(BaseStore):
         await self._add_many([item], within, None)
 
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        kept = [copy_item(item) for item in items]
+        kept = kept_copies(items)
         self._check_owners(kept, within)  # Before the embedder is paid for.
         vectors = await embed_matrix(self._embeddings, [item.content for item in kept])
         self._check_owners(kept, within)
         self._put(kept, vectors)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        kept = [copy_item(item) for item in items]
+        kept = kept_copies(items)
         self._check_expected(kept, within)
         vectors = await embed_matrix(self._embeddings, [item.content for item in kept])
         self._check_expected(kept, within)
@@ -145,6 +146,8 @@ class VectorMemoryStore(BaseStore):
 
     def _check_owners(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
         """Raise for the first conflict, with what is stored or inside the batch."""
+        if self._are_new(items):
+            return
         seen: dict[str, MemoryItem] = {}
         for item in items:
             check_owner(self._stored(item.id), item, within)
@@ -156,6 +159,11 @@ class VectorMemoryStore(BaseStore):
             check_expected(item, None if row is None else self._table.item(row), within)
             check_owner(self._stored(item.id), item, within)
 
+    def _are_new(self, items: Sequence[MemoryItem]) -> bool:
+        """Whether none of these ids is known yet, and all are different."""
+        ids = {item.id for item in items}
+        return len(ids) == len(items) and self._table.has_none(ids) and self._hidden.keys().isdisjoint(ids)
+
     def _stored(self, item_id: str) -> MemoryItem | None:
         """Return what is held under the id, hidden or not."""
         row = self._table.row_of(item_id)
@@ -166,11 +174,11 @@ class VectorMemoryStore(BaseStore):
 
     def _put(self, items: Sequence[MemoryItem], vectors: Matrix) -> None:
         """Keep the items, which become the store's own, each in the place of the one it replaces."""
-        new = [self._stored(item.id) is None for item in items]
-        if all(new) and len({item.id for item in items}) == len(items):
+        if self._are_new(items):
             for item in items:
                 item.__dict__["version"] = 1
-            rows = self._table.put_new(items, vectors, self._added)
+            with collector_paused(len(items)):
+                rows = self._table.put_new(items, vectors, self._added)
             self._added += len(items)
             self._note(rows.tolist())
             return

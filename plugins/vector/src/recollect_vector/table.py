@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from recollect.items import MemoryItem
 from recollect.query import Filter
-from recollect.ranked import conversation_key
 from recollect.ranking import fold_words, speaker_of
 from recollect.records import SCOPE_FIELDS
 from recollect_vector.facets import Facet, Rows
+from recollect_vector.keeping import scope_of
 
 Matrix = NDArray[np.float32]
 
@@ -22,21 +22,20 @@ GROWTH = 1.125
 
 _SMALLEST = 256
 _FACETS = (*SCOPE_FIELDS, "conversation", "memory_type", "status", "speaker")
+_CONVERSATION = 3  # Neighbouring turns have user, session and task in common.
+_LABEL = 100
 
 
-def facet_values(item: MemoryItem) -> tuple[Hashable | None, ...]:
-    """Return what an item is found by, in the order of the facets."""
-    metadata = item.metadata
-    return (
-        metadata.user_id,
-        metadata.session_id,
-        metadata.task_id,
-        metadata.agent_id,
-        conversation_key(item),
-        item.memory_type,
-        item.status,
-        _first_word(speaker) if (speaker := speaker_of(item.name, "", item.content)) else None,
-    )
+def facet_key(item: MemoryItem) -> tuple[Any, ...]:
+    """Return what an item is found by, in short: see :func:`facet_values`."""
+    speaker = speaker_of(item.name, "", item.content) if item.name or ":" in item.content[:_LABEL] else ""
+    return scope_of(item.metadata.__dict__), item.memory_type, item.status, speaker
+
+
+def facet_values(key: tuple[Any, ...]) -> tuple[Hashable | None, ...]:
+    """Return what items of this key are found by, in the order of the facets."""
+    scope, memory_type, status, speaker = key
+    return *scope, scope[:_CONVERSATION], memory_type, status, _first_word(speaker)
 
 
 def _first_word(name: str) -> str | None:
@@ -74,6 +73,10 @@ class Table:
         """Return the row of an item."""
         return self._row_of.get(item_id)
 
+    def has_none(self, ids: set[str]) -> bool:
+        """Whether the table holds none of these items."""
+        return self._row_of.keys().isdisjoint(ids)
+
     def item(self, row: int) -> MemoryItem:
         """Return the item of a row in use; it is the table's own."""
         item = self.items[row]
@@ -96,7 +99,7 @@ class Table:
             self._forget(row)
         self.items[row] = item
         self.matrix[row] = vector
-        for facet, value in zip(self.facets.values(), facet_values(item), strict=True):
+        for facet, value in zip(self.facets.values(), facet_values(facet_key(item)), strict=True):
             facet.add(row, value)
         self._times[row] = _times([item])[0]
         self._added[row] = added
@@ -109,11 +112,17 @@ class Table:
         rows = np.array(numbers, dtype=np.int32)
         for row, item in zip(numbers, items, strict=True):
             self.items[row] = item
-            self._row_of[item.id] = row
-        self.matrix[rows] = vectors
-        columns = zip(*map(facet_values, items), strict=True)
+        self._row_of.update(zip([item.id for item in items], numbers, strict=True))
+        if numbers[-1] - numbers[0] == len(numbers) - 1:
+            self.matrix[numbers[0] : numbers[-1] + 1] = vectors  # Rows come in ascending order unless some are reused.
+        else:
+            self.matrix[rows] = vectors
+        # Items of one batch mostly share their scope, so each combination of values is looked up once.
+        combinations: dict[tuple[Any, ...], int] = {}
+        which = [combinations.setdefault(facet_key(item), len(combinations)) for item in items]
+        columns = zip(*map(facet_values, combinations), strict=True)
         for facet, values in zip(self.facets.values(), columns, strict=True):
-            facet.add_many(rows, values)
+            facet.add_many(rows, values, np.array(which, dtype=np.int32))
         self._times[rows] = _times(items)
         self._added[rows] = np.arange(added, added + len(items))
         self._mark(rows, items, vectors)

@@ -11,7 +11,8 @@ from recollect.embeddings import Embeddings, provided_vectors
 from recollect.errors import BadVectorError, EmbeddingError
 from recollect_vector.table import Matrix
 
-_CHUNK = 4096
+_CHUNK = 1024
+_LARGE = 1e30
 
 
 async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
@@ -33,7 +34,7 @@ def checked_matrix(vectors: Any, count: int, dimension: int) -> Matrix:
         raise EmbeddingError(f"There are {len(vectors)} vectors for {count} texts; nothing was changed.")
     matrix = np.empty((count, dimension), dtype=np.float32)
     for start in range(0, count, _CHUNK):
-        matrix[start : start + _CHUNK] = _normalised(_read(vectors[start : start + _CHUNK], dimension))
+        _normalise(_read(vectors[start : start + _CHUNK], dimension), matrix[start : start + _CHUNK])
     return matrix
 
 
@@ -47,14 +48,19 @@ def _read(vectors: Any, dimension: int) -> Any:
     if rows.shape[1] != dimension or dimension == 0:
         raise BadVectorError(f"it has {rows.shape[1]} values instead of {dimension}")
     with np.errstate(over="ignore"):
-        rows = rows.astype(np.float32, copy=False)
-    if not np.isfinite(rows).all():
+        return rows.astype(np.float32, copy=False)
+
+
+def _normalise(rows: Matrix, out: Matrix) -> None:
+    # Squares of float32 can leave its range, but not that of double precision: a sum that is not finite there has a
+    # value that is not.
+    with np.errstate(invalid="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    if not np.isfinite(squares).all():
         raise BadVectorError("it holds values that are not finite in float32")
-    return rows
-
-
-def _normalised(rows: Any) -> Any:
-    # Squares of float32 can leave its range, so lengths are taken in double precision.
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    lengths = np.sqrt(squares)
     lengths[lengths == 0] = 1.0
-    return rows / lengths[:, np.newaxis]
+    if lengths.max() < _LARGE and lengths.min() > 1 / _LARGE:
+        np.multiply(rows, (1 / lengths).astype(np.float32)[:, np.newaxis], out=out)
+    else:
+        out[:] = rows / lengths[:, np.newaxis]
