@@ -23,6 +23,7 @@ from recollect import (
     SystemMemory,
     ToolMemory,
 )
+from recollect.assembled import AssembledContext
 from recollect.context import ContextManager
 from recollect.errors import StoreUnavailableError
 from recollect.in_memory import InMemoryStore
@@ -545,16 +546,47 @@ def _turn(kind: str) -> MemoryItem:
     return {"human": HumanMemory, "ai": AIMemory, "system": SystemMemory}[kind](content=f"{kind} says something")
 
 
-@given(turns=TURNS, budget=st.integers(0, 60), recent=st.integers(0, 4))
+@given(turns=TURNS, budget=st.integers(0, 120), recent=st.integers(0, 4), kept=TURNS)
 def test_whatever_the_budget_the_context_is_whole_and_within_it(
-    turns: list[MemoryItem], budget: int, recent: int
+    turns: list[MemoryItem], budget: int, recent: int, kept: list[MemoryItem]
 ) -> None:
-    manager = ContextManager(token_budget=budget, token_counter=words)
     memories = Recent(*(interaction(f"thing number {minute}", minute) for minute in range(recent)))
 
-    context = asyncio.run(manager.assemble_context("go", memories, conversation=turns))
+    context = asyncio.run(_fitted(turns, budget, memories, kept))
 
     systems = sum(words(turn) for turn in turns if turn.memory_type == "system")
     assert context.tokens <= max(budget, systems + 1)
     assert is_whole(context.parts.items())
-    assert len(context.explain().decisions) == 1 + len(turns) + recent
+    assert is_whole(context.parts.long_term)
+    assert len(context.explain().decisions) == 1 + len(turns) + recent + len(kept)
+    shown = [*context.parts.conversation, *context.parts.recent, *context.parts.long_term]
+    assert {item.id for item in shown} == {
+        decision.item_id for decision in context.explain().kept if decision.source != "query"
+    }
+
+
+async def _fitted(turns: list[MemoryItem], budget: int, memories: Recent, kept: list[MemoryItem]) -> AssembledContext:
+    store = FourMethods()
+    for item in kept:
+        await store.add(item)
+    manager = ContextManager(token_budget=budget, token_counter=words, long_term=store, long_term_limit=20)
+    return await manager.assemble_context("go", memories, conversation=turns)
+
+
+async def test_an_interaction_that_is_in_the_conversation_is_shown_once() -> None:
+    turn = interaction("hello there")
+
+    context = await ContextManager().assemble_context("go", Recent(turn), conversation=[turn])
+
+    assert str(context).count("hello there") == 1
+
+
+async def test_headings_count_towards_the_budget() -> None:
+    store = await filled(HumanMemory(content="tea tea tea"))
+    manager = ContextManager(long_term=store, token_counter=words)
+    needed = (await manager.assemble_context("tea", Recent(interaction("wave")))).tokens
+
+    context = await manager.assemble_context("tea", Recent(interaction("wave")), token_budget=needed - 1)
+
+    assert context.tokens < needed
+    assert [decision.source for decision in context.explain().dropped] == ["long-term"]

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -205,6 +206,38 @@ async def test_a_cancelled_write_takes_no_other_with_it(memory: ShortTermMemoryM
     assert all(isinstance(result, asyncio.CancelledError) for result in results[5:10])
     found = contents(await memory.get_recent())
     assert {str(number) for number in [*range(5), *range(10, 20)]} <= set(found)
+
+
+def test_writes_that_nobody_waits_for_do_not_keep_a_program_from_ending(own_server: RedisServer) -> None:
+    memory = ShortTermMemoryManager(own_server.url, timeout=30)
+
+    async def leave() -> None:
+        await memory.connect()
+        own_server.pause()
+        writes = [asyncio.create_task(memory.add_interaction("t", str(number))) for number in range(10)]
+        await asyncio.sleep(0.1)
+        own_server.resume()
+        await writes[0]
+        own_server.pause()
+        await asyncio.sleep(0.1)
+
+    start = time.monotonic()
+    try:
+        asyncio.run(leave())
+    finally:
+        own_server.resume()
+
+    assert time.monotonic() - start < 10
+
+
+async def test_a_local_socket_works(tmp_path: Path) -> None:
+    path = tmp_path / "redis.sock"
+    with redis_server(settings={"unixsocket": str(path)}):
+        async with ShortTermMemoryManager(f"unix://{path}") as memory:
+            await memory.add_interaction("t", "x")
+
+            assert contents(await memory.get_recent()) == ["x"]
+            assert str(path) in repr(memory)
 
 
 # Round trips

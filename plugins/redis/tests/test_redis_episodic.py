@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import InputError, MemoryItem, MemoryMetadata
+from recollect import InputError, MemoryItem, MemoryMetadata, MemoryStatus
 from recollect_redis import CorruptEntryError, EpisodicMemory, ShortTermMemoryManager
 
 HOUR = 3600
@@ -235,6 +235,21 @@ async def test_metadata_may_name_user_and_session(memory: ShortTermMemoryManager
     (found,) = await memory.get_recent()
 
     assert found.metadata == scope.model_copy(update={"agent_id": agent})
+
+
+async def test_an_interaction_keeps_every_field_that_an_observer_sets(url: str, agent: str) -> None:
+    def change(item: MemoryItem) -> MemoryItem:
+        item.name = "Nova"
+        item.archived_by = "summary-1"
+        item.status = MemoryStatus.DRAFT
+        item.mood = {"level": 3}  # type: ignore[attr-defined]  # items keep fields that they do not know
+        return item
+
+    async with ShortTermMemoryManager(url, agent, redact=change) as memory:
+        added = await memory.add_interaction("t", "x")
+
+        assert await memory.get_recent() == [added]
+        assert (added.name, added.archived_by, added.status) == ("Nova", "summary-1", MemoryStatus.DRAFT)
 
 
 async def test_changing_what_was_given_changes_nothing_stored(memory: ShortTermMemoryManager) -> None:
