@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -123,7 +124,10 @@ class PageRunner:
 
     def _console(self, code: str, block: Block) -> None:
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-        for command, expected in _commands(code):
+        for line, expected in _commands(code):
+            command = _without_installing(line)
+            if not command:
+                continue
             result = subprocess.run(
                 command, shell=True, env=environment, capture_output=True, text=True, timeout=180, check=False
             )
@@ -141,6 +145,35 @@ def _commands(code: str) -> list[tuple[str, str]]:
         elif commands:
             commands[-1][1].append(line)
     return [(command, "\n".join(lines).strip("\n")) for command, lines in commands]
+
+
+def _without_installing(line: str) -> str:
+    """Return a line without its installations, whose names are checked instead, and without the run of all tests."""
+    steps = []
+    for step in line.split(" && "):
+        words = shlex.split(step)
+        if words[:2] == ["pip", "install"]:
+            for requirement in words[2:]:
+                _check_requirement(requirement)
+        elif words[0] != "nox":
+            steps.append(step)
+    return " && ".join(steps)
+
+
+def _check_requirement(requirement: str) -> None:
+    """Check that what a page tells people to install is there: a folder, or a distribution with these extras."""
+    if requirement.startswith("./"):
+        assert (ROOT / requirement / "pyproject.toml").is_file(), requirement
+        return
+    name, _, extras = requirement.rstrip("]").partition("[")
+    if not name.startswith("recollect"):
+        return
+    known = {}
+    for path in (ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        known[project["name"]] = set(project.get("optional-dependencies", {}))
+    assert name in known, requirement
+    assert set(filter(None, extras.split(","))) <= known[name], requirement
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
