@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -37,46 +37,6 @@ STEPS = 5
 FACTS = ["Ada lives in Oslo.", "Ada has two cats."]
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, str]]:
-    with ExitStack() as stack:
-        postgres = stack.enter_context(postgres_server())
-        redis = stack.enter_context(redis_server())
-        yield {"postgresql": stack.enter_context(postgres.database()), "redis": redis.url}
-
-
-@pytest.fixture(params=["sqlite", "postgresql", "redis"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'agent.db'}"
-    servers: dict[str, str] = request.getfixturevalue("servers")
-    return servers[request.param]
-
-
-@pytest_asyncio.fixture
-async def store(url: str) -> Any:
-    async with recollect.open(url) as store:
-        yield store
-
-
-@pytest.fixture
-def ada() -> MemoryMetadata:
-    return MemoryMetadata(user_id=f"ada-{uuid.uuid4().hex}")
-
-
-def conversation(scope: MemoryMetadata, count: int) -> list[MemoryItem]:
-    """Return a system item and turns, all at the same second, since the clock of a busy agent is coarse."""
-    said: list[MemoryItem] = [SystemMemory(content="rules", metadata=scope, created_at="2024-03-01")]
-    for number in range(count):
-        kind = HumanMemory if number % 2 == 0 else AIMemory
-        said.append(kind(content=f"turn {number}", metadata=scope, created_at="2024-03-02"))
-    return said
-
-
-async def shown(store: BaseStore, scope: MemoryMetadata) -> list[str]:
-    return [item.content async for item in store.scan(metadata=scope, archived=False)]
-
-
 class Process:
     """A worker that was started."""
 
@@ -103,8 +63,9 @@ class Process:
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.communicate()
 
     def result(self) -> dict[str, Any]:
         out, error = self.process.communicate(timeout=60)
@@ -113,9 +74,66 @@ class Process:
         return found
 
 
-async def test_processes_that_compact_at_once_compact_once(url: str, store: BaseStore, ada: MemoryMetadata) -> None:
+Start = Callable[[MemoryMetadata], Process]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, str]]:
+    with ExitStack() as stack:
+        postgres = stack.enter_context(postgres_server())
+        redis = stack.enter_context(redis_server())
+        yield {"postgresql": stack.enter_context(postgres.database()), "redis": redis.url}
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "redis"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'agent.db'}"
+    servers: dict[str, str] = request.getfixturevalue("servers")
+    return servers[request.param]
+
+
+@pytest_asyncio.fixture
+async def store(url: str) -> Any:
+    async with recollect.open(url) as store:
+        yield store
+
+
+@pytest.fixture
+def start(url: str) -> Iterator[Start]:
+    """Starts workers on the store, and ends those that a failed test left behind."""
+    started: list[Process] = []
+
+    def start(scope: MemoryMetadata) -> Process:
+        started.append(Process(url, scope))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
+def ada() -> MemoryMetadata:
+    return MemoryMetadata(user_id=f"ada-{uuid.uuid4().hex}")
+
+
+def conversation(scope: MemoryMetadata, count: int) -> list[MemoryItem]:
+    """Return a system item and turns, all at the same second, since the clock of a busy agent is coarse."""
+    said: list[MemoryItem] = [SystemMemory(content="rules", metadata=scope, created_at="2024-03-01")]
+    for number in range(count):
+        kind = HumanMemory if number % 2 == 0 else AIMemory
+        said.append(kind(content=f"turn {number}", metadata=scope, created_at="2024-03-02"))
+    return said
+
+
+async def shown(store: BaseStore, scope: MemoryMetadata) -> list[str]:
+    return [item.content async for item in store.scan(metadata=scope, archived=False)]
+
+
+async def test_processes_that_compact_at_once_compact_once(start: Start, store: BaseStore, ada: MemoryMetadata) -> None:
     await store.add_many(conversation(ada, 30))
-    processes = [Process(url, ada) for _ in range(3)]
+    processes = [start(ada) for _ in range(3)]
     for process in processes:
         assert process.hears() == "asked"
     for process in processes:
@@ -134,23 +152,23 @@ async def _before_tail(store: BaseStore, scope: MemoryMetadata) -> list[str]:
 
 
 async def test_a_process_that_is_killed_while_its_model_is_asked_changes_nothing(
-    url: str, store: BaseStore, ada: MemoryMetadata
+    start: Start, store: BaseStore, ada: MemoryMetadata
 ) -> None:
     said = conversation(ada, 30)
     await store.add_many(said)
-    process = Process(url, ada)
+    process = start(ada)
     assert process.hears() == "asked"
     process.kill()
     assert await shown(store, ada) == [item.content for item in said]
 
 
-async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(url: str, store: BaseStore) -> None:
-    seconds = await _seconds_of_a_swap(url, store)
+async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(start: Start, store: BaseStore) -> None:
+    seconds = await _seconds_of_a_swap(start, store)
     for step in range(STEPS):
         ada = MemoryMetadata(user_id=f"ada-{uuid.uuid4().hex}")
         said = conversation(ada, 1_000)
         await store.add_many(said)
-        process = Process(url, ada)
+        process = start(ada)
         assert process.hears() == "asked"
         process.tell()
         assert process.hears() == "answered"
@@ -165,11 +183,11 @@ async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(url
         assert await store.count(metadata=ada) == len(said) + 3
 
 
-async def _seconds_of_a_swap(url: str, store: BaseStore) -> float:
+async def _seconds_of_a_swap(start: Start, store: BaseStore) -> float:
     """Return how long a process needs from the model's answer to its end."""
     ada = MemoryMetadata(user_id=f"ada-{uuid.uuid4().hex}")
     await store.add_many(conversation(ada, 1_000))
-    process = Process(url, ada)
+    process = start(ada)
     assert process.hears() == "asked"
     process.tell()
     assert process.hears() == "answered"
