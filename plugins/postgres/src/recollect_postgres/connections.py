@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
+
+import asyncpg
 
 Connection = Any  # asyncpg ships no types
 
@@ -84,11 +87,9 @@ class OwnPool:
         deadline = time.monotonic() + timeout
         if self._size > len(self._idle):
             self._all_back = asyncio.get_running_loop().create_future()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._all_back
-            except TimeoutError:
-                pass
         idle, self._idle = self._idle, []
         self._size -= len(idle)
         for connection in idle:
@@ -153,8 +154,10 @@ class GivenPool:
     async def release(self, connection: Connection, *, broken: bool) -> None:
         """Give it back; a broken connection is terminated first, so that the pool opens another one."""
         self._out -= 1
-        if broken or connection.is_closed() or connection.is_in_transaction():
-            connection.terminate()
+        # asyncpg takes a connection that was lost back by itself, and then refuses every question about it.
+        with contextlib.suppress(asyncpg.InterfaceError):
+            if broken or connection.is_closed() or connection.is_in_transaction():
+                connection.terminate()
         await self._pool.release(connection)
         if self._all_back is not None and not self._all_back.done() and not self._out:
             self._all_back.set_result(None)
@@ -167,8 +170,6 @@ class GivenPool:
         """Wait until our connections are back."""
         if self._out:
             self._all_back = asyncio.get_running_loop().create_future()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._all_back
-            except TimeoutError:
-                pass

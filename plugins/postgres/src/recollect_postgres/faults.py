@@ -14,8 +14,14 @@ from recollect.errors import (
     StoreUnavailableError,
 )
 
-# The server says that it stopped serving this connection before or instead of doing what was asked.
-NOT_DONE = (asyncpg.AdminShutdownError, asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError)
+# The server says that it stopped serving this connection before or instead of doing what was asked: it commits and
+# answers without looking up in between. Or the driver found the connection ended before it sent anything.
+NOT_DONE = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InternalClientError,
+)
 
 # The transaction was rolled back to let others go on.
 ROLLED_BACK = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
@@ -26,11 +32,10 @@ LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.CrashShutdownError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
     OSError,
 )
 
-FOREIGN = (asyncpg.PostgresError, *LOST)
+FOREIGN = (asyncpg.PostgresError, *NOT_DONE, *LOST)
 """Everything that is translated; what else is raised inside a call is recollect's own, or a mistake to be seen."""
 
 _REFUSED_LOGIN = (asyncpg.InvalidAuthorizationSpecificationError,)
@@ -49,7 +54,7 @@ def may_retry(error: BaseException, *, repeatable: bool) -> bool:
     """Whether the same call may be made again: always if nothing was done, else only if doing it twice is harmless."""
     if isinstance(error, TimeoutError):
         return False
-    if isinstance(error, (*NOT_DONE, *ROLLED_BACK, *READ_ONLY)):
+    if isinstance(error, (*NOT_DONE, *ROLLED_BACK, *READ_ONLY)) or isinstance(error.__cause__, NOT_DONE):
         return True
     return repeatable and isinstance(error, LOST)
 

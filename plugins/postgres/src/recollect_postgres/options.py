@@ -29,6 +29,12 @@ _DRIVER_OPTIONS = {
 }  # fmt: skip
 
 
+UNREADABLE = (
+    "The PostgreSQL URL cannot be read. It looks like postgresql://user:password@host:5432/database; special "
+    "characters in the password are written with % and two hexadecimal digits."
+)
+
+
 def checked_size(name: str, value: int, *, least: int) -> None:
     """Raise InputError unless the value is a whole number of at least ``least``."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -44,7 +50,10 @@ def checked_dsn(dsn: str) -> str:
 
 def take_url_options(url: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the URL as the driver takes it, and our own options from its query and from the keywords together."""
-    dsn, options = take_known_options(checked_dsn(url), URL_OPTIONS)
+    if "@" in urlsplit(checked_dsn(url)).query:
+        # Most likely a part of the password, which must not be quoted as an unknown option.
+        raise InputError(UNREADABLE, field="dsn")
+    dsn, options = take_known_options(url, URL_OPTIONS)
     for name, _ in parse_qsl(urlsplit(dsn).query, keep_blank_values=True):
         if name not in _DRIVER_OPTIONS:
             listed = ", ".join(sorted(URL_OPTIONS))

@@ -18,6 +18,7 @@ import asyncpg
 from recollect.errors import InputError, StoreClosedError, StoreMisuseError
 from recollect_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from recollect_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
+from recollect_postgres.options import UNREADABLE
 
 T = TypeVar("T")
 
@@ -184,11 +185,7 @@ class Server:
             )
         except (ValueError, asyncpg.ClientConfigurationError):
             # What the driver says of an unreadable URL quotes it, the password included.
-            raise InputError(
-                "The PostgreSQL URL cannot be read. It looks like postgresql://user:password@host:5432/database; "
-                "special characters in the password are written with % and two hexadecimal digits.",
-                field="dsn",
-            ) from None
+            raise InputError(UNREADABLE, field="dsn") from None
 
     async def _patiently(self, work: Callable[[], Awaitable[None]], deadline: float) -> None:
         """Wait for a server that says it is still starting; everything else is reported at once."""

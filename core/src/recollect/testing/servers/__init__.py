@@ -18,6 +18,7 @@ processes and its folder are gone in the end, even when the test run is killed.
 """
 
 from recollect.testing.servers._cluster import RedisCluster, redis_cluster
+from recollect.testing.servers._network import UnreliableNetwork
 from recollect.testing.servers._postgres import (
     POSTGRES_VARIABLE,
     ExternalPostgresServer,
@@ -43,6 +44,7 @@ __all__ = [
     "RedisServer",
     "Server",
     "ServerError",
+    "UnreliableNetwork",
     "free_port",
     "fresh_database",
     "postgres_server",
