@@ -23,13 +23,16 @@ from recollect.errors import MemoryError
 PAGES = Path(__file__).parent / "pages" / "reference"
 
 STORES = {
-    "`memory://`": ("memory://", "nothing"),
-    "`sqlite:///…`": ("sqlite:///agent.db", "nothing; SQLite comes with Python"),
-    "`postgresql://…`": ("postgresql://localhost/recollect", "PostgreSQL 13 or later"),
-    "`redis://…`": ("redis://localhost:6379/0", "Redis 6.2 or Valkey"),
-    "`vector://`": ("vector://", "nothing"),
+    "memory": ("memory://", "nothing"),
+    "sqlite": ("sqlite:///agent.db", "nothing; SQLite comes with Python"),
+    "postgres": ("postgresql://localhost/recollect", "PostgreSQL 13 or later"),
+    "redis": ("redis://localhost:6379/0", "Redis 6.2 or Valkey"),
+    "vector": ("vector://", "nothing"),
 }
 """How each backend is opened, and the service that it needs."""
+
+FROM_THE_SERVER = {"postgres": frozenset({Capability.SEMANTIC, Capability.HYBRID})}
+"""What a backend can do with an embedder only where its server can, so that it does not say so before it is opened."""
 
 MEANING = {
     Capability.LIFECYCLE: "`init`, `close`, `async with`",
@@ -53,12 +56,13 @@ def capabilities_page() -> str:
     lines = [
         "# Capabilities",
         "",
-        "What each backend declares, and the conformance kit tests. ● means always, ○ with an embedder.",
+        "What each backend declares, and the conformance kit tests. ● means always, ○ with an embedder; PostgreSQL",
+        "also needs the extension `vector` for that.",
         "",
         f"| capability | what it gives | {' | '.join(STORES)} |",
         f"|---|---|{'---|' * len(STORES)}",
     ]
-    declared = {name: _declared(url) for name, (url, _) in STORES.items()}
+    declared = {name: declared_by(name) for name in STORES}
     for capability in Capability:
         marks = [_mark(capability, *declared[name]) for name in STORES]
         lines.append(f"| `{capability.value}` | {MEANING[capability]} | {' | '.join(marks)} |")
@@ -66,8 +70,9 @@ def capabilities_page() -> str:
     return "\n".join(lines)
 
 
-def _declared(url: str) -> tuple[frozenset[Capability], frozenset[Capability]]:
-    """Return what a store can do without an embedder, and with one."""
+def declared_by(name: str) -> tuple[frozenset[Capability], frozenset[Capability]]:
+    """Return what a backend can do without an embedder, and with one."""
+    url = STORES[name][0]
     with_embedder: frozenset[Capability] = frozenset()
     with suppress(MemoryError):  # A backend may take no embedder.
         with_embedder = recollect.open(url, embeddings="hashing").capabilities
@@ -75,7 +80,7 @@ def _declared(url: str) -> tuple[frozenset[Capability], frozenset[Capability]]:
         plain = recollect.open(url).capabilities
     except MemoryError:  # This backend cannot do without one.
         plain = with_embedder
-    return plain, with_embedder
+    return plain, with_embedder | FROM_THE_SERVER.get(name, frozenset())
 
 
 def _mark(capability: Capability, plain: frozenset[Capability], with_embedder: frozenset[Capability]) -> str:

@@ -8,6 +8,9 @@ from types import ModuleType
 
 import pytest
 
+import recollect
+from recollect.testing.servers import postgres_server
+
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -26,3 +29,10 @@ def test_a_generated_page_is_what_the_code_says(name: str) -> None:
     path = DOCS / "pages" / "reference" / name
 
     assert path.read_text(encoding="utf-8") == pages[path], "run: python docs/generate.py"
+
+
+async def test_postgresql_with_an_embedder_can_do_what_the_page_says() -> None:
+    _, with_embedder = _generator().declared_by("postgres")
+    with postgres_server() as server, server.database() as url:
+        async with recollect.open(url, embeddings="hashing") as store:
+            assert store.capabilities == with_embedder
