@@ -74,10 +74,12 @@ def _dedented(match: re.Match[str]) -> str:
 
 def agrees(expected: str, printed: str) -> bool:
     """Whether an output is the expected one, where ``…`` stands for anything and trailing blanks do not count."""
-    lines = [line.rstrip() for line in expected.strip("\n").splitlines()]
-    pattern = "\n".join(re.escape(line).replace("…", "(?:.|\n)*?") for line in lines)
-    cleaned = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
-    return re.fullmatch(pattern, cleaned) is not None
+    pattern = "\n".join(re.escape(line).replace("…", "(?:.|\n)*?") for line in _lines(expected))
+    return re.fullmatch(pattern, "\n".join(_lines(printed))) is not None
+
+
+def _lines(text: str) -> list[str]:
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n").splitlines()
 
 
 @pytest.fixture(scope="module")
