@@ -22,6 +22,7 @@ from recollect.errors import (
     StoreUnavailableError,
     VersionConflictError,
 )
+from recollect.health import Finding
 from recollect.testing.servers import RedisServer, free_port, redis_server
 from recollect_redis import EpisodicMemory, RedisMemoryStore
 
@@ -277,16 +278,78 @@ async def test_an_update_keeps_what_is_left_of_a_lifetime(store: RedisMemoryStor
     assert await store.get("id") is None
 
 
-async def test_an_item_of_another_program_is_named_as_corrupt(
-    store: RedisMemoryStore, raw: Any, namespace: str
+async def test_a_damaged_item_is_named_by_get_and_left_out_of_searches(
+    store: RedisMemoryStore, raw: Any, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await store.add(HumanMemory(id="id", content="x"))
-    await raw.hset(f"recollect:{{{namespace}}}:i:id", "j", "no json")
+    await store.add_many([HumanMemory(id="damaged", content="x"), HumanMemory(id="whole", content="y")])
+    await raw.hset(f"recollect:{{{namespace}}}:i:damaged", "j", "no json")
 
-    with pytest.raises(CorruptStoreError):
-        await store.get("id")
-    with pytest.raises(CorruptStoreError):
-        await store.search()
+    with pytest.raises(CorruptStoreError, match="damaged"):
+        await store.get("damaged")
+    assert contents(await store.search()) == ["y"]
+    assert [item.id async for item in store.scan()] == ["whole"]
+    assert "damaged" in caplog.text
+
+
+# Health
+
+
+def named(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
+
+
+async def test_a_healthy_store_has_nothing_to_mend(store: RedisMemoryStore) -> None:
+    await store.add_many([HumanMemory(content=str(number), metadata=ADA) for number in range(50)])
+    await store.delete((await store.search(limit=1))[0].id)
+
+    findings = await store.doctor()
+
+    assert [finding.name for finding in findings] == ["server", "persistence", "eviction", "indexes"]
+    assert all(finding.ok for finding in findings)
+
+
+async def test_indexes_that_were_damaged_are_mended(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
+    base = f"recollect:{{{namespace}}}:"
+    await store.add_many([HumanMemory(id=f"id-{number}", content=str(number), metadata=ADA) for number in range(5)])
+    await raw.delete(f"{base}i:id-0", f"{base}live:user_id:ada")
+
+    damaged = named(await store.doctor())["indexes"]
+    mended = named(await store.doctor(repair=True))["indexes"]
+
+    assert not damaged.ok
+    assert damaged.detail == "4 items are missing from an index, and 2 index members have no item"
+    assert mended.ok
+    assert len(await store.search(metadata=MemoryMetadata(user_id="ada"))) == 4
+    assert await store.count() == 4
+
+
+async def test_a_namespace_with_signs_is_examined_alone(url: str, namespace: str, store: RedisMemoryStore) -> None:
+    await store.add(HumanMemory(content="x"))
+    async with RedisMemoryStore(url, namespace=f"[{namespace[:-1]}?*]\\^") as odd:
+        await odd.add_many([HumanMemory(content=str(number), metadata=ADA) for number in range(3)])
+
+        assert named(await odd.doctor())["indexes"].detail == "3 indexes agree with the items"
+
+
+async def test_a_server_that_drops_memories_when_it_is_full_is_a_finding() -> None:
+    with redis_server(settings={"maxmemory": "50mb", "maxmemory-policy": "allkeys-lru", "appendonly": "yes"}) as server:
+        async with RedisMemoryStore(server.url) as store:
+            findings = named(await store.doctor())
+
+    assert not findings["eviction"].ok
+    assert "noeviction" in findings["eviction"].remedy
+    assert "append-only file;" in findings["persistence"].detail
+
+
+async def test_a_server_that_hides_its_settings_is_no_fault() -> None:
+    rules = "~* +@all -info"
+    with redis_server(users={"app": ("secret", rules)}) as server:
+        assert isinstance(server, RedisServer)
+        async with RedisMemoryStore(server.url_for("app")) as store:
+            findings = await store.doctor()
+
+    assert all(finding.ok for finding in findings)
+    assert "hidden" in findings[0].detail
 
 
 # Large and rare

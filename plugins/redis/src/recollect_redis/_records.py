@@ -1,9 +1,9 @@
 """How an item lies in Redis, for the store.
 
-An item is a hash under ``<base>i:<id>``. Its field ``j`` is JSON with everything but the version and the time; the
-others are what scripts compare and keep: ``v`` version, ``m`` the item's member in the indexes, ``u s t a`` the scope,
-``k`` type, ``w`` status, ``r`` whether it is archived, ``h`` whether it is hidden, ``o`` which write it comes from,
-``x`` its member among those that expire.
+An item is a hash under ``<base>i:<id>``. Its field ``j`` is JSON with everything but the id, the version and the time;
+the others are what scripts compare and keep: ``v`` version, ``m`` the item's member in the indexes, ``u s t a`` the
+scope, ``k`` type, ``w`` status, ``r`` whether it is archived, ``h`` whether it is hidden, ``o`` which write it comes
+from, ``x`` its member among those that expire.
 
 An index is a sorted set whose members all have the score 0, so that they lie in the order of their text: the time, the
 number of the adding in sixteen digits, the id. There is one of all items, and one for each value of each field of a
@@ -23,11 +23,11 @@ from recollect.records import SCOPE_FIELDS, checked_json, further_values, make_i
 SEPARATOR = "\0"
 """Between the parts of a header; no text that a store takes contains it."""
 
-PLACE = 48
-"""How many characters of a row say where the item stands: its time and the number of its adding."""
+_PLACE = 48
+"""How many characters of a member say where the item stands: its time and the number of its adding."""
 
 _TIME = 32
-_BASE = ("id", "content", "memory_type", "status", "updated_at")
+_BASE = ("content", "memory_type", "status", "updated_at")
 
 
 class Row(NamedTuple):
@@ -63,10 +63,9 @@ def header(item: MemoryItem, expected: int | None) -> str:
 
 
 def body(item: MemoryItem) -> str:
-    """Return the item as JSON, without its version and its time."""
+    """Return the item as JSON, without its id, its version and its time."""
     metadata = item.metadata
     fields = {
-        "id": item.id,
         "content": item.content,
         "memory_type": item.memory_type,
         "status": item.status.value,
@@ -81,19 +80,20 @@ def body(item: MemoryItem) -> str:
 
 
 def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
-    """Return the item of a row: its place, its version, a space, its JSON. Raises CorruptStoreError."""
+    """Return the item of a row: its member in the indexes, its version and its JSON. Raises CorruptStoreError."""
+    item_id = ""
     try:
-        text = row.decode()
-        place = text[:PLACE]
-        version, _, written = text[PLACE:].partition(" ")
+        member, version, written = row.decode().split(SEPARATOR, 2)
+        item_id = member[_PLACE:]
         further: dict[str, Any] = json.loads(written)
         user_id, session_id, task_id, agent_id, extra = further.pop("metadata")
         base: dict[str, Any] = {name: further.pop(name) for name in _BASE}
         base["metadata"] = make_metadata(
             {"user_id": user_id, "session_id": session_id, "task_id": task_id, "agent_id": agent_id, "extra": extra}
         )
-        base["created_at"] = place[:_TIME]
+        base["id"] = item_id
+        base["created_at"] = member[:_TIME]
         base["version"] = int(version)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CorruptStoreError("An item in Redis cannot be read as a memory item.") from error
-    return Row(place, make_item(base, further, types))
+        raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
+    return Row(member[:_PLACE], make_item(base, further, types))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from recollect_redis._connection import Script
 
-_SHARED = """
+SHARED = """
 local base = KEYS[1]
 local NAMES = {'user_id', 'session_id', 'task_id', 'agent_id'}
 local FIELDS = {'u', 's', 't', 'a'}
@@ -100,7 +100,7 @@ end
 """
 
 PUT = Script(
-    _SHARED
+    SHARED
     + """
 local token, lifetime, limits = ARGV[1], tonumber(ARGV[2]), wanted_scope(3)
 sweep(50)
@@ -196,7 +196,7 @@ latter, the version that was found (-1 for none), with nothing written.
 """
 
 FIND = Script(
-    _SHARED
+    SHARED
     + """
 local family, newest, limits = ARGV[1], ARGV[2] == 'newest', wanted_scope(3)
 local kind, status, archived = given(ARGV[7]), given(ARGV[8]), ARGV[9]
@@ -217,7 +217,7 @@ while seen < effort do
     local item = redis.call('HMGET', item_key(string.sub(member, 49)), 'j', 'v', 'k', 'w', 'r', 'u', 's', 't', 'a')
     if item[1] and (not kind or item[3] == kind) and (not status or item[4] == status)
       and (archived == '' or (archived == '1') == (item[5] == '1')) and within(limits, scope_of(item, 6)) then
-      rows[#rows + 1] = string.sub(member, 1, 48) .. item[2] .. ' ' .. item[1]
+      rows[#rows + 1] = member .. '\\0' .. item[2] .. '\\0' .. item[1]
       if #rows > limit then
         rows[1] = member
         return rows
@@ -237,7 +237,7 @@ limit, where to go on, and how many items to look at. Returns where to go on (no
 """
 
 COUNT = Script(
-    _SHARED
+    SHARED
     + """
 local family, limits = ARGV[1], wanted_scope(2)
 sweep(100000)
@@ -296,7 +296,7 @@ end
 """
 
 MOVE_ALL = Script(
-    _SHARED
+    SHARED
     + _MOVING
     + """
 local action, family, limits, cursor, most = ARGV[2], ARGV[3], wanted_scope(4), ARGV[8], tonumber(ARGV[9])
@@ -316,7 +316,7 @@ on, and how many items to look at. Returns how many were moved, and where to go 
 """
 
 MOVE_SOME = Script(
-    _SHARED
+    SHARED
     + _MOVING
     + """
 local action, family, limits = ARGV[2], ARGV[3], wanted_scope(4)

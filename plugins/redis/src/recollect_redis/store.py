@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability
-from recollect.errors import IdConflictError, InputError, SchemaTooNewError, VersionConflictError
+from recollect.errors import CorruptStoreError, IdConflictError, InputError, SchemaTooNewError, VersionConflictError
+from recollect.health import Finding
 from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from recollect.query import Filter, metadata_matches
 from recollect.records import check_text, copy_item
@@ -16,9 +18,12 @@ from recollect.store import BaseStore
 from recollect.urls import take_known_options
 from recollect_redis._address import DEFAULT_URL, Address
 from recollect_redis._connection import RedisConnection, Script
-from recollect_redis._records import PLACE, Row, body, header, optional, read_row, scope_arguments
+from recollect_redis._records import Row, body, header, optional, read_row, scope_arguments
 from recollect_redis._store_scripts import COUNT, FIND, MOVE_ALL, MOVE_SOME, OPEN, PUT
 from recollect_redis.episodic import EpisodicMemory
+from recollect_redis.health import examine
+
+logger = logging.getLogger(__name__)
 
 SCHEMA = 1
 
@@ -167,7 +172,7 @@ class RedisMemoryStore(BaseStore):
         member, version, written, is_hidden = await self._connection.command("HMGET", key, "m", "v", "j", "h")
         if member is None or (is_hidden is not None and not hidden):
             return None
-        return read_row(member[:PLACE] + version + b" " + written, self.item_types)
+        return read_row(b"\0".join([member, version, written]), self.item_types)
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
         found: list[MemoryItem] = []
@@ -193,12 +198,19 @@ class RedisMemoryStore(BaseStore):
         while True:
             arguments = [family, order, *filters, page, cursor, _EFFORT]
             cursor, *rows = await self._run(FIND, arguments)
-            for written in rows:
-                row = read_row(written, self.item_types)
+            for row in self._readable(rows):
                 if not sifted or wanted.matches(row.item):
                     yield row
             if not cursor:
                 return
+
+    def _readable(self, rows: Iterable[bytes]) -> Iterator[Row]:
+        """Yield what the rows hold; one that cannot be read is left out and named in the log."""
+        for written in rows:
+            try:
+                yield read_row(written, self.item_types)
+            except CorruptStoreError as error:
+                logger.error("%s It was left out.", error)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         families: list[Family] = ["live", "hidden"] if include_deleted else ["live"]
@@ -218,6 +230,17 @@ class RedisMemoryStore(BaseStore):
             return
         async for row in _merged(live, self._rows(wanted, "hidden", "oldest", _PAGE)):
             yield row.item
+
+    # Health
+
+    async def doctor(self, repair: bool = False) -> list[Finding]:
+        """Return how the server keeps what it is given, and whether items and indexes agree.
+
+        With ``repair``, items are put into the indexes that they are missing from, and index members without an item
+        are taken out. A server may forbid its own description; that is said, and is no fault.
+        """
+        self._ensure_open()
+        return await examine(self._run, self._base, repair=repair)
 
     # Removing
 
