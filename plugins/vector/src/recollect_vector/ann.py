@@ -15,6 +15,7 @@ from recollect_vector.table import Matrix, Table
 OVERSAMPLING = 4
 """How many more rows than wanted the index is asked for; their exact similarities decide."""
 
+_AT_LEAST = 64
 _AT_ONCE = 1_000
 """More changes than this are brought into the index in a thread."""
 
@@ -47,7 +48,7 @@ class ApproximateIndex:
         """Return rows that are probably the nearest, more than ``limit`` of them where there are."""
         async with self._lock:  # One at a time: the index may be rebuilt in a thread.
             await self._update(table)
-            found = self._index.search(vector, limit * OVERSAMPLING)
+            found = self._index.search(vector, max(limit * OVERSAMPLING, _AT_LEAST))
         return np.asarray(found.keys, dtype=np.int64).astype(np.int32)
 
     async def _update(self, table: Table) -> None:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from recollect_vector.facets import Rows
 from recollect_vector.table import Matrix, Table
 
-OFF_LOOP = 20_000
-"""From this many rows on, the product runs in a thread: it takes milliseconds, in which others want their turn."""
+OFF_LOOP = 50_000_000
+"""From this many numbers on, the product runs in a thread: it takes so long that others want their turn meanwhile."""
 
 _BELOW_ALL = np.float32(-2)
 """The similarity by which zero vectors are ordered: below that of opposite vectors."""
@@ -22,13 +22,18 @@ async def similarities(table: Table, rows: Rows | None, vector: Matrix) -> NDArr
     height = table.height
     if rows is None:
         return await _product(table, table.matrix[:height], vector)
-    if len(rows) > height // 2:
-        return (await _product(table, table.matrix[:height], vector))[rows]
-    return await _product(table, np.take(table.matrix, rows, axis=0), vector)
+    if len(rows) == 0:
+        return np.zeros(0, dtype=np.float32)
+    first, last = int(rows.min()), int(rows.max())
+    # A stretch that is at least half wanted is read as it is: gathering rows costs more than multiplying them.
+    if last - first < 2 * len(rows):
+        found = await _product(table, table.matrix[first : last + 1], vector)
+        return found[rows - first]
+    return await _product(table, table.matrix[rows], vector)
 
 
 async def _product(table: Table, matrix: Matrix, vector: Matrix) -> NDArray[np.float32]:
-    if len(matrix) < OFF_LOOP:
+    if matrix.size < OFF_LOOP:
         product: NDArray[np.float32] = matrix @ vector
         return product
     table.readers += 1
@@ -51,5 +56,5 @@ def best(table: Table, rows: Rows | None, found: NDArray[np.float32], limit: int
     else:
         chosen = np.arange(len(order))
     listed: Rows = chosen.astype(np.int32) if rows is None else rows[chosen]
-    ranked = np.lexsort((table.recency(listed), -order[chosen]))[:limit]
-    return [(int(listed[place]), float(found[chosen[place]])) for place in ranked]
+    entries = zip(order[chosen].tolist(), table.places(listed), listed.tolist(), found[chosen].tolist(), strict=True)
+    return [(row, similarity) for _, _, row, similarity in sorted(entries, reverse=True)[:limit]]

@@ -23,7 +23,7 @@ from recollect_vector.conversations import WordIndex
 from recollect_vector.keeping import collector_paused, kept_copies
 from recollect_vector.nearest import best, similarities
 from recollect_vector.table import Matrix, Table
-from recollect_vector.vectors import checked_matrix, embed_matrix
+from recollect_vector.vectors import checked_matrix, embed_matrix, embed_one
 
 SIMILAR = 100
 """How many of the nearest items are candidates of a hybrid ranking, besides those that share a word."""
@@ -293,8 +293,7 @@ class VectorMemoryStore(BaseStore):
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:
         text = query_without_names(query, self._speakers(query, scope))
-        vector: Matrix = (await embed_matrix(self._embeddings, [text]))[0]
-        return vector
+        return await embed_one(self._embeddings, text)
 
     def _speakers(self, query: str, scope: Filter) -> set[str]:
         """Return the names of those who speak within the scope and whom the query may name."""

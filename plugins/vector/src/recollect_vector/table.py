@@ -24,6 +24,7 @@ _SMALLEST = 256
 _FACETS = (*SCOPE_FIELDS, "conversation", "memory_type", "status", "speaker")
 _CONVERSATION = 3  # Neighbouring turns have user, session and task in common.
 _LABEL = 100
+_CHUNK = 1024
 
 
 def facet_key(item: MemoryItem) -> tuple[Any, ...]:
@@ -108,21 +109,26 @@ class Table:
 
     def put_new(self, items: Sequence[MemoryItem], vectors: Matrix, added: int) -> Rows:
         """Add items whose ids are all new and different, numbered in their order, and return their rows."""
-        numbers = self._new_rows(len(items))
-        rows = np.array(numbers, dtype=np.int32)
+        # Items of one batch mostly share their scope, so each combination of values is looked up once.
+        combinations: dict[tuple[Any, ...], int] = {}
+        which = np.array(
+            [combinations.setdefault(facet_key(item), len(combinations)) for item in items], dtype=np.int32
+        )
+        values = [facet_values(key) for key in combinations]
+        # Rows of one user stand side by side, so that a search within a scope reads a stretch of the matrix.
+        users: dict[Any, int] = {}
+        group = np.array([users.setdefault(value[0], len(users)) for value in values], dtype=np.int32)
+        order = np.argsort(group[which], kind="stable")
+        ascending = self._new_rows(len(items))
+        rows = np.empty(len(items), dtype=np.int32)
+        rows[order] = ascending
+        self._fill(ascending, vectors, order)
+        numbers = rows.tolist()
         for row, item in zip(numbers, items, strict=True):
             self.items[row] = item
         self._row_of.update(zip([item.id for item in items], numbers, strict=True))
-        if numbers[-1] - numbers[0] == len(numbers) - 1:
-            self.matrix[numbers[0] : numbers[-1] + 1] = vectors  # Rows come in ascending order unless some are reused.
-        else:
-            self.matrix[rows] = vectors
-        # Items of one batch mostly share their scope, so each combination of values is looked up once.
-        combinations: dict[tuple[Any, ...], int] = {}
-        which = [combinations.setdefault(facet_key(item), len(combinations)) for item in items]
-        columns = zip(*map(facet_values, combinations), strict=True)
-        for facet, values in zip(self.facets.values(), columns, strict=True):
-            facet.add_many(rows, values, np.array(which, dtype=np.int32))
+        for facet, column in zip(self.facets.values(), zip(*values, strict=True), strict=True):
+            facet.add_many(rows, column, which)
         self._times[rows] = _times(items)
         self._added[rows] = np.arange(added, added + len(items))
         self._mark(rows, items, vectors)
@@ -138,6 +144,16 @@ class Table:
         self._free.append(row)
         return row, item
 
+    def _fill(self, rows: list[int], vectors: Matrix, order: NDArray[np.intp]) -> None:
+        """Write the vectors, in this order, into rows that ascend."""
+        together = rows[-1] - rows[0] == len(rows) - 1
+        for start in range(0, len(rows), _CHUNK):  # In pieces: there is never a second copy of a large batch.
+            part = vectors[order[start : start + _CHUNK]]
+            if together:
+                self.matrix[rows[start] : rows[start] + len(part)] = part
+            else:
+                self.matrix[rows[start : start + _CHUNK]] = part
+
     def _forget(self, row: int) -> None:
         for facet in self.facets.values():
             facet.remove(row)
@@ -147,7 +163,7 @@ class Table:
 
     def _mark(self, rows: Rows, items: Sequence[MemoryItem], vectors: Matrix) -> None:
         archived = np.fromiter((item.archived_by is not None for item in items), dtype=np.bool_, count=len(items))
-        zero = ~vectors.any(axis=1)
+        zero = np.einsum("ij,ij->i", vectors, vectors) == 0
         self._archived[rows] = archived
         self._zero[rows] = zero
         self._used[rows] = True
@@ -155,8 +171,8 @@ class Table:
         self._zero_count += int(zero.sum())
 
     def _new_rows(self, count: int) -> list[int]:
-        """Return rows to fill: free ones first."""
-        reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        """Return rows to fill, free ones first, in ascending order."""
+        reused = sorted(self._free.pop() for _ in range(min(count, len(self._free))))
         start = len(self.items)
         fresh = count - len(reused)
         self._reserve(start + fresh)
@@ -187,9 +203,13 @@ class Table:
     def select(self, wanted: Filter) -> Rows | None:
         """Return the rows that match every filter, or None if that is every row up to the height."""
         scope = self._named(SCOPE_FIELDS, wanted.metadata)
-        scope.sort(key=lambda named: named[0].count(named[1]))
+        if len(scope) > 1:
+            scope.sort(key=lambda named: named[0].count(named[1]))
         rows = scope[0][0].rows(scope[0][1]) if scope else self._all()
-        for facet, value in scope[1:] + self._named(("memory_type", "status"), wanted):
+        conditions = scope[1:]
+        if wanted.memory_type is not None or wanted.status is not None:
+            conditions += self._named(("memory_type", "status"), wanted)
+        for facet, value in conditions:
             code = facet.code(value)
             listed = self.listed(rows)
             rows = listed[:0] if code is None else listed[facet.codes[listed] == code]
@@ -221,11 +241,9 @@ class Table:
         inside[rows] = True
         return inside & self._used[: self.height]
 
-    def recency(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the place of each row in the order of these rows, 0 for the newest."""
-        places = np.empty(len(rows), dtype=np.int64)
-        places[np.lexsort((self._added[rows], self._times[rows]))[::-1]] = np.arange(len(rows))
-        return places
+    def places(self, rows: Rows) -> list[tuple[int, int]]:
+        """Return the place of each row in the order of time and of adding, as numbers to sort by."""
+        return list(zip(self._times[rows].tolist(), self._added[rows].tolist(), strict=True))
 
     def zero_rows(self, rows: Rows | None, height: int) -> NDArray[np.bool_] | None:
         """Return which of the rows (None: all below ``height``) have the zero vector; None if no row has."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from recollect.embeddings import Embeddings, provided_vectors
+from recollect.embeddings import Embeddings, embed_texts, provided_vectors
 from recollect.errors import BadVectorError, EmbeddingError
+from recollect.vectors import normalised
 from recollect_vector.table import Matrix
 
 _CHUNK = 1024
@@ -20,6 +22,16 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
     if not texts:
         return np.zeros((0, embeddings.dimension), dtype=np.float32)
     return checked_matrix(await provided_vectors(embeddings, texts), len(texts), embeddings.dimension)
+
+
+async def embed_one(embeddings: Embeddings, text: str) -> Matrix:
+    """Return the vector of one text, of length one or zero. Raises what ``recollect.embeddings.embed_texts`` does."""
+    (checked,) = await embed_texts(embeddings, [text])
+    vector: Matrix = np.frombuffer(checked, dtype=np.float32)
+    length = math.sqrt(np.dot(vector, vector))
+    if 0 < length < math.inf:
+        return vector / np.float32(length)
+    return np.array(normalised(checked), dtype=np.float32)
 
 
 def checked_matrix(vectors: Any, count: int, dimension: int) -> Matrix:
