@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-from recollect.errors import PluginError, PluginNotFoundError
-from recollect.hookspecs import ItemTypeSpec
+from recollect.errors import PluginError
 from recollect.items import BUILTIN_TYPES, MemoryItem
-
-if TYPE_CHECKING:
-    from recollect.plugins import Registry
 
 logger = logging.getLogger(__name__)
 
 
 class ItemTypes(Mapping[str, type[MemoryItem]]):
-    """Item types by name. One whose plugin fails is as good as not installed: its items keep every field."""
+    """Item types by name: the core's, and those that plugins offer, which ``load`` imports when one is first met.
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._loaded: dict[str, type[MemoryItem]] = dict(BUILTIN_TYPES)
+    One whose plugin fails is as good as not installed: its items keep every field.
+    """
+
+    def __init__(self, offered: Iterable[str], load: Callable[[str], Any]) -> None:
+        self._load = load
+        self._classes: dict[str, type[MemoryItem] | None] = {**dict.fromkeys(offered), **BUILTIN_TYPES}
 
     def __getitem__(self, name: str) -> type[MemoryItem]:
-        if name not in self._loaded:
-            self._loaded[name] = self._load(name)
-        found = self._loaded[name]
+        found = self._classes[name]
+        if found is None:
+            found = self._classes[name] = self._loaded(name)
         if found is MemoryItem:
             raise KeyError(name)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter({*BUILTIN_TYPES, *(spec.name for spec in self._registry.specs(ItemTypeSpec))})
+        return iter(self._classes)
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self._classes)
 
-    def _load(self, name: str) -> type[MemoryItem]:
+    def _loaded(self, name: str) -> type[MemoryItem]:
         try:
-            loaded = self._registry.load(self._registry.find(ItemTypeSpec, name))
-        except PluginNotFoundError:
-            return MemoryItem
+            loaded = self._load(name)
         except PluginError as error:
             logger.warning("Items of type %r are read as plain items: %s", name, error)
             return MemoryItem

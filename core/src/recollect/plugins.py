@@ -156,7 +156,8 @@ class Registry:
         """Return the classes of all item types by name; a plugin's class is imported when an item of it is met."""
         from recollect._item_types import ItemTypes  # Only stores need item models; listing plugins does not.
 
-        return ItemTypes(self)
+        offered = [spec.name for spec in self.specs(ItemTypeSpec)]
+        return ItemTypes(offered, lambda name: self.load(self.find(ItemTypeSpec, name)))
 
     def _claims(self) -> dict[tuple[type[Spec], str], list[tuple[Plugin, Spec]]]:
         assert self.plugins is not None  # asking for the plugins fills the claims
