@@ -19,12 +19,7 @@ from recollect.errors import (
     PluginNotFoundError,
     UnknownSchemeError,
 )
-from recollect.hookspecs import (
-    KINDS,
-    Backend,
-    Spec,
-    SpecT,
-)
+from recollect.hookspecs import KINDS, Backend, ItemTypeSpec, Spec, SpecT
 
 if TYPE_CHECKING:
     from recollect.embeddings import Embeddings
