@@ -180,7 +180,8 @@ class Server:
                 statement_cache_size=options.statement_cache_size,
                 # A long-lived statement must not outlive a change of the schema by another process.
                 max_cached_statement_lifetime=300,
-                server_settings={"application_name": "recollect"},
+                # asyncpg prefers this to what the URL says.
+                server_settings={} if "application_name=" in options.dsn else {"application_name": "recollect"},
                 **({} if options.ssl is None else {"ssl": options.ssl}),
             )
         except (ValueError, asyncpg.ClientConfigurationError):

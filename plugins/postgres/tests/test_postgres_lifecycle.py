@@ -1,0 +1,327 @@
+"""Opening, sharing and closing: many processes, forks, event loops, schemas, pools and URLs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import asyncpg
+import pytest
+
+import recollect
+from recollect import HumanMemory, MemoryMetadata
+from recollect.errors import IdConflictError, InputError, SchemaTooNewError, StoreMisuseError
+from recollect.health import Examinable, Reindexable
+from recollect_postgres import PostgresMemoryStore
+
+ALICE = MemoryMetadata(user_id="alice")
+OURS = "SELECT FROM pg_stat_activity WHERE application_name = 'recollect' AND datname = current_database()"
+
+
+async def execute(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def fetch(url: str, text: str, *values: Any) -> list[Any]:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetch(text, *values)
+    finally:
+        await connection.close()
+
+
+OPENER = """
+import asyncio, sys, time
+from recollect import HumanMemory
+from recollect_postgres import PostgresMemoryStore
+
+async def main():
+    time.sleep(max(0, float(sys.argv[2]) - time.time()))
+    async with PostgresMemoryStore(sys.argv[1], schema="shared", partitions=2) as store:
+        await store.add(HumanMemory(content="here"))
+
+asyncio.run(main())
+"""
+
+
+async def test_eight_processes_may_create_the_tables_at_once(each_url: str) -> None:
+    together = str(time.time() + 3)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", OPENER, each_url, together], stderr=subprocess.PIPE) for _ in range(8)
+    ]
+    outcomes = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+    assert [code for _, code in outcomes] == [0] * 8, outcomes
+    async with PostgresMemoryStore(each_url, schema="shared") as store:
+        assert await store.count() == 8
+
+
+async def test_eight_stores_with_vectors_may_open_at_once(url: str) -> None:
+    stores = [PostgresMemoryStore(url, embeddings=recollect.embeddings.HashingEmbeddings(16)) for _ in range(8)]
+    await asyncio.gather(*(store.init() for store in stores))
+    await asyncio.gather(*(store.add(HumanMemory(content="here")) for store in stores))
+    assert await stores[0].count() == 8
+    await asyncio.gather(*(store.close() for store in stores))
+
+
+async def test_a_newer_schema_is_refused_untouched(url: str) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add(HumanMemory(id="kept", content="kept"))
+    await execute(url, "UPDATE memory_schema SET version = 99")
+    with pytest.raises(SchemaTooNewError, match="99"):
+        await PostgresMemoryStore(url).init()
+    assert [row["id"] for row in await fetch(url, "SELECT id FROM memory_items")] == ["kept"]
+
+
+async def test_two_schemas_of_a_database_know_nothing_of_each_other(url: str) -> None:
+    async with (
+        PostgresMemoryStore(url, schema="one") as one,
+        PostgresMemoryStore(url, schema='T"wo') as two,
+    ):
+        await one.add(HumanMemory(id="same", content="one", metadata=ALICE))
+        await two.add(HumanMemory(id="same", content="two"))
+        assert (await one.get("same")).content == "one"
+        await two.clear()
+        assert await one.count() == 1
+
+
+async def test_a_user_who_may_not_create_works_in_tables_that_are_there(url: str) -> None:
+    async with PostgresMemoryStore(url, schema="memories"):
+        pass
+    await execute(
+        url,
+        "DROP ROLE IF EXISTS guest",
+        "CREATE ROLE guest LOGIN PASSWORD 'guest'",
+        "GRANT USAGE ON SCHEMA memories TO guest",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA memories TO guest",
+        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA memories TO guest",
+    )
+    host = url.rpartition("@")[2]
+    try:
+        async with PostgresMemoryStore(f"postgresql://guest:guest@{host}", schema="memories") as store:
+            await store.add(HumanMemory(content="from a guest"))
+            assert await store.count() == 1
+    finally:
+        await execute(url, "DROP OWNED BY guest", "DROP ROLE guest")
+
+
+async def test_a_pool_that_was_given_stays_open(url: str) -> None:
+    async with asyncpg.create_pool(url, min_size=1, max_size=2) as pool:
+        async with PostgresMemoryStore(pool=pool) as store:
+            await store.add(HumanMemory(content="through the pool"))
+        assert await pool.fetchval("SELECT count(*) FROM memory_items") == 1
+
+
+async def test_no_more_connections_are_opened_than_allowed(url: str) -> None:
+    async with PostgresMemoryStore(url, max_size=3) as store:
+        await asyncio.gather(*(store.count() for _ in range(60)))
+        assert 1 <= len(await fetch(url, OURS)) <= 3
+
+
+async def test_closing_leaves_no_connection(url: str) -> None:
+    async with PostgresMemoryStore(url, max_size=3) as store:
+        await asyncio.gather(*(store.count() for _ in range(20)))
+    await asyncio.sleep(0.2)
+    assert await fetch(url, OURS) == []
+
+
+def test_a_second_event_loop_is_refused_at_once(url: str) -> None:
+    store = PostgresMemoryStore(url)
+    first = asyncio.new_event_loop()
+    first.run_until_complete(store.init())
+
+    async def elsewhere() -> None:
+        for call in (store.get("x"), store.add(HumanMemory(content="x")), store.init(), store.close()):
+            with pytest.raises(StoreMisuseError, match="another event loop"):
+                await call
+
+    asyncio.run(elsewhere())
+    first.run_until_complete(store.add(HumanMemory(content="still at home")))
+    first.run_until_complete(store.close())
+    first.close()
+
+
+FORKER = """
+import asyncio, os, sys
+from recollect import HumanMemory
+from recollect.errors import StoreMisuseError
+from recollect_postgres import PostgresMemoryStore
+
+async def main():
+    async with PostgresMemoryStore(sys.argv[1]) as store:
+        await store.add(HumanMemory(id="parent", content="before"))
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                await store.get("parent")
+            except StoreMisuseError as error:
+                code = 0 if "forked" in str(error) else 2
+            os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        await store.add(HumanMemory(id="after", content="after"))
+        assert await store.count() == 2
+
+asyncio.run(main())
+"""
+
+
+def test_a_forked_child_is_refused_and_the_parent_goes_on(url: str) -> None:
+    done = subprocess.run([sys.executable, "-c", FORKER, url], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+async def test_a_url_opens_the_store_with_its_options(url: str, scheme: str) -> None:
+    address = url.partition("://")[2]
+    store = recollect.open(f"{scheme}://{address}?schema=by_url&max_size=2&timeout=5&application_name=mine")
+    assert isinstance(store, PostgresMemoryStore)
+    async with store:
+        await store.add(HumanMemory(content="by url"))
+        assert len(await fetch(url, "SELECT FROM by_url.memory_items")) == 1
+        assert len(await fetch(url, OURS.replace("'recollect'", "'mine'"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "keywords", "field"),
+    [
+        ("?colour=red", {}, "colour"),
+        ("?max_size=many", {}, "max_size"),
+        ("?max_size=2", {"max_size": 3}, "max_size"),
+        ("", {"max_size": 0}, "max_size"),
+        ("", {"min_size": 3, "max_size": 2}, "max_size"),
+        ("", {"timeout": 0}, "timeout"),
+        ("", {"connect_timeout": float("nan")}, "connect_timeout"),
+        ("", {"partitions": -1}, "partitions"),
+        ("", {"schema": ""}, "schema"),
+        ("", {"colour": "red"}, "colour"),
+    ],
+)
+def test_a_wrong_option_is_named(query: str, keywords: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as caught:
+        recollect.open(f"postgresql://localhost/db{query}", **keywords)
+    assert caught.value.field == field
+
+
+async def test_partitions_are_fixed_when_the_tables_are_made(url: str) -> None:
+    async with PostgresMemoryStore(url, partitions=4) as store:
+        await store.add(HumanMemory(id="x", content="x", metadata=ALICE))
+    async with PostgresMemoryStore(url) as store:
+        assert (await store.get("x")).content == "x"
+    with pytest.raises(InputError, match="4 partitions"):
+        await PostgresMemoryStore(url, partitions=8).init()
+
+
+async def test_an_id_is_unique_over_all_partitions_even_under_a_race(url: str) -> None:
+    async with (
+        PostgresMemoryStore(url, partitions=4) as one,
+        PostgresMemoryStore(url, partitions=4) as two,
+    ):
+        for number in range(40):
+            item_id = f"contested-{number}"
+            results = await asyncio.gather(
+                one.add(HumanMemory(id=item_id, content="one", metadata=MemoryMetadata(user_id="one"))),
+                two.add(HumanMemory(id=item_id, content="two", metadata=MemoryMetadata(user_id="two"))),
+                return_exceptions=True,
+            )
+            assert sorted(type(result).__name__ for result in results) == ["IdConflictError", "NoneType"]
+        assert await one.count() == 40
+        assert (
+            await one.purge(metadata=MemoryMetadata(user_id="one"))
+            + await two.purge(metadata=MemoryMetadata(user_id="two"))
+            == 40
+        )
+        await one.add(HumanMemory(id="contested-0", content="free again", metadata=ALICE))
+
+
+async def test_many_writers_of_the_same_ids_never_lock_each_other_out(url: str) -> None:
+    ids = [f"shared-{number}" for number in range(20)]
+
+    async def write(store: PostgresMemoryStore, turn: int) -> None:
+        order = ids[turn:] + ids[:turn]
+        if turn % 2:
+            await store.add_many([HumanMemory(id=item_id, content=str(turn)) for item_id in order])
+        else:
+            await asyncio.gather(*(store.add(HumanMemory(id=item_id, content=str(turn))) for item_id in order))
+
+    async with PostgresMemoryStore(url) as one, PostgresMemoryStore(url) as two:
+        await asyncio.gather(*(write((one, two)[turn % 3 == 0], turn) for turn in range(20)))
+        versions = {item.id: item.version async for item in one.scan()}
+    assert versions == dict.fromkeys(ids, 20)
+
+
+async def test_one_refused_add_does_not_fail_those_it_is_gathered_with(url: str) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add(HumanMemory(id="taken", content="mine", metadata=ALICE))
+        adds = [HumanMemory(id=f"free-{number}", content="x") for number in range(10)]
+        adds.insert(5, HumanMemory(id="taken", content="stolen", metadata=MemoryMetadata(user_id="eve")))
+        results = await asyncio.gather(*(store.add(item) for item in adds), return_exceptions=True)
+        assert [type(result) for result in results if result is not None] == [IdConflictError]
+        assert (await store.get("taken")).content == "mine"
+        assert await store.count() == 11
+
+
+async def test_the_seeds_ten_columns_are_there(url: str) -> None:
+    async with PostgresMemoryStore(url):
+        rows = await fetch(
+            url, "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'memory_items'"
+        )
+    columns = {row["column_name"]: row["data_type"] for row in rows}
+    wanted = {"id", "content", "memory_type", "status", "metadata", "extra_json", "created_at", "updated_at"}
+    assert wanted | {"deleted", "version"} <= set(columns)
+    assert columns["metadata"] == "jsonb"
+
+
+async def test_the_doctor_says_what_is_there_and_mends_what_it_can(each_url: str) -> None:
+    async with PostgresMemoryStore(each_url) as store:
+        assert isinstance(store, Examinable)
+        assert isinstance(store, Reindexable)
+        await execute(each_url, "DROP INDEX memory_items_user_live")
+        broken = {finding.name: finding for finding in await store.doctor()}
+        assert not broken["index memory_items_user_live"].ok
+        assert broken["index memory_items_user_live"].remedy
+        mended = {finding.name: finding for finding in await store.doctor(repair=True)}
+        assert all(finding.ok for name, finding in mended.items() if name.startswith("index "))
+        (row,) = await fetch(each_url, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_trgm')")
+        assert mended["pg_trgm"].ok is row["exists"]
+        assert mended["schema"].ok
+
+
+async def test_the_doctor_finds_rows_that_were_changed_by_hand(url: str) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add(HumanMemory(content="x", metadata=ALICE))
+        await execute(url, "UPDATE memory_items SET user_id = 'eve'")
+        findings = {finding.name: finding for finding in await store.doctor()}
+        assert not findings["rows"].ok
+
+
+async def test_an_unreadable_row_is_left_out_and_named(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many([HumanMemory(id="good", content="x"), HumanMemory(id="bad", content="secret words")])
+        await execute(url, "UPDATE memory_items SET extra_json = '[' WHERE id = 'bad'")
+        assert [item.id for item in await store.search()] == ["good"]
+        assert [item.id async for item in store.scan()] == ["good"]
+        assert "bad" in caplog.text
+        assert "secret" not in caplog.text
+
+
+async def test_tls_is_asked_for_when_it_is_demanded(url: str) -> None:
+    # The test server has no certificate, so a demand for TLS must fail rather than go on in clear text.
+    with pytest.raises(ConnectionError):
+        await PostgresMemoryStore(url, ssl="require", connect_timeout=5).init()
+    with pytest.raises(ConnectionError):
+        await PostgresMemoryStore.from_url(f"{url}?sslmode=require", connect_timeout=5).init()
+
+
+def test_importing_the_plugin_loads_no_driver() -> None:
+    code = "import sys, recollect_postgres.plugin; sys.exit('asyncpg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ}, check=False).returncode == 0

@@ -1,0 +1,325 @@
+"""Searching: the same answers as the in-memory store, and through an index."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
+from recollect.in_memory import InMemoryStore
+from recollect.query import Filter
+from recollect_postgres import PostgresMemoryStore
+from recollect_postgres.dialect import PostgresDialect, PostgresStatements
+
+USERS = ["alice", "bob", "", "Ünï %_\\"]
+WORDS = [
+    "Straße",
+    "STRASSE",
+    "ß",
+    "İstanbul",
+    "%",
+    "_",
+    "\\",
+    "100%",
+    "a_b",
+    "'",
+    "ЖУК",
+    "жук",
+    "東京",
+    "naïve",
+    "e\u0301",
+]
+NUMBERS = [0, 1, True, 1.0, 1.5, 10**23, 1e23, 2**53 + 1, float(2**53), -0.0, 1e-7, 5e-324, 1.7e308]
+
+names = st.sampled_from([None, *USERS])
+extras = st.dictionaries(
+    st.sampled_from(["k", "n", "Ключ"]),
+    st.one_of(
+        st.none(), st.sampled_from(NUMBERS), st.sampled_from(WORDS), st.lists(st.integers(0, 2), max_size=2),
+        st.just({"deep": [1, {"x": None}]}), st.just({}),
+    ),
+    max_size=2,
+)  # fmt: skip
+scopes = st.builds(MemoryMetadata, user_id=names, session_id=names, task_id=names, agent_id=names, extra=extras)
+texts = st.lists(st.sampled_from([*WORDS, "tea", "TEA", " "]), max_size=4).map(" ".join)
+times = st.sampled_from([f"2024-01-01T00:00:0{second}" for second in range(4)])
+items = st.builds(
+    lambda kind, **fields: kind(**fields),
+    kind=st.sampled_from([HumanMemory, AIMemory]),
+    id=st.sampled_from([f"id-{number}" for number in range(12)]),
+    content=texts,
+    metadata=scopes,
+    created_at=times,
+    status=st.sampled_from(list(MemoryStatus)),
+    archived_by=st.sampled_from([None, None, "summary"]),
+)
+filters = st.fixed_dictionaries(
+    {
+        "query": st.one_of(st.just(""), st.sampled_from([*WORDS, "strasse", "tea s", "i\u0307stanbul", "京"])),
+        "metadata": st.one_of(st.none(), scopes),
+        "memory_type": st.sampled_from([None, "human", "ai"]),
+        "status": st.sampled_from([None, *MemoryStatus]),
+        "limit": st.integers(0, 15),
+    }
+)
+
+
+@pytest_asyncio.fixture
+async def store(shared_url: str, schema: str) -> AsyncIterator[PostgresMemoryStore]:
+    async with PostgresMemoryStore(shared_url, schema=schema) as store:
+        yield store
+
+
+async def outcome(call: Any) -> Any:
+    """Return what a call returns, or the kind of error that it raises."""
+    try:
+        return await call
+    except Exception as error:  # noqa: BLE001  # the kinds are compared
+        return type(error).__name__
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(data=st.data())
+async def test_random_histories_give_the_answers_of_the_in_memory_store(
+    store: PostgresMemoryStore, data: st.DataObject
+) -> None:
+    await store.purge(deleted_only=True)
+    for item in [item async for item in store.scan(include_deleted=True)]:
+        await store.purge(item.id)
+    reference = InMemoryStore()
+    for item in data.draw(st.lists(items, max_size=12), label="added"):
+        assert await outcome(store.add(item)) == await outcome(reference.add(item))
+    batch = data.draw(st.lists(items, max_size=6), label="added together")
+    assert await outcome(store.add_many(batch)) == await outcome(reference.add_many(batch))
+    for item_id in data.draw(st.lists(st.sampled_from([f"id-{n}" for n in range(12)]), max_size=3), label="deleted"):
+        assert await store.delete(item_id) == await reference.delete(item_id)
+    for wanted in data.draw(st.lists(filters, min_size=1, max_size=6), label="searches"):
+        assert await store.search(**wanted) == await reference.search(**wanted)
+    scope = data.draw(st.one_of(st.none(), scopes), label="scope")
+    assert await store.count(metadata=scope) == await reference.count(metadata=scope)
+    found = [item async for item in store.scan(metadata=scope, include_deleted=True)]
+    assert found == [item async for item in reference.scan(metadata=scope, include_deleted=True)]
+    ranked = [await each.search_ranked(query="tea strasse", metadata=scope, mode="text") for each in (store, reference)]
+    assert [entry.item for entry in ranked[0]] == [entry.item for entry in ranked[1]]
+    if scope is not None and (scope.extra or scope.user_id or scope.session_id or scope.task_id or scope.agent_id):
+        assert await store.clear(metadata=scope) == await reference.clear(metadata=scope)
+        assert await store.restore(metadata=scope) == await reference.restore(metadata=scope)
+
+
+async def test_numbers_in_extra_come_back_as_they_were(store: PostgresMemoryStore) -> None:
+    extra = {"numbers": NUMBERS, "keys in": {"z": 1, "a": 2}}
+    await store.add(HumanMemory(id="n", content="x", metadata=MemoryMetadata(extra=extra)))
+    found = await store.get("n")
+    assert found is not None
+    assert found.metadata.extra == extra
+    assert list(map(type, found.metadata.extra["numbers"])) == list(map(type, NUMBERS))
+
+
+def made(number: int) -> MemoryItem:
+    randomly = random.Random(number)
+    return HumanMemory(
+        id=f"{number:08d}",
+        content=" ".join(randomly.choices(COMMON, k=12)) + (" xylophone" if number % 5_000 == 7 else ""),
+        metadata=MemoryMetadata(
+            user_id=f"u{number % 20}",
+            session_id=f"s{number // 20 % 20}",
+            task_id=f"t{number // 7 % 20}",
+            agent_id=f"a{number // 11 % 20}",
+        ),
+        created_at=f"2024-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}",
+    )
+
+
+COMMON = ["".join(random.Random(seed).choices("abcdefghij", k=5)) for seed in range(400)]
+SIZE = 20_000
+
+
+@pytest.fixture(scope="module")
+def full_url(server: Any) -> Iterator[str]:
+    """A database with many items on each kind of server."""
+    with server.database() as url:
+        yield url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def full(full_url: str) -> AsyncIterator[str]:
+    async with PostgresMemoryStore(full_url) as store:
+        await store.add_many([made(number) for number in range(SIZE)])
+    connection = await asyncpg.connect(full_url)
+    await connection.execute("VACUUM ANALYZE memory_items")
+    await connection.close()
+    yield full_url
+
+
+def plan_nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from plan_nodes(inner)
+
+
+async def explained(url: str, text: str, values: Any) -> list[dict[str, Any]]:
+    import json
+
+    connection = await asyncpg.connect(url)
+    try:
+        # A generic plan is what a statement that is used often ends up with.
+        await connection.execute("SET plan_cache_mode = force_generic_plan")
+        (row,) = await connection.fetch(f"EXPLAIN (FORMAT JSON) {text}", *values)
+    finally:
+        await connection.close()
+    return list(plan_nodes(json.loads(row[0])[0]["Plan"]))
+
+
+STATEMENTS = PostgresStatements(PostgresDialect("public"))
+LIVE = {
+    "a user": MemoryMetadata(user_id="u3"),
+    "a session": MemoryMetadata(session_id="s3"),
+    "a user's session": MemoryMetadata(user_id="u3", session_id="s3"),
+    "a task": MemoryMetadata(task_id="t3"),
+    "an agent": MemoryMetadata(agent_id="a3"),
+    "everything": None,
+}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestPlans:
+    """EXPLAIN shows an index for what is asked often, and no sort where a limit is given."""
+
+    @pytest.mark.parametrize("what", LIVE)
+    async def test_the_newest_items_of_a_scope_are_read_in_the_order_of_an_index(self, full: str, what: str) -> None:
+        nodes = await explained(full, *STATEMENTS.search(Filter(metadata=LIVE[what]), 20))
+        kinds = {node["Node Type"] for node in nodes}
+        assert "Index Scan" in kinds or "Index Only Scan" in kinds
+        assert "Seq Scan" not in kinds
+        assert "Sort" not in kinds
+
+    async def test_an_item_is_read_by_its_key(self, full: str) -> None:
+        (node,) = await explained(full, *STATEMENTS.get("00000001"))
+        assert node["Index Name"] == "memory_items_pkey"
+
+    @pytest.mark.parametrize("what", [what for what in LIVE if what != "everything"])
+    async def test_removing_and_counting_a_scope_goes_through_an_index(self, full: str, what: str) -> None:
+        wanted = Filter(metadata=LIVE[what], archived=None)
+        for statement in (STATEMENTS.hide(wanted), STATEMENTS.purge(wanted), STATEMENTS.count(wanted)):
+            assert "Seq Scan" not in {node["Node Type"] for node in await explained(full, *statement)}
+
+    @pytest.mark.parametrize("what", ["a user", "everything"])
+    async def test_an_export_is_read_in_the_order_of_an_index(self, full: str, what: str) -> None:
+        place = ("2024-01-01T01:00:00.000000+00:00", 3600)
+        statement = STATEMENTS.page(Filter(metadata=LIVE[what], archived=None), after=place, size=50)
+        kinds = {node["Node Type"] for node in await explained(full, *statement)}
+        assert "Seq Scan" not in kinds
+        assert "Sort" not in kinds
+
+    async def test_a_rare_substring_is_found_through_trigrams_where_they_are(self, full: str) -> None:
+        async with PostgresMemoryStore(full) as store:
+            findings = {finding.name: finding for finding in await store.doctor()}
+            found = await store.search(query="XYLOPHONE", limit=100)
+        assert [item.id for item in found] == [f"{number:08d}" for number in range(SIZE, 0, -1) if number % 5_000 == 7]
+        nodes = await explained(full, *STATEMENTS.search(Filter(query="xylophone"), 100))
+        through_index = any(node.get("Index Name") == "memory_items_folded" for node in nodes)
+        assert through_index is findings["pg_trgm"].ok
+
+    async def test_a_text_search_in_a_large_scope_goes_through_the_full_text_index(self, full: str) -> None:
+        async def scans() -> dict[str, int]:
+            connection = await asyncpg.connect(full)
+            try:
+                indexes = await connection.fetch("SELECT indexrelname, idx_scan FROM pg_stat_user_indexes")
+                table = await connection.fetchval(
+                    "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'memory_items'"
+                )
+            finally:
+                await connection.close()
+            return {**{row["indexrelname"]: row["idx_scan"] for row in indexes}, "whole table": table}
+
+        before = await scans()
+        async with PostgresMemoryStore(full) as store:
+            ranked = await store.search_ranked(query="where is the xylophone", mode="text", limit=4)
+        after = await scans()
+        assert {entry.item.id for entry in ranked} == {f"{n:08d}" for n in range(SIZE) if n % 5_000 == 7}
+        assert after["memory_items_terms"] > before["memory_items_terms"]
+
+
+async def fill(stores: list[Any], turns: list[MemoryItem]) -> None:
+    for store in stores:
+        await store.add_many(turns)
+
+
+def conversation(count: int, user: str | None = "u", seed: int = 0) -> list[MemoryItem]:
+    randomly = random.Random(seed)
+    return [
+        HumanMemory(
+            id=f"{seed}-{number}",
+            content=" ".join(randomly.choices(COMMON, k=8)) + (" telescope saturn" if number in (700, 1500) else ""),
+            metadata=MemoryMetadata(user_id=user, session_id=f"s{number // 100}"),
+            created_at=f"2024-{1 + number // 1000:02d}-01T00:{number // 60 % 60:02d}:{number % 60:02d}",
+            name=("Ana", "Ben")[number % 2],
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("user", ["u", None])
+async def test_a_large_scope_is_ranked_like_a_small_one(store: PostgresMemoryStore, user: str | None) -> None:
+    """Candidates from the index, with the turns around them, give the ranking of the whole conversation."""
+    reference = InMemoryStore()
+    await fill([store, reference], conversation(2_000, user))
+    await fill([store, reference], conversation(50, "somebody else", seed=1))
+    scope = MemoryMetadata(user_id=user)
+    for query in ("telescope", "the saturn telescope", f"{COMMON[3]} {COMMON[8]}", COMMON[20].upper()):
+        ours = await store.search_ranked(query=query, metadata=scope, mode="text", limit=10)
+        theirs = await reference.search_ranked(query=query, metadata=scope, mode="text", limit=10)
+        same = {entry.item.id for entry in ours} & {entry.item.id for entry in theirs}
+        assert ours[0].item.id == theirs[0].item.id
+        assert len(same) >= 8
+
+
+async def test_a_common_word_does_not_hide_a_rare_one_in_a_huge_scope(store: PostgresMemoryStore) -> None:
+    turns = [
+        HumanMemory(
+            id=str(number),
+            content="the usual weather report" + (" with a comet" if number == 1_234 else ""),
+            metadata=MemoryMetadata(user_id="u", session_id=str(number)),
+        )
+        for number in range(4_500)
+    ]
+    await store.add_many(turns)
+    (best,) = await store.search(
+        query="comet weather report", metadata=MemoryMetadata(user_id="u"), mode="text", limit=1
+    )
+    assert best.id == "1234"
+
+
+async def test_a_day_that_the_query_names_is_found_in_a_large_scope(store: PostgresMemoryStore) -> None:
+    await store.add_many(conversation(1_500))
+    await store.add(
+        HumanMemory(
+            id="that day", content="pancakes", metadata=MemoryMetadata(user_id="u"), created_at="2023-05-08T10:00:00"
+        )
+    )
+    found = await store.search(
+        query="what was on 8 May 2023", metadata=MemoryMetadata(user_id="u"), mode="text", limit=3
+    )
+    assert "that day" in [item.id for item in found]
+
+
+async def test_terms_too_long_or_too_many_for_the_index_do_no_harm(store: PostgresMemoryStore) -> None:
+    long_word = "x" * 5_000
+    many_words = " ".join(f"word{number}" for number in range(120_000))
+    await store.add(HumanMemory(id="long", content=f"{long_word} needle", metadata=MemoryMetadata(user_id="u")))
+    await store.add(HumanMemory(id="many", content=many_words, metadata=MemoryMetadata(user_id="v")))
+    (found,) = await store.search(query="needle", metadata=MemoryMetadata(user_id="u"), mode="text")
+    assert found.id == "long"
+    (found,) = await store.search(query=f"{long_word[:3_000]}", metadata=MemoryMetadata(user_id="u"))
+    assert found.id == "long"
+    (found,) = await store.search(query="word119999", metadata=MemoryMetadata(user_id="v"))
+    assert found.id == "many"
