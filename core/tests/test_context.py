@@ -251,6 +251,13 @@ async def test_metadata_filters_what_is_read() -> None:
     assert "tea of ada" not in str(context)
 
 
+async def test_a_filter_that_contradicts_a_scope_is_an_error() -> None:
+    manager = ContextManager(long_term=InMemoryStore().scoped(user_id="ada"))
+
+    with pytest.raises(InputError):
+        await manager.assemble_context("tea", metadata=MemoryMetadata(user_id="bob"))
+
+
 async def test_recent_memories_stand_in_the_order_of_time() -> None:
     context = await ContextManager().assemble_context("go", Recent(interaction("first", 1), interaction("second", 2)))
 

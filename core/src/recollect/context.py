@@ -109,8 +109,8 @@ class ContextManager:
 
         ``short_term_manager`` is asked for its recent interactions and connected if need be; a conversation store,
         such as ShortTermMemory, gives its items as ``conversation`` instead, which may also be given as items, oldest
-        first. ``metadata`` filters what is read from stores. Raises InputError for a query that is not text and for a
-        negative budget; what cannot be fetched is a warning, never an error.
+        first. ``metadata`` filters what is read from stores. Raises InputError for a query that is not text, a negative
+        budget, and a filter that contradicts the scope of a handle; what cannot be fetched is a warning, not an error.
         """
         check_text(input_query, "input_query")
         budget = self.token_budget if token_budget is None else _checked_budget(token_budget)
@@ -122,11 +122,15 @@ class ContextManager:
         self, query: str, short_term: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
     ) -> _Fetched:
         fetched = _Fetched()
-        await asyncio.gather(
+        results = await asyncio.gather(
             self._read_soul(fetched),
             self._read_short_term(fetched, short_term, metadata),
             self._read_long_term(fetched, query, metadata),
+            return_exceptions=True,  # None is left running when another meets a mistake of the caller.
         )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
         return fetched
 
     async def _read_soul(self, fetched: _Fetched) -> None:
@@ -149,6 +153,8 @@ class ContextManager:
                 await self._read_recent(fetched, cast(RecentMemories, source))
             else:
                 fetched.conversation = await self._conversation(source, metadata)
+        except InputError:
+            raise
         except Exception as error:  # noqa: BLE001  # an agent without its memory is better than no agent
             fetched.warnings.append(_failed("Recent memories", error))
             return
@@ -173,6 +179,8 @@ class ContextManager:
             return
         try:
             fetched.long_term = await self._relevant(self.long_term, query, metadata)
+        except InputError:
+            raise
         except Exception as error:  # noqa: BLE001  # as above
             fetched.warnings.append(_failed("Long-term memories", error))
             return

@@ -203,17 +203,21 @@ class RedisConnection:
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
         """Return what the script returns; a server that does not know it yet is given the source."""
-        client = self._client()
-        if not client.connected:
-            await self.connect()
+        client = await self._connected()
         return await self._within(client, self._evaluate(client, script, keys, arguments))
 
     async def command(self, *words: Any) -> Any:
         """Return what the server answers to one command."""
-        client = self._client()
-        if not client.connected:
-            await self.connect()
+        client = await self._connected()
         return await self._within(client, client.execute(*words))
+
+    async def _connected(self) -> _Client:
+        """Return this event loop's client, connected; somebody may have closed the one there was meanwhile."""
+        client = self._client()
+        while not client.connected:
+            await self.connect()
+            client = self._client()
+        return client
 
     async def _evaluate(self, client: _Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         try:
