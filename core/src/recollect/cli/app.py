@@ -161,13 +161,16 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def recollect(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Memory for agents."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())

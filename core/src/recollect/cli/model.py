@@ -3,54 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
-import urllib.error
-import urllib.request
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from recollect.errors import InputError, SummaryError
+from recollect.openai_summarizer import OpenAISummarizer
 from recollect.urls import redacted
 
-KEY_VARIABLE = "OPENAI_API_KEY"
-BASE_VARIABLE = "OPENAI_BASE_URL"
+if TYPE_CHECKING:
+    from recollect.summary import Summarizer
+
 MODEL_VARIABLE = "RECOLLECT_MODEL"
-DEFAULT_BASE = "https://api.openai.com/v1"
-
-
-@dataclass(frozen=True, slots=True)
-class ChatModel:
-    """A summarizer over the chat completions of an OpenAI-compatible service."""
-
-    base_url: str
-    model: str
-    key: str = field(repr=False)
-    timeout: float = 300.0
-
-    async def summarize(self, prompt: str) -> str:
-        """Return the model's answer. Raises SummaryError, saying what the service said."""
-        return await asyncio.to_thread(self._ask, prompt)
-
-    def _ask(self, prompt: str) -> str:
-        body = {"model": self.model, "messages": [{"role": "user", "content": prompt}]}
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        address = f"{self.base_url.rstrip('/')}/chat/completions"
-        request = urllib.request.Request(address, json.dumps(body).encode(), headers, method="POST")
-        try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as response:
-                answer: Any = json.load(response)
-            return str(answer["choices"][0]["message"]["content"] or "")
-        except urllib.error.HTTPError as error:
-            said = " ".join(error.read(500).decode(errors="replace").split())
-            raise SummaryError(f"{redacted(address)} answered {error.code}: {said or error.reason}") from error
-        except OSError as error:
-            raise SummaryError(
-                f"{redacted(address)} cannot be reached ({error}). Check --base-url, or {BASE_VARIABLE}."
-            ) from error
-        except (ValueError, LookupError, TypeError) as error:
-            raise SummaryError(f"{redacted(address)} gave an answer that is no chat completion.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +43,18 @@ class CommandModel:
             raise
         if process.returncode:
             said = " ".join(complaint.decode(errors="replace").split())[:300]
-            raise SummaryError(f"The command {self.command!r} failed with exit code {process.returncode}: {said}")
+            raise SummaryError(
+                f"The command {self.command!r} failed with exit code {process.returncode}: {said or 'it said nothing'}."
+            )
         return written.decode(errors="replace")
 
 
-def chosen_model(base_url: str | None, model: str | None, command: str | None) -> ChatModel | CommandModel:
-    """Return the model that the options name. Raises InputError, saying what is missing."""
+@asynccontextmanager
+async def chosen_model(base_url: str | None, model: str | None, command: str | None) -> AsyncIterator[Summarizer]:
+    """Give the model that the options name for the block. Raises InputError, saying what is missing."""
     if command:
-        return CommandModel(command)
+        yield CommandModel(command)
+        return
     model = model or os.environ.get(MODEL_VARIABLE)
     if not model:
         raise InputError(
@@ -91,10 +62,7 @@ def chosen_model(base_url: str | None, model: str | None, command: str | None) -
             f"--command.",
             field="model",
         )
-    base = base_url or os.environ.get(BASE_VARIABLE) or DEFAULT_BASE
-    if not base.startswith(("http://", "https://")):
-        raise InputError(f"--base-url starts with https:// or http://, not {redacted(base)!r}.", field="base_url")
-    key = os.environ.get(KEY_VARIABLE, "")
-    if not key and base == DEFAULT_BASE:
-        raise InputError(f"{DEFAULT_BASE} needs a key in {KEY_VARIABLE}.", field="key")
-    return ChatModel(base, model, key)
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise InputError(f"--base-url starts with https:// or http://, not {redacted(base_url)!r}.", field="base_url")
+    async with OpenAISummarizer(model, base_url=base_url) as summarizer:
+        yield summarizer

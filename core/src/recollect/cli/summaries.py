@@ -66,13 +66,13 @@ def summarize(
 
     metadata = options.metadata_of(user, session, task, agent, extra)
     config = _config(template, keep)
-    summarizer = chosen_model(base_url, model, command)
 
     async def work() -> SummaryResult:
-        async with opened(store, store_options) as source:
-            items = [item async for item in source.scan(metadata=metadata, archived=False)]
-        with progress("asking the model", None):
-            return await generate_summary(items, config, summarizer)
+        async with chosen_model(base_url, model, command) as summarizer:
+            async with opened(store, store_options) as source:
+                items = [item async for item in source.scan(metadata=metadata, archived=False)]
+            with progress("asking the model", None):
+                return await generate_summary(items, config, summarizer)
 
     result = run(work())
     if as_json:
@@ -117,10 +117,9 @@ def compact(
     if dry_run:
         run(_preview(store, store_options, metadata, config, force))
         return
-    summarizer = chosen_model(base_url, model, command)
 
     async def work() -> CompactionResult:
-        async with opened(store, store_options) as target:
+        async with chosen_model(base_url, model, command) as summarizer, opened(store, store_options) as target:
             with progress("asking the model", None):
                 return await swap(target, metadata, config, summarizer, force=force)
 
@@ -131,16 +130,15 @@ async def _preview(
     url: str | None, store_options: list[str] | None, metadata: Any, config: SummaryConfig, force: bool
 ) -> None:
     from recollect.cli.stores import opened
-    from recollect.summary import check_trigger, split
+    from recollect.compaction import plan
 
     async with opened(url, store_options) as source:
-        items = [item async for item in source.scan(metadata=metadata, archived=False)]
-    trigger = check_trigger(items, config)
-    older, _ = split(items, config.keep_recent)
-    if not trigger.triggered and not force:
+        planned = await plan(source, metadata, config, force=force)
+    trigger = planned.trigger
+    if not planned.older:
         say(f"Nothing is due: {trigger.message_count} messages, about {trigger.estimated_tokens} tokens.")
         return
-    say(f"{len(older)} items would be summarized, since {trigger.reason or '--force was given'}.")
+    say(f"{len(planned.older)} items would be summarized, since {trigger.reason or '--force was given'}.")
 
 
 def _show_compaction(result: CompactionResult, as_json: bool) -> None:

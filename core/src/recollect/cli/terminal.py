@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -105,5 +107,25 @@ def agree(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandError(f"{question} Nobody is there to ask: add --yes to agree.", ExitCode.REFUSED)
-    if not typer.confirm(visible(question), err=True):
+    try:
+        with _interruptible():
+            agreed = typer.confirm(visible(question), err=True)
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        agreed = False  # The input ended, which is no agreement.
+    if not agreed:
         raise CommandError("Nothing was changed.", ExitCode.REFUSED)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the waiting for an answer at once; an event loop would only take note of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

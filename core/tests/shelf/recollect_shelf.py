@@ -1,0 +1,101 @@
+"""A plugin for tests of the command: a store that outlives the process, and commands, one of them broken.
+
+It is found as installed plugins are, by the metadata beside it, once its folder is on the path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from recollect.capabilities import BASE_CAPABILITIES, Capability
+from recollect.errors import StoreUnavailableError
+from recollect.health import Finding
+from recollect.hookspecs import Backend, CommandSpec, hookimpl
+from recollect.in_memory import InMemoryStore
+from recollect.query import Filter
+from recollect.records import dump_item, load_item
+
+_ALL = Filter(archived=None)
+
+
+@hookimpl
+def recollect_backends() -> list[Backend]:
+    return [
+        Backend("shelf", schemes=("shelf",), target="recollect_shelf:ShelfStore"),
+        Backend("plain", schemes=("plain",), target="recollect_shelf:PlainStore"),
+    ]
+
+
+@hookimpl
+def recollect_commands() -> list[CommandSpec]:
+    return [
+        CommandSpec("greet", target="recollect_shelf:greet", summary="Greet somebody."),
+        CommandSpec("broken", target="recollect_shelf:no_such_thing", summary="Never works."),
+        CommandSpec("crash", target="recollect_shelf:crash", summary="Fails in the middle."),
+        CommandSpec("demo", target="recollect_shelf:greet", summary="Wants a name that is taken."),
+    ]
+
+
+def greet(name: str) -> None:
+    """Greet somebody."""
+    print(f"Hello, {name}!")
+
+
+def crash() -> None:
+    """Fail in the middle."""
+    raise RuntimeError("the wheel came off")
+
+
+class ShelfStore(InMemoryStore):
+    """The in-memory store, read from a file when it is opened and written to it when it is closed."""
+
+    needs_init = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    @classmethod
+    def from_url(cls, url: str, *, slow: float = 0) -> ShelfStore:
+        store = cls(Path(url.partition("://")[2].removeprefix("/")))
+        time.sleep(slow)
+        return store
+
+    async def _init(self) -> None:
+        if self._path.name == "unreachable":
+            raise StoreUnavailableError(f"{self._path} cannot be reached.")
+        if self._path.exists():
+            saved = json.loads(self._path.read_text())
+            for data in saved["items"]:
+                await self._add(load_item(data), None)
+            for item_id in saved["hidden"]:
+                await self._delete(item_id, None)
+
+    async def _close(self) -> None:
+        if self._path.parent.exists():
+            everything = [item async for item in self._scan(_ALL, True)]
+            hidden = [item.id for item in everything if await self._get(item.id) is None]
+            new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            new.write_text(json.dumps({"items": [dump_item(item) for item in everything], "hidden": hidden}))
+            new.replace(self._path)
+
+    async def doctor(self, repair: bool = False) -> list[Finding]:
+        ok = repair or not self._path.with_name("dusty").exists()
+        return [Finding("dust", ok, "clean" if ok else "dusty", "" if ok else "recollect doctor --repair")]
+
+    async def reindex(self) -> int:
+        return len(self)
+
+
+class PlainStore(ShelfStore):
+    """A store that cannot hide or purge, as one that has just the base."""
+
+    capabilities = BASE_CAPABILITIES | {Capability.ATOMIC}
+    doctor = None  # type: ignore[assignment]
+    reindex = None  # type: ignore[assignment]
+
+    async def _clear(self, wanted: Filter) -> int:
+        return await self._purge(None, wanted, False)
