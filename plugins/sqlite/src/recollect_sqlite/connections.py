@@ -36,8 +36,7 @@ class Connections:
     @classmethod
     async def open(cls, database: Database) -> Connections:
         """Open everything, or nothing if one of them fails."""
-        worker = Worker(database.open_writer)
-        await worker
+        worker = await Worker(database.open_writer).open()
         opened = cls(database, worker)
         try:
             if not database.in_memory:
@@ -76,6 +75,8 @@ class Connections:
     async def close(self) -> None:
         """Wait for what is under way and close everything; the writer last, which brings the log into the file."""
         forking.forget(self)
+        if self.forked:
+            return
         self.filler.stop()
         if self._direct is not None:
             self._direct.close()

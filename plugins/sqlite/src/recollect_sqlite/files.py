@@ -141,5 +141,6 @@ def give_back(connection: sqlite3.Connection) -> None:
     While another connection still reads an older state, the log must be kept for it; it goes when that one is done.
     """
     with suppress(sqlite3.OperationalError):
-        connection.execute("PRAGMA incremental_vacuum").fetchall()
+        # As a script it runs to its end; as a statement the driver would stop after the first page.
+        connection.executescript("PRAGMA incremental_vacuum")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

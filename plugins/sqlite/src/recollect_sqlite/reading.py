@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -78,8 +79,7 @@ class ReaderThreads:
     async def _opened(self) -> Worker:
         self._opening += 1
         try:
-            worker = Worker(self._database.open_reader)
-            await worker
+            worker = await Worker(self._database.open_reader).open()
             self._workers.append(worker)
             return worker
         finally:
@@ -87,8 +87,11 @@ class ReaderThreads:
 
     async def close(self) -> None:
         """Wait for what is under way and close all connections."""
-        while self._workers:
-            await self._workers.pop().close()
+        while self._workers or self._opening:
+            if self._workers:
+                await self._workers.pop().close()
+            else:
+                await asyncio.sleep(0.001)  # Somebody's call is opening one just now.
 
 
 def _load(worker: Worker) -> int:

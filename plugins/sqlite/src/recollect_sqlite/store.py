@@ -106,8 +106,9 @@ class SQLiteMemoryStore(BaseStore):
         self._connections = await Connections.open(self._database)
 
     async def _close(self) -> None:
-        if self._connections is not None:
-            await self._connections.close()
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.close()
 
     def _opened(self) -> Connections:
         """Return the connections. Raises StoreClosedError without, StoreMisuseError in a forked child."""

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import aiosqlite
 
@@ -54,20 +54,68 @@ class Worker(aiosqlite.Connection):
     """An aiosqlite connection that runs whole functions on its thread, one after the other.
 
     A function that has begun is always finished, even if whoever waits for it was cancelled: it can hold a transaction
-    from beginning to end. Any event loop may call. ``waiting`` is the number of functions not finished yet.
+    from beginning to end. Any event loop may call. ``waiting`` is the number of functions not finished yet,
+    ``connection`` the driver's connection, which only functions on the thread use.
     """
+
+    connection: sqlite3.Connection
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connect, iter_chunk_size=64)
         self.waiting = 0
         # A program that forgets to close the store must still come to its end.
-        thread: Any = getattr(self, "_thread", self)  # Older releases of aiosqlite are the thread themselves.
-        thread.daemon = True
+        self._thread.daemon = True
 
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The driver's connection; only functions on the thread use it."""
-        return self._conn
+    async def open(self) -> Self:
+        """Start the thread and connect on it. If that fails, or the caller is cancelled, nothing is left open."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def job() -> None:
+            try:
+                connection = self._connector()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
+                self.stop()
+                deliver(future, None, error)
+                return
+            try:
+                future.get_loop().call_soon_threadsafe(self._connected, future, connection)
+            except RuntimeError:  # That loop is closed, so nobody waits any longer.
+                connection.close()
+                self.stop()
+
+        self._thread.start()
+        self.submit(job)
+        await future
+        return self
+
+    def _connected(self, future: asyncio.Future[None], connection: sqlite3.Connection) -> None:
+        self._connection = self.connection = connection
+        if future.cancelled():
+            self._end()
+        else:
+            future.set_result(None)
+
+    async def close(self) -> None:
+        """Wait for what was submitted, close the connection and end the thread. Calling it again does nothing."""
+        if self._connection is not None:
+            await self._end()
+
+    def _end(self) -> asyncio.Future[None]:
+        connection, self._connection = self._conn, None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def job() -> None:
+            error = None
+            try:
+                connection.close()
+            except sqlite3.Error as raised:
+                error = raised
+            # Called on this thread, where there is no event loop that would have to outlive it.
+            self.stop()
+            deliver(future, None, error)
+
+        self.submit(job)
+        return future
 
     def submit(self, job: Callable[[], object]) -> None:
         """Run a job on the thread, later. It delivers its own result and raises nothing."""
