@@ -1,9 +1,10 @@
 """How an item lies in Redis, for the store.
 
-An item is a hash under ``<base>i:<id>``. Its field ``j`` is JSON with everything but the id, the version and the time;
-the others are what scripts compare and keep: ``v`` version, ``m`` the item's member in the indexes, ``u s t a`` the
-scope, ``k`` type, ``w`` status, ``r`` whether it is archived, ``h`` whether it is hidden, ``o`` which write it comes
-from, ``x`` its member among those that expire.
+An item is a hash under ``<base>i:<id>``. Its field ``c`` is the content and ``j`` JSON with everything that has no
+field of its own; the others are what scripts compare and keep: ``f`` the content as searches compare it, where that is
+not plain ASCII, ``v`` version, ``m`` the item's member in the indexes, ``u s t a`` the scope, ``k`` type, ``w`` status,
+``r`` whether it is archived, ``h`` whether it is hidden, ``o`` which write it comes from, ``x`` its member among those
+that expire.
 
 An index is a sorted set whose members all have the score 0, so that they lie in the order of their text: the time, the
 number of the adding in sixteen digits, the id. There is one of all items, and one for each value of each field of a
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 from recollect.errors import CorruptStoreError
 from recollect.items import MemoryItem, MemoryMetadata
+from recollect.query import fold
 from recollect.records import SCOPE_FIELDS, checked_json, further_values, make_item, make_metadata
 
 SEPARATOR = "\0"
@@ -27,7 +29,7 @@ _PLACE = 48
 """How many characters of a member say where the item stands: its time and the number of its adding."""
 
 _TIME = 32
-_BASE = ("content", "memory_type", "status", "updated_at")
+_BASE = ("memory_type", "status", "updated_at")
 
 
 class Row(NamedTuple):
@@ -63,10 +65,9 @@ def header(item: MemoryItem, expected: int | None) -> str:
 
 
 def body(item: MemoryItem) -> str:
-    """Return the item as JSON, without its id, its version and its time."""
+    """Return the item as JSON, without its id, content, version and time."""
     metadata = item.metadata
     fields = {
-        "content": item.content,
         "memory_type": item.memory_type,
         "status": item.status.value,
         "updated_at": item.updated_at,
@@ -79,11 +80,16 @@ def body(item: MemoryItem) -> str:
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
+def folded(content: str) -> str:
+    """Return the content as a substring search compares it; nothing for ASCII, which a script folds by itself."""
+    return "" if content.isascii() else fold(content)
+
+
 def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
-    """Return the item of a row: its member in the indexes, its version and its JSON. Raises CorruptStoreError."""
+    """Return the item of a row: its member in the indexes, version, JSON and content. Raises CorruptStoreError."""
     item_id = ""
     try:
-        member, version, written = row.decode().split(SEPARATOR, 2)
+        member, version, written, content = row.decode().split(SEPARATOR, 3)
         item_id = member[_PLACE:]
         further: dict[str, Any] = json.loads(written)
         user_id, session_id, task_id, agent_id, extra = further.pop("metadata")
@@ -92,6 +98,7 @@ def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
             {"user_id": user_id, "session_id": session_id, "task_id": task_id, "agent_id": agent_id, "extra": extra}
         )
         base["id"] = item_id
+        base["content"] = content
         base["created_at"] = member[:_TIME]
         base["version"] = int(version)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -106,18 +106,18 @@ local token, lifetime, limits = ARGV[1], tonumber(ARGV[2]), wanted_scope(3)
 sweep(50)
 
 local items, owners = {}, {}
-for position = 7, #ARGV, 2 do
+for position = 7, #ARGV, 4 do
   local part = split(ARGV[position])
   local item = {
     id = part[1], created = part[2], kind = part[3], status = part[4], archived = part[5],
     expected = tonumber(part[6]), scope = {given(part[7]), given(part[8]), given(part[9]), given(part[10])},
-    body = ARGV[position + 1],
+    body = ARGV[position + 1], content = ARGV[position + 2], folded = ARGV[position + 3],
   }
   local found = redis.call('HMGET', item_key(item.id), 'v', 'o', 'h', 'u', 's', 't', 'a')
   if found[2] == token then
     -- This very write was done before and its answer lost.
     local versions = {'done'}
-    for other = 7, #ARGV, 2 do
+    for other = 7, #ARGV, 4 do
       versions[#versions + 1] = redis.call('HGET', item_key(split(ARGV[other])[1]), 'v') or '0'
     end
     return versions
@@ -158,12 +158,18 @@ for _, item in ipairs(items) do
     number = string.format('%016d', redis.call('INCR', base .. 'added'))
   end
   local member = item.created .. number .. item.id
-  local fields = {'j', item.body, 'v', version, 'm', member, 'k', item.kind, 'w', item.status, 'o', token}
+  local fields = {
+    'c', item.content, 'j', item.body, 'v', version, 'm', member, 'k', item.kind, 'w', item.status, 'o', token
+  }
   for position, name in ipairs(FIELDS) do
     if item.scope[position] then
       fields[#fields + 1] = name
       fields[#fields + 1] = item.scope[position]
     end
+  end
+  if item.folded ~= '' then
+    fields[#fields + 1] = 'f'
+    fields[#fields + 1] = item.folded
   end
   if item.archived ~= '' then
     fields[#fields + 1] = 'r'
@@ -190,9 +196,9 @@ end
 return versions
 """
 )
-"""Keys: the base. Arguments: the write's token, milliseconds to live or nothing, the scope to stay within, then header
-and body of each item. Returns ``done`` and the versions; or ``taken`` or ``changed``, the item's position and, for the
-latter, the version that was found (-1 for none), with nothing written.
+"""Keys: the base. Arguments: the write's token, milliseconds to live or nothing, the scope to stay within, then header,
+body, content and folded content of each item. Returns ``done`` and the versions; or ``taken`` or ``changed``, the
+item's position and, for the latter, the version that was found (-1 for none), with nothing written.
 """
 
 FIND = Script(
@@ -200,7 +206,7 @@ FIND = Script(
     + """
 local family, newest, limits = ARGV[1], ARGV[2] == 'newest', wanted_scope(3)
 local kind, status, archived = given(ARGV[7]), given(ARGV[8]), ARGV[9]
-local limit, cursor, effort = tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12])
+local limit, cursor, effort, query = tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12]), ARGV[13]
 sweep(1000)
 
 local index = shortest(family, limits)
@@ -214,10 +220,12 @@ while seen < effort do
     members = redis.call('ZRANGEBYLEX', index, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, 100)
   end
   for _, member in ipairs(members) do
-    local item = redis.call('HMGET', item_key(string.sub(member, 49)), 'j', 'v', 'k', 'w', 'r', 'u', 's', 't', 'a')
+    local item = redis.call('HMGET', item_key(string.sub(member, 49)),
+      'j', 'v', 'k', 'w', 'r', 'u', 's', 't', 'a', 'c', 'f')
     if item[1] and (not kind or item[3] == kind) and (not status or item[4] == status)
-      and (archived == '' or (archived == '1') == (item[5] == '1')) and within(limits, scope_of(item, 6)) then
-      rows[#rows + 1] = member .. '\\0' .. item[2] .. '\\0' .. item[1]
+      and (archived == '' or (archived == '1') == (item[5] == '1')) and within(limits, scope_of(item, 6))
+      and (query == '' or string.find(item[11] or string.lower(item[10] or ''), query, 1, true)) then
+      rows[#rows + 1] = member .. '\\0' .. item[2] .. '\\0' .. item[1] .. '\\0' .. (item[10] or '')
       if #rows > limit then
         rows[1] = member
         return rows
@@ -233,7 +241,8 @@ return rows
 """
 )
 """Keys: the base. Arguments: the family, ``newest`` or ``oldest`` first, the scope, type, status, whether archived, the
-limit, where to go on, and how many items to look at. Returns where to go on (nothing at the end), then the rows.
+limit, where to go on, how many items to look at, and the folded query. Returns where to go on (nothing at the end),
+then the rows.
 """
 
 COUNT = Script(

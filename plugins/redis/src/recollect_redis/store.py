@@ -18,7 +18,7 @@ from recollect.store import BaseStore
 from recollect.urls import take_known_options
 from recollect_redis._address import DEFAULT_URL, Address
 from recollect_redis._connection import RedisConnection, Script
-from recollect_redis._records import Row, body, header, optional, read_row, scope_arguments
+from recollect_redis._records import Row, body, folded, header, optional, read_row, scope_arguments
 from recollect_redis._store_scripts import COUNT, FIND, MOVE_ALL, MOVE_SOME, OPEN, PUT
 from recollect_redis.episodic import EpisodicMemory
 from recollect_redis.health import examine
@@ -143,7 +143,12 @@ class RedisMemoryStore(BaseStore):
             *scope_arguments(within),
         ]
         for item in items:
-            arguments += [header(item, item.version if compare else None), body(item)]
+            arguments += [
+                header(item, item.version if compare else None),
+                body(item),
+                item.content,
+                folded(item.content),
+            ]
         if within is not None and within.extra:
             await self._check_extra(items, within)
         answer = await self._run(PUT, arguments)
@@ -169,10 +174,10 @@ class RedisMemoryStore(BaseStore):
 
     async def _row(self, item_id: str, *, hidden: bool = False) -> Row | None:
         key = f"{self._base}i:{item_id}"
-        member, version, written, is_hidden = await self._connection.command("HMGET", key, "m", "v", "j", "h")
-        if member is None or (is_hidden is not None and not hidden):
+        *parts, is_hidden = await self._connection.command("HMGET", key, "m", "v", "j", "c", "h")
+        if parts[0] is None or (is_hidden is not None and not hidden):
             return None
-        return read_row(b"\0".join([member, version, written]), self.item_types)
+        return read_row(b"\0".join(part or b"" for part in parts), self.item_types)
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
         found: list[MemoryItem] = []
@@ -186,7 +191,7 @@ class RedisMemoryStore(BaseStore):
         self, wanted: Filter, family: Family, order: Literal["newest", "oldest"], limit: int
     ) -> AsyncGenerator[Row, None]:
         """Yield the matching rows of a family in order; at least ``limit`` of them if there are so many."""
-        sifted = bool(wanted.folded or (wanted.metadata and wanted.metadata.extra))
+        sifted = bool(wanted.metadata and wanted.metadata.extra)
         filters = [
             *scope_arguments(wanted.metadata),
             optional(wanted.memory_type),
@@ -196,7 +201,7 @@ class RedisMemoryStore(BaseStore):
         page = _PAGE if sifted else min(limit, _PAGE)
         cursor = b""
         while True:
-            arguments = [family, order, *filters, page, cursor, _EFFORT]
+            arguments = [family, order, *filters, page, cursor, _EFFORT, wanted.folded]
             cursor, *rows = await self._run(FIND, arguments)
             for row in self._readable(rows):
                 if not sifted or wanted.matches(row.item):
