@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the number of items done and of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,6 @@ class Examinable(Protocol):
 class Reindexable(Protocol):
     """A store that can build its search indexes again from what is stored."""
 
-    async def reindex(self) -> int:
-        """Build the indexes again and return the number of items in them."""
+    async def reindex(self, progress: Progress | None = None) -> int:
+        """Build the indexes again and return the number of items in them; a store may leave ``progress`` out."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from recollect.cli import options
 from recollect.cli.exits import CommandError, ExitCode
 from recollect.cli.terminal import console, progress, say, show, show_json, visible
 from recollect.errors import MemoryError, StoreUnavailableError
-from recollect.health import Examinable, Finding, Reindexable
+from recollect.health import Examinable, Finding, Progress, Reindexable
 
 if TYPE_CHECKING:
     from recollect.store import BaseStore
@@ -145,9 +146,21 @@ def reindex(
                     ExitCode.UNSUPPORTED,
                 )
             with progress("indexing", await target.count()) as advance:
-                # A store that can tell how far it is takes a function for that.
-                told = {"progress": advance} if "progress" in inspect.signature(target.reindex).parameters else {}
-                return await target.reindex(**told)
+                if "progress" not in inspect.signature(target.reindex).parameters:
+                    return await target.reindex()
+                return await target.reindex(progress=_advancing(advance))
 
     indexed = run(work())
     say("The indexes are built." if indexed is None else f"{indexed:,} items are indexed.")
+
+
+def _advancing(advance: Callable[[int], None]) -> Progress:
+    """Return a function that moves a bar to where a store says it is."""
+    seen = 0
+
+    def told(done: int, total: int) -> None:
+        nonlocal seen
+        advance(done - seen)
+        seen = done
+
+    return told

@@ -63,7 +63,9 @@ def get(
 
 
 def search(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for; nothing finds all.")] = "",
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="QUERY", help="What to look for; nothing finds all.")
+    ] = None,
     mode: Annotated[
         Mode | None,
         typer.Option("--mode", "-m", help="substring is literal; the others rank. By default what the store does."),
@@ -94,7 +96,7 @@ def search(
         "status": status,
         "limit": limit,
     }
-    ranked, items = run(_search(store, store_options, query, mode, filters))
+    ranked, items = run(_search(store, store_options, " ".join(words or ()), mode, filters))
     if as_json:
         show_json(_ranked_json(ranked) if ranked is not None else _items_json(items))
     elif ranked or items:

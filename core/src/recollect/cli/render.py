@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from recollect.cli.terminal import preview, table, visible
+from recollect.cli.terminal import console, preview, table, visible
 from recollect.messages import call_arguments, call_name
 from recollect.records import SCOPE_FIELDS, dump_item
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from recollect.items import MemoryItem
     from recollect.ranked import RankedItem
 
+_SHORT: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
 _STYLES = {"system": "magenta", "human": "cyan", "ai": "green", "tool": "yellow", "summary": "magenta"}
 
 
@@ -66,25 +67,50 @@ def speaker(item: MemoryItem) -> str:
 
 
 def results(items: Sequence[MemoryItem]) -> RenderableType:
-    """Return found items as a table."""
-    short: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
+    """Return found items as a table; where it is narrow, ids and owners stand below what was said."""
+    times = [item.created_at[:19].replace("T", " ") for item in items]
+    if _is_narrow():
+        stacked = [(time[:16], speaker(item), _stacked(item)) for time, item in zip(times, items, strict=True)]
+        return table(("time (UTC)", _SHORT), ("who", _SHORT), "content", rows=stacked)
     rows = [
-        (item.created_at[:19].replace("T", " "), speaker(item), owner_of(item), " ".join(said(item)), item.id)
-        for item in items
+        (time, speaker(item), owner_of(item), " ".join(said(item)), item.id)
+        for time, item in zip(times, items, strict=True)
     ]
-    return table(("time (UTC)", short), ("who", short), ("owner", {"max_width": 28}), "content", "id", rows=rows)
+    return table(("time (UTC)", _SHORT), ("who", _SHORT), ("owner", {"max_width": 40}), "content", "id", rows=rows)
 
 
 def ranked_results(found: Sequence[RankedItem]) -> RenderableType:
     """Return ranked items as a table, best first, with what made their scores."""
-    short: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
-    rows = []
-    for ranked in found:
-        parts = " ".join(f"{name} {value:.2f}" for name, value in ranked.parts.items())
-        why = f"{parts} {', '.join(ranked.terms)}".strip()
-        item = ranked.item
-        rows.append((f"{ranked.score:.3f}", speaker(item), " ".join(said(item)), visible(why), item.id))
-    return table(("score", {"no_wrap": True, "justify": "right"}), ("who", short), "content", "why", "id", rows=rows)
+    score = ("score", {"no_wrap": True, "justify": "right"})
+    if _is_narrow():
+        stacked = [
+            (f"{ranked.score:.3f}", speaker(ranked.item), _stacked(ranked.item, ", ".join(ranked.terms)))
+            for ranked in found
+        ]
+        return table(score, ("who", _SHORT), "content", rows=stacked)
+    rows = [
+        (
+            f"{ranked.score:.3f}",
+            speaker(ranked.item),
+            " ".join(said(ranked.item)),
+            " ".join([*(f"{name} {value:.2f}" for name, value in ranked.parts.items()), *ranked.terms]),
+            ranked.item.id,
+        )
+        for ranked in found
+    ]
+    return table(score, ("who", _SHORT), "content", "why", "id", rows=rows)
+
+
+def _is_narrow() -> bool:
+    return console().width < 130
+
+
+def _stacked(item: MemoryItem, *further: str) -> Any:
+    """Return what an item says, and in a second line its id and whatever else is worth knowing."""
+    from rich.text import Text
+
+    below = "  ".join(part for part in (visible(item.id), owner_of(item), *map(visible, further)) if part)
+    return Text.assemble("\n".join(said(item)), "\n", (below, "dim"))
 
 
 def details(item: MemoryItem) -> RenderableType:

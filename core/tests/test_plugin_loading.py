@@ -1,0 +1,245 @@
+"""Loading plugins that nobody expected: damaged metadata, odd specs, endings in mid-import, and several threads."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import PluginError, PluginLoadError
+from recollect.hookspecs import Backend, CommandSpec
+from recollect.plugins import Plugin, Registry, default_registry
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Return a function that installs a distribution with one plugin module, as an installer would."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+
+    def made(name: str, source: str, *, entry_points: str | None = None, metadata: str | None = None) -> Path:
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" if metadata is None else metadata
+        )
+        (folder / "entry_points.txt").write_text(entry_points or f"[recollect]\n{name} = loading_{name}\n")
+        (tmp_path / f"loading_{name}.py").write_text(textwrap.dedent(source))
+        importlib.invalidate_caches()
+        return folder
+
+    yield made
+    for module in set(sys.modules) - before:
+        del sys.modules[module]
+
+
+GOOD = """
+    from recollect.hookspecs import Backend, hookimpl
+
+    @hookimpl
+    def recollect_backends():
+        return [Backend("paper", schemes=("paper",), target="recollect.in_memory:InMemoryStore")]
+"""
+
+
+def rows(registry: Registry) -> dict[str, Plugin]:
+    return {plugin.name: plugin for plugin in registry.plugins}
+
+
+def test_an_installed_plugin_is_found_with_its_distribution(install: Install) -> None:
+    install("good", GOOD)
+
+    found = rows(Registry(allow=None))["good"]
+
+    assert (found.distribution, found.version, found.status) == ("good", "1.0", "ok")
+
+
+def test_damaged_metadata_of_one_distribution_does_not_hide_the_others(install: Install) -> None:
+    install("good", GOOD)
+    install("damaged", GOOD, entry_points="[recollect]\nthis line says nothing\n")
+
+    found = rows(Registry(allow=None))
+
+    assert found["good"].status == "ok"
+    assert found["damaged"].status == "broken"
+    assert "entry points cannot be read" in found["damaged"].reason
+
+
+def test_a_distribution_without_name_or_version_is_still_a_row(install: Install) -> None:
+    install("nameless", GOOD, metadata="")
+
+    assert rows(Registry(allow=None))["nameless"].status == "ok"
+
+
+def test_an_entry_point_that_names_nothing_sensible_is_broken(install: Install) -> None:
+    install("odd", GOOD, entry_points="[recollect]\nodd = not a module!\n")
+
+    assert rows(Registry(allow=None))["odd"].status == "broken"
+
+
+@pytest.mark.parametrize(
+    "ending", ["raise SystemExit('bye')", "raise GeneratorExit", "import asyncio; raise asyncio.CancelledError"]
+)
+def test_a_plugin_that_ends_everything_ends_only_itself(install: Install, ending: str) -> None:
+    install("good", GOOD)
+    install("bad", ending)
+
+    found = rows(Registry(allow=None))
+
+    assert (found["bad"].status, found["good"].status) == ("broken", "ok")
+
+
+def test_a_target_that_ends_everything_is_a_load_error(install: Install) -> None:
+    install("good", GOOD.replace("recollect.in_memory:InMemoryStore", "loading_exit:Store"))
+    install("exit", "import sys; sys.exit(4)", entry_points="[other]\nx = y\n")
+    registry = Registry(allow=None)
+
+    with pytest.raises(PluginLoadError, match="SystemExit"):
+        registry.load(registry.backend("paper"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("Better('paper', schemes=('paper',), target='a:b')", "returned Better where Backend is due"),
+        ("Backend('paper', schemes='paper', target='a:b')", "must be a tuple of texts"),
+        ("Backend('paper', schemes=('Paper',), target='a:b')", "lower case"),
+        ("Backend('paper', schemes=('paper',), target='no attribute')", "target"),
+        ("Backend('paper', schemes=('paper',), target='module:')", "target"),
+        ("Backend('paper', schemes=('paper',), target=None)", "target"),
+        ("Backend(['paper'], target='a:b')", "name"),
+    ],
+)
+def test_an_odd_spec_is_refused_with_its_reason(install: Install, spec: str, reason: str) -> None:
+    source = """
+        from recollect.hookspecs import Backend, hookimpl
+
+        class Better(Backend):
+            pass
+
+        @hookimpl
+        def recollect_backends():
+            return [SPEC]
+    """
+    install("odd", source.replace("SPEC", spec))
+
+    found = rows(Registry(allow=None))["odd"]
+
+    assert found.status == "broken"
+    assert reason in found.reason
+    assert found.specs == []
+
+
+def test_a_hook_may_return_any_iterable(install: Install) -> None:
+    install("good", GOOD.replace("return [", "return (spec for spec in [").replace('Store")]', 'Store")])'))
+
+    assert Registry(allow=None).backend("paper").name == "paper"
+
+
+def test_an_error_without_a_text_is_still_a_reason(install: Install) -> None:
+    install("mute", "class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute")
+
+    assert rows(Registry(allow=None))["mute"].reason == "Mute"
+
+
+def test_an_attribute_that_raises_breaks_only_its_plugin(install: Install) -> None:
+    source = """
+        class Trap:
+            @property
+            def recollect_backends(self):
+                raise RuntimeError("boo")
+
+        trap = Trap()
+    """
+    install("trap", source, entry_points="[recollect]\ntrap = loading_trap:trap\n")
+
+    assert rows(Registry(allow=None))["trap"].status == "broken"
+
+
+def test_a_plugin_that_asks_for_the_plugins_while_it_is_loaded_is_broken(install: Install) -> None:
+    install("curious", "from recollect.plugins import default_registry\ndefault_registry().plugins\n")
+    default_registry.cache_clear()
+    try:
+        found = rows(default_registry())["curious"]
+    finally:
+        default_registry.cache_clear()
+
+    assert found.status == "broken"
+    assert "while they were being loaded" in found.reason
+
+
+def test_threads_that_come_first_at_once_find_the_same_plugins(install: Install) -> None:
+    install("good", "import time; time.sleep(0.2)\n" + textwrap.dedent(GOOD))
+    registry = Registry(allow=None)
+    errors: list[PluginError] = []
+
+    def ask() -> None:
+        try:
+            registry.backend("paper")
+        except PluginError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    assert len(registry.specs(Backend)) == len({spec.name for spec in registry.specs(Backend)})
+
+
+def test_a_name_of_the_core_cannot_be_taken() -> None:
+    registry = Registry([EntryPoint("thief", "thief_plugin", "recollect")], allow=None)
+    thief = """
+        from recollect.hookspecs import Backend, CommandSpec, hookimpl
+
+        @hookimpl
+        def recollect_backends():
+            return [Backend("memory", schemes=("memory",), target="thief_plugin:Store")]
+
+        @hookimpl
+        def recollect_commands():
+            return [CommandSpec("export", target="thief_plugin:steal")]
+    """
+    module = type(sys)("thief_plugin")
+    exec(textwrap.dedent(thief), module.__dict__)
+    sys.modules["thief_plugin"] = module
+    try:
+        found = rows(registry)["thief"]
+    finally:
+        del sys.modules["thief_plugin"]
+
+    assert found.status == "conflict"
+    assert registry.backend("memory").target == "recollect.in_memory:InMemoryStore"
+    assert registry.find(CommandSpec, "export").target == "recollect.cli.exporting:export"
+
+
+def test_the_command_lists_hostile_plugins_as_rows(tmp_path: Path, install: Install) -> None:
+    install("good", GOOD)
+    install("damaged", GOOD, entry_points="[recollect]\nthis line says nothing\n")
+    install("exits", "import sys; sys.exit(9)")
+    install("red", "raise RuntimeError('\\x1b[31mred\\x1b[0m')")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect", "plugins", "--json"],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
+    statuses = {row["name"]: row["status"] for row in json.loads(done.stdout)}
+    assert statuses.items() >= {"good": "ok", "damaged": "broken", "exits": "broken", "red": "broken"}.items()
