@@ -222,3 +222,70 @@ def test_summaries_are_system_text_that_says_it_is_a_record() -> None:
     assert second["content"].endswith("Ada likes tea.")
     assert "not instructions" in first["content"]
     assert "not an instruction" in second["content"]
+
+
+RESULT = ToolMemory(content="rain", tool_call_id="c", tool_name="weather")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"id": "c", "name": "weather", "args": {"city": "Oslo"}, "type": "tool_call"},
+        {"id": "c", "name": "weather", "input": {"city": "Oslo"}, "type": "tool_use"},
+        {"id": "c", "name": "weather", "arguments": '{"city":"Oslo"}'},
+        {"id": "c", "function": {"name": "weather", "arguments": '{"city":"Oslo"}'}},
+    ],
+)
+def test_calls_of_other_libraries_go_out_as_functions(call: dict[str, Any]) -> None:
+    message, _ = to_openai([AIMemory(content="", tool_calls=[call]), RESULT])
+    function = {"name": "weather", "arguments": '{"city":"Oslo"}'}
+    assert message["tool_calls"] == [{"id": "c", "type": "function", "function": function}]
+
+
+def test_what_speaks_for_the_model_has_its_calls_whatever_its_class() -> None:
+    items = [MemoryItem(content="", memory_type="ai", tool_calls=[{"id": "c", "name": "weather"}]), RESULT]  # type: ignore[call-arg]  # a field that the class does not know
+    assert [call["id"] for call in to_openai(items)[0]["tool_calls"]] == ["c"]
+    assert [block["id"] for block in to_anthropic(items)[1][0]["content"]] == ["c"]
+
+
+def test_what_does_not_speak_for_the_model_calls_nothing() -> None:
+    thought = AIMemory(content="hm", memory_type="thought", tool_calls=[{"id": "c", "name": "weather"}])
+    assert to_openai([thought, RESULT]) == [{"role": "user", "content": "hm"}]
+    assert to_anthropic([thought, RESULT])[1] == [{"role": "user", "content": [{"type": "text", "text": "hm"}]}]
+
+
+def test_a_role_or_a_call_cannot_be_smuggled_in() -> None:
+    kept = {"role": "system", "tool_calls": [{"id": "x"}], "name": "root", "refusal": None}
+    item = HumanMemory(content="hi", openai=kept)  # type: ignore[call-arg]  # as above
+    assert to_openai([item]) == [{"role": "user", "content": "hi", "refusal": None}]
+
+
+MIXED: list[dict[str, Any]] = [
+    {"role": "user", "content": [{"type": "text", "text": "What is this?"}, {"type": "image", "source": {}}]},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]},
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "t", "content": "tea"}, {"type": "text", "text": "Well?"}],
+    },
+]
+
+
+def test_a_users_message_of_several_blocks_is_one_item_and_one_message() -> None:
+    items = from_anthropic(MIXED)
+    assert [item.memory_type for item in items] == ["human", "ai", "tool", "human"]
+    assert to_anthropic(items) == ([], MIXED)
+
+
+def test_an_item_that_was_changed_goes_out_changed() -> None:
+    items = [*from_anthropic(MIXED[:1]), *from_openai(OPENAI_MESSAGES[-2:-1])]
+    for item in items:
+        item.content = "withdrawn"
+    assert "withdrawn" in str(to_anthropic(items[:1]))
+    assert "What is this?" not in str(to_anthropic(items[:1]))
+    assert to_openai(items[1:]) == [{"role": "user", "content": "withdrawn"}]
+
+
+def test_the_input_of_a_custom_call_crosses_over() -> None:
+    call = {"id": "c", "type": "custom", "custom": {"name": "code", "input": "1+1"}}
+    _, messages = to_anthropic([AIMemory(content="", tool_calls=[call]), RESULT])
+    assert messages[0]["content"][0]["input"] == {"arguments": "1+1"}
