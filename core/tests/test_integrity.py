@@ -164,3 +164,8 @@ def test_calls_that_cannot_be_answered_are_not_shown() -> None:
     item = AIMemory(content="", tool_calls=[{"id": "a"}])
     item.tool_calls.append("spoilt later")  # type: ignore[arg-type]
     assert whole_groups([item, ToolMemory(content="", tool_call_id="a")]) == []
+
+
+def test_a_call_without_an_id_is_answered_by_nothing() -> None:
+    call = MemoryItem(content="", memory_type="ai", tool_calls=[{"name": "search"}])  # type: ignore[call-arg]  # a field that the class does not know
+    assert whole_groups([call, ToolMemory(content="found")]) == []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from collections import deque
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 import pytest
 from hypothesis import given
@@ -191,3 +192,25 @@ def test_a_tool_call_needs_an_id(calls: list[object]) -> None:
 
 def test_no_tool_calls_may_be_none() -> None:
     assert AIMemory(content="", tool_calls=None).tool_calls == []  # type: ignore[arg-type]
+
+
+def test_calls_without_an_id_are_refused_in_any_iterable() -> None:
+    for calls in (deque([{"name": "search"}]), ({"name": name} for name in ["search"]), ({"name": "search"},)):
+        with pytest.raises(InputError, match="tool call 0"):
+            AIMemory(content="", tool_calls=calls)  # type: ignore[arg-type]  # pydantic takes any iterable for a list
+
+
+def test_midnight_has_one_text() -> None:
+    try:
+        text = utc_text("2024-01-01T24:00:00.000000+00:00")
+    except ValueError:
+        return  # Python knows no hour 24 before 3.14.
+    assert text == "2024-01-02T00:00:00.000000+00:00"
+
+
+def test_a_zone_without_an_offset_means_utc() -> None:
+    class Nowhere(tzinfo):
+        def utcoffset(self, moment: datetime | None) -> None:
+            return None
+
+    assert utc_text(datetime(2024, 1, 1, tzinfo=Nowhere())) == "2024-01-01T00:00:00.000000+00:00"

@@ -15,7 +15,7 @@ def call_ids(item: MemoryItem) -> list[str]:
     """Return the ids of the tool calls that an item makes; empty for all but AI items with calls."""
     calls = getattr(item, "tool_calls", None) if item.memory_type == "ai" else None
     # A call without an id cannot be answered, so that its item is never shown.
-    return [str(call.get("id", "")) if isinstance(call, Mapping) else "" for call in calls] if calls else []
+    return [str(call.get("id") or "") if isinstance(call, Mapping) else "" for call in calls] if calls else []
 
 
 def whole_groups(items: Sequence[MemoryItem]) -> list[MemoryItem]:
@@ -39,8 +39,9 @@ def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
     missing: dict[int, int] = {}
     for position, item in enumerate(items):
         if item.memory_type == "tool":
-            waiting = unanswered.get(str(getattr(item, "tool_call_id", "")))
-            if waiting:
+            answered = str(getattr(item, "tool_call_id", ""))
+            waiting = unanswered.get(answered)
+            if waiting and answered:
                 caller = waiting.pop()
                 caller_of[position] = caller
                 missing[caller] -= 1

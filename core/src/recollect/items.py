@@ -7,7 +7,7 @@ order of time. Fields that a class does not know are kept, so that reading an it
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self
@@ -44,12 +44,12 @@ def utc_text(moment: str | datetime) -> str:
             read = datetime.fromisoformat(moment if written else moment.strip())
         except ValueError:
             raise ValueError("the text is no ISO-8601 time") from None  # Python's own message repeats the text.
-        if written:
+        if written and moment[11:13] != "24":  # Midnight has two names from Python 3.14 on.
             return moment
         moment = read
     if not isinstance(moment, datetime):
         raise ValueError("a time is ISO-8601 text or a datetime")
-    if moment.tzinfo is None:
+    if moment.utcoffset() is None:
         moment = moment.replace(tzinfo=UTC)
     try:
         return moment.astimezone(UTC).isoformat(timespec="microseconds")
@@ -176,7 +176,9 @@ def _checked_calls(calls: Any) -> Any:
     """Refuse tool calls that no result could ever answer."""
     if calls is None:
         return []
-    for position, call in enumerate(calls if isinstance(calls, (list, tuple)) else ()):
+    if isinstance(calls, Iterable) and not isinstance(calls, (str, bytes, Mapping)):
+        calls = list(calls)
+    for position, call in enumerate(calls if isinstance(calls, list) else ()):
         call_id = call.get("id") if isinstance(call, Mapping) else None
         if not isinstance(call_id, str) or not call_id:
             raise ValueError(f"tool call {position} needs a dict with a non-empty text under 'id'")
