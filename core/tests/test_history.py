@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from recollect import AIMemory, HumanMemory, MemoryError, MemoryMetadata, SystemMemory, ToolMemory
+from recollect.errors import InputError
 from recollect.history import History, Memory, ResponseMem, UserMem
 from recollect.integrity import is_whole
 
@@ -142,3 +143,9 @@ def test_items_and_history_meet() -> None:
 def test_a_time_that_cannot_be_read_is_named() -> None:
     with pytest.raises(ValueError, match="created"):
         History([UserMem("a", object())]).to_items()
+
+
+@pytest.mark.parametrize("created", [float("inf"), float("nan"), 1e300, -1e18, object()])
+def test_a_number_that_is_no_time_is_an_input_error(created: object) -> None:
+    with pytest.raises(InputError, match="created"):
+        History([Memory("hi", created, "user")]).to_items()

@@ -145,11 +145,11 @@ def _name_of(call: Any) -> str:
 def _time_text(created: Any) -> str:
     if created is None:
         return now_text()
-    if isinstance(created, (int, float)) and not isinstance(created, bool):
-        created = datetime.fromtimestamp(created, UTC)
     try:
+        if isinstance(created, (int, float)) and not isinstance(created, bool):
+            return utc_text(datetime.fromtimestamp(created, UTC))
         return utc_text(created)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, OSError) as error:
         raise InputError(
             f"created is {type(created).__name__} and cannot be read as a time.", field="created"
         ) from error
