@@ -144,3 +144,13 @@ async def test_a_plain_item_with_calls_becomes_an_ai_item() -> None:
     found = await store.get(item.id)
     assert isinstance(found, AIMemory)
     assert found.tool_calls == [{"id": "c"}]
+
+
+async def test_changing_an_item_while_it_waits_to_be_added_changes_nothing_stored() -> None:
+    async with FourMethods() as store:
+        first, second = MemoryItem(content="first"), MemoryItem(content="second")
+        adding = [asyncio.create_task(store.add(first)), asyncio.create_task(store.add_many([second]))]
+        await asyncio.sleep(0)  # The second waits for the first.
+        second.content = "changed\0"
+        await asyncio.gather(*adding)
+        assert {item.content for item in await store.search()} == {"first", "second"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect import MemoryItem, MemoryMetadata
-from recollect.errors import InputError, StoreClosedError
+from recollect.errors import IdConflictError, InputError, StoreClosedError
 from recollect.in_memory import InMemoryStore
 from recollect.query import Filter
 from recollect.testing import StoreConformance
@@ -136,3 +136,14 @@ async def test_its_indexes_agree_with_a_plain_list(steps: list[tuple[str, int, s
         assert [each.id for each in found] == wanted
     scanned = [each.id async for each in store.scan(include_deleted=True)]
     assert scanned == sorted(rows, key=lambda key: rows[key][:2])
+
+
+async def test_a_batch_that_leaves_its_bounds_halfway_changes_nothing() -> None:
+    store = InMemoryStore()
+    batch = [
+        MemoryItem(id="x", content=session, metadata=MemoryMetadata(user_id="u", session_id=session))
+        for session in ("elsewhere", "here")
+    ]
+    with pytest.raises(IdConflictError):
+        await store.add_many(batch, within=MemoryMetadata(session_id="here"))
+    assert await store.count() == 0

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus, SystemMemory, ToolMemory
 from recollect.errors import CorruptStoreError, InputError
+from recollect.in_memory import InMemoryStore
 from recollect.items import BUILTIN_TYPES, SummaryMemory
 from recollect.records import check_item, check_text, checked_json, copy_item, dump_item, load_item, make_item
 
@@ -160,3 +164,63 @@ def test_stored_values_that_are_no_item_are_a_corrupt_store() -> None:
     base = {"id": "x", "content": "", "memory_type": "human", "status": "gone", "metadata": MemoryMetadata()}
     with pytest.raises(CorruptStoreError, match="'x'"):
         make_item(base | {"created_at": "", "updated_at": "", "version": 1}, {})
+
+
+class Colour(StrEnum):
+    """A text with a class of its own."""
+
+    RED = "red"
+
+
+def test_a_copy_shares_nothing_whatever_its_containers_are() -> None:
+    ordered, inner = OrderedDict(a=1), [1]
+    extra = {"ordered": ordered, "tuple": (inner,), "enum": Colour.RED}
+    item = AIMemory(content="x", metadata=MemoryMetadata(extra=extra), tool_calls=[{"id": "c", "args": (inner,)}])
+    copied = copy_item(item)
+    ordered["b"] = 2
+    inner.append(2)
+    assert copied.metadata.extra == {"ordered": {"a": 1}, "tuple": [[1]], "enum": "red"}
+    assert type(copied.metadata.extra["enum"]) is str
+    assert copied.model_dump()["tool_calls"] == [{"id": "c", "args": [[1]]}]
+
+
+@pytest.mark.parametrize(
+    ("update", "field", "kept"),
+    [
+        ({"created_at": "2024-01-01T02:00:00+02:00"}, "created_at", "2024-01-01T00:00:00.000000+00:00"),
+        ({"updated_at": datetime(2024, 1, 1, tzinfo=UTC)}, "updated_at", "2024-01-01T00:00:00.000000+00:00"),
+        ({"status": "discard"}, "status", "discard"),
+        ({"metadata": {"user_id": "ada"}}, "metadata", None),
+        ({"tool_calls": None}, "tool_calls", []),
+    ],
+)
+async def test_what_passed_pydantic_over_is_validated_by_the_store(
+    update: dict[str, Any], field: str, kept: Any
+) -> None:
+    item = AIMemory(content="x").model_copy(update=update)
+    store = InMemoryStore()
+    await store.add(item)
+    (found,) = await store.search(status=MemoryStatus.DISCARD if field == "status" else None)
+    assert getattr(found, field) == (MemoryMetadata(user_id="ada") if field == "metadata" else kept)
+    assert dump_item(item) == {**dump_item(found), "version": 0}
+
+
+@pytest.mark.parametrize(
+    ("update", "field"),
+    [
+        ({"created_at": "soon"}, "created_at"),
+        ({"status": "gone"}, "status"),
+        ({"version": -1}, "version"),
+        ({"version": "x"}, "version"),
+        ({"metadata": None}, "metadata"),
+        ({"tool_calls": {"name": "no list"}}, "tool_calls"),
+        ({"metadata": MemoryMetadata().model_copy(update={"extra": None})}, "metadata.extra"),
+        ({"metadata": MemoryMetadata().model_copy(update={"user_id": 7})}, "metadata.user_id"),
+    ],
+)
+async def test_what_cannot_be_an_item_is_refused_by_its_field(update: dict[str, Any], field: str) -> None:
+    store = InMemoryStore()
+    with pytest.raises(InputError) as refused:
+        await store.add(AIMemory(content="x").model_copy(update=update))
+    assert (refused.value.field or "").startswith(field)
+    assert await store.count() == 0

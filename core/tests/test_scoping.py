@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from recollect import MemoryItem, MemoryMetadata
 from recollect.errors import IdConflictError, InputError, StoreClosedError
 from recollect.in_memory import InMemoryStore
+from recollect.observing import Observer
 from recollect.ranked import RankedItem
 from recollect.scoping import ScopedStore, scope_metadata
 
@@ -109,3 +111,59 @@ async def test_a_handle_uses_the_reranker_of_its_store() -> None:
 
 def test_a_handle_is_made_by_its_store() -> None:
     assert isinstance(InMemoryStore().scoped(user_id="u"), ScopedStore)
+
+
+class Listens(Observer):
+    """Notes what it is told, and moves what is added into another session."""
+
+    def __init__(self, session_id: str | None = None) -> None:
+        self.session_id = session_id
+        self.told: list[Any] = []
+
+    def before_add(self, item: MemoryItem) -> MemoryItem:
+        if self.session_id is not None:
+            item.metadata = item.metadata.model_copy(update={"session_id": self.session_id})
+        return item
+
+    def added(self, items: Sequence[MemoryItem]) -> None:
+        self.told += [item.content for item in items]
+
+    def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
+        self.told += [item.content for item in items]
+
+    def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
+        self.told.append((metadata, removed))
+
+
+async def test_an_observer_of_a_handle_hears_of_nothing_else() -> None:
+    store, spy, keeper = InMemoryStore(), Listens(), Listens()
+    store.observe(keeper)
+    ada, eve = store.scoped(user_id="ada"), store.scoped(user_id="eve")
+    eve.observe(spy)
+    await ada.add(MemoryItem(content="ada's"))
+    await store.search()
+    await eve.add(MemoryItem(content="eve's"))
+    await ada.clear()
+    assert spy.told == ["eve's"]
+    assert keeper.told == ["ada's", "ada's", "eve's", (MemoryMetadata(user_id="ada"), 1)]
+
+
+async def test_an_observer_is_told_what_a_handle_cleared() -> None:
+    store, keeper = InMemoryStore(), Listens()
+    store.observe(keeper)
+    handle = store.scoped(user_id="ada").scoped(session_id="s")
+    item = MemoryItem(content="x")
+    await handle.add(item)
+    await handle.delete(item.id)
+    await handle.clear()
+    await handle.purge()
+    scope = MemoryMetadata(user_id="ada", session_id="s")
+    assert keeper.told == ["x", (scope, 1), (scope, 0), (scope, 1)]
+
+
+async def test_no_observer_moves_an_item_out_of_a_scope() -> None:
+    store = InMemoryStore()
+    store.observe(Listens("elsewhere"))
+    with pytest.raises(InputError, match="session_id"):
+        await store.scoped(user_id="ada", session_id="here").add(MemoryItem(content="x"))
+    assert await store.count() == 0

@@ -13,7 +13,7 @@ from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter, metadata_matches
 from recollect.ranked import RankedItem, rank_scope
-from recollect.records import SCOPE_FIELDS, copy_item, copy_items
+from recollect.records import SCOPE_FIELDS, copy_item
 from recollect.store import BaseStore
 from recollect.urls import take_options
 from recollect.versions import check_expected, check_owner, successor
@@ -154,8 +154,8 @@ class InMemoryStore(BaseStore):
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
         seen: dict[str, MemoryItem] = {}
         for item in items:  # All conflicts come before the first change, those inside the batch too.
-            check_owner(self._stored(item.id), item, within)
-            check_owner(seen.setdefault(item.id, item), item)
+            check_owner(seen.get(item.id) or self._stored(item.id), item, within)
+            seen[item.id] = item
         for item in items:
             self._put(successor(self._stored(item.id), item, within))
 
@@ -174,7 +174,7 @@ class InMemoryStore(BaseStore):
         return None if entry is None else copy_item(entry.item)
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        return copy_items(entry.item for entry in islice(self._live.newest_first(wanted), limit))
+        return [copy_item(entry.item) for entry in islice(self._live.newest_first(wanted), limit)]
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         # As the base class does it, but only what is found needs to be copied.

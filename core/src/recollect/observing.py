@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from recollect.errors import MemoryError, PluginError
@@ -35,13 +35,22 @@ class Observer:
 
 
 class Observers:
-    """The observers of one store, in the order of their registration."""
+    """The observers of one store, in the order of their registration.
 
-    def __init__(self) -> None:
+    Those of a scoped handle come after all of ``outer``, its store's, which never hear of them.
+    """
+
+    def __init__(self, outer: Observers | None = None) -> None:
+        self._outer = outer
         self._observers: list[Observer] = []
 
     def __bool__(self) -> bool:
-        return bool(self._observers)
+        return bool(self._observers) or bool(self._outer)
+
+    def __iter__(self) -> Iterator[Observer]:
+        if self._outer is not None:
+            yield from self._outer
+        yield from self._observers
 
     def register(self, observer: Observer) -> None:
         """Add an observer after those that are there."""
@@ -50,7 +59,7 @@ class Observers:
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item as the observers want it stored; its id and owner are not theirs to change."""
         changed = copy_item(item)
-        for observer in self._observers:
+        for observer in self:
             try:
                 changed = observer.before_add(changed)
             except MemoryError:
@@ -80,7 +89,7 @@ class Observers:
         self._tell(lambda observer: observer.cleared(metadata, removed))
 
     def _tell(self, call: Callable[[Observer], Any]) -> None:
-        for observer in self._observers:
+        for observer in self:
             try:
                 call(observer)
             except Exception as error:  # an observer's mistake must not undo or hide the store's work

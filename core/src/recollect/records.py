@@ -7,14 +7,14 @@ surrogates are refused here, by the name of the field, so that no two engines di
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from recollect.errors import CorruptStoreError, InputError
-from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemoryStatus
+from recollect.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 
 BASE_FIELDS = ("id", "content", "memory_type", "status", "metadata", "created_at", "updated_at", "version")
 """The fields that every item has under the same name in every backend; all others travel together."""
@@ -30,6 +30,7 @@ _MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 
 _TRUSTED_CLASSES = frozenset({MemoryItem, *BUILTIN_TYPES.values()})
 _STATUSES = {status.value: status for status in MemoryStatus}
 _scope_of = itemgetter(*SCOPE_FIELDS)
+_ATOMS = frozenset({str, int, float, bool, type(None)})
 _new = object.__new__
 # The slots of a model, set directly: reading twenty items sets them a hundred and sixty times.
 _slots: dict[str, Any] = dict(vars(BaseModel))
@@ -72,7 +73,7 @@ def checked_json(value: Any, field: str, depth: int = 0) -> Any:
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
-        return check_text(value, field)
+        return _plain_text(check_text(value, field))
     if isinstance(value, int):
         if value.bit_length() > _MAX_INTEGER_BITS:
             raise InputError(
@@ -90,11 +91,16 @@ def checked_json(value: Any, field: str, depth: int = 0) -> Any:
         for key, inner in value.items():
             if not isinstance(key, str):
                 raise InputError(f"{field} has a key of type {type(key).__name__}; JSON keys are text.", field=field)
-            copied[check_text(key, f"{field} key")] = checked_json(inner, f"{field}.{key}", depth + 1)
+            copied[_plain_text(check_text(key, f"{field} key"))] = checked_json(inner, f"{field}.{key}", depth + 1)
         return copied
     if isinstance(value, (list, tuple)):
         return [checked_json(inner, f"{field}[{position}]", depth + 1) for position, inner in enumerate(value)]
     raise InputError(f"{field} is of type {type(value).__name__}, which JSON cannot hold.", field=field)
+
+
+def _plain_text(text: str) -> str:
+    """Return a text of a class of its own, such as a member of an enumeration, as every engine gives it back."""
+    return text if type(text) is str else str.__str__(text)
 
 
 def check_metadata(metadata: MemoryMetadata, field: str = "metadata") -> None:
@@ -103,8 +109,33 @@ def check_metadata(metadata: MemoryMetadata, field: str = "metadata") -> None:
         text = getattr(metadata, name)
         if text is not None:
             check_key(text, f"{field}.{name}")
+    if not isinstance(metadata.extra, dict):
+        raise InputError(f"{field}.extra must be a dict, not {type(metadata.extra).__name__}.", field=f"{field}.extra")
     if metadata.extra:
         checked_json(metadata.extra, f"{field}.extra")
+
+
+def validated(item: MemoryItem) -> MemoryItem:
+    """Return the item, or one that is validated anew where pydantic was passed over, as ``model_copy(update=…)`` does.
+
+    Raises InputError, naming the field, for what cannot be an item.
+    """
+    if not isinstance(item, MemoryItem):
+        raise InputError(f"A store takes memory items, not {type(item).__name__}.", field="item")
+    values = item.__dict__
+    try:
+        sound = (
+            type(item.status) is MemoryStatus
+            and type(item.version) is int
+            and item.version >= 0
+            and isinstance(item.metadata, MemoryMetadata)
+            and utc_text(item.created_at) == item.created_at
+            and utc_text(item.updated_at) == item.updated_at
+            and (type(item) is not AIMemory or type(item.tool_calls) is list)
+        )
+    except (AttributeError, ValueError):
+        sound = False
+    return item if sound else type(item)(**{**values, **(item.model_extra or {})})
 
 
 def check_item(item: MemoryItem) -> None:
@@ -134,7 +165,7 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
         return False
     fields = item.__dict__
     metadata = fields["metadata"].__dict__
-    if metadata["extra"] or (cls.own_fields and any(fields[name] != [] for name in cls.own_fields)):
+    if metadata["extra"] != {} or (cls.own_fields and any(fields[name] != [] for name in cls.own_fields)):
         return False
     keys = [value for value in _scope_of(metadata) if value is not None]
     keys.append(fields["id"])
@@ -184,6 +215,7 @@ def dump_metadata(metadata: MemoryMetadata) -> dict[str, Any]:
 
 def dump_item(item: MemoryItem) -> dict[str, Any]:
     """Return the item as one flat JSON object; :func:`load_item` gives an equal item back."""
+    item = validated(item)
     check_item(item)
     return {
         "id": item.id,
@@ -262,47 +294,27 @@ def make_item(
 
 
 def _copied(value: Any) -> Any:
-    """Copy a JSON value; everything that is not a container is immutable and can be shared."""
-    if type(value) is list:
+    """Copy a JSON value; texts, numbers, true, false and null are immutable and can be shared."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is list:
         return [_copied(inner) for inner in value]
-    if type(value) is dict:
+    if kind is dict:
         return {key: _copied(inner) for key, inner in value.items()}
-    return value
+    return checked_json(value, "value")  # Tuples, other mappings and classes of one's own become plain JSON.
 
 
 def copy_item(item: ItemT) -> ItemT:
     """Return a copy that shares nothing mutable with the item."""
-    return _copy(item, None)
-
-
-def copy_items(items: Iterable[MemoryItem]) -> list[MemoryItem]:
-    """Return copies that share nothing mutable with the items.
-
-    Among each other, copies of one scope share their metadata, as items that are added together usually do: it is
-    frozen, and making it anew is half the work.
-    """
-    shared: dict[tuple[str | None, ...], MemoryMetadata] = {}
-    return [_copy(item, shared) for item in items]
-
-
-def _copy(item: ItemT, shared: dict[tuple[str | None, ...], MemoryMetadata] | None) -> ItemT:
     cls = type(item)
     if cls not in _TRUSTED_CLASSES:
         return item.model_copy(deep=True)
     fields = item.__dict__.copy()
     metadata = fields["metadata"].__dict__
     extra = metadata["extra"]
-    if extra or shared is None:
-        fields["metadata"] = make_metadata({**metadata, "extra": _copied(extra)})
-    else:
-        scope = (metadata["user_id"], metadata["session_id"], metadata["task_id"], metadata["agent_id"])
-        found = shared.get(scope)
-        if found is None:
-            found = shared[scope] = make_metadata({**metadata, "extra": {}})
-        fields["metadata"] = found
+    fields["metadata"] = make_metadata({**metadata, "extra": _copied(extra) if extra else {}})
     for name in cls.own_fields:
-        value = fields[name]
-        if type(value) is list or type(value) is dict:
-            fields[name] = _copied(value)
+        fields[name] = _copied(fields[name])
     further = item.__pydantic_extra__
     return bare_item(cls, fields, _copied(further) if further else {})

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
+from recollect.observing import Observers
 from recollect.query import Filter, check_filter, merge_scope, metadata_matches
 from recollect.ranked import RankedItem
 from recollect.records import SCOPE_FIELDS, check_metadata, copy_item
 from recollect.store import UNSET, BaseStore, Capability, SearchMode
-
-if TYPE_CHECKING:
-    from recollect.observing import Observers
 
 
 def scope_metadata(**named: Any) -> MemoryMetadata:
@@ -35,7 +33,8 @@ class ScopedStore(BaseStore):
     It stamps what is added with the scope, refuses an item that is stamped otherwise, and can neither see, overwrite,
     hide nor remove what lies outside. A filter that names another scope is an InputError. It fails closed: whatever is
     not overridden here is built by the base class from these same bounded methods. Closing it does nothing; the store
-    it was made from stays open.
+    it was made from stays open. The store's observers are told of what is done through it; an observer of the handle
+    is told of nothing else.
     """
 
     needs_init = False
@@ -47,7 +46,7 @@ class ScopedStore(BaseStore):
         super().__init__()
         self.item_types = store.item_types
         self.reranker = store.reranker
-        self._observers: Observers = store._observers
+        self._observers = Observers(store._observers)
         self._write_lock = store._write_lock
         self._serialises_writes = store._serialises_writes
 
@@ -72,6 +71,9 @@ class ScopedStore(BaseStore):
 
     def _ensure_open(self) -> None:
         self._store._ensure_open()
+
+    def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        return self._store._bounds(merge_scope(metadata, self.scope))
 
     def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
         return self._store._checked_mode(mode)

@@ -18,7 +18,7 @@ from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemorySta
 from recollect.observing import Observer, Observers
 from recollect.query import Filter, check_clearing, check_filter, check_limit, metadata_matches
 from recollect.ranked import RERANKED, RankedItem, Reranker, rank_scope, reranked
-from recollect.records import check_item, check_text, dump_item, load_item
+from recollect.records import check_item, check_text, copy_item, dump_item, load_item, validated
 from recollect.versions import check_expected, successor
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class BaseStore(ABC):
         check_clearing(metadata)
         removed = await self._clear(Filter.of(metadata=metadata, archived=None))
         if self._observers:
-            self._observers.cleared(metadata, removed)
+            self._observers.cleared(self._bounds(metadata), removed)
         return removed
 
     async def delete(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> bool:
@@ -355,7 +355,7 @@ class BaseStore(ABC):
         self._require(Capability.DELETE)
         deleted = await self._delete(check_text(item_id, "item_id"), check_filter(metadata))
         if self._observers and deleted:
-            self._observers.cleared(metadata, 1)
+            self._observers.cleared(self._bounds(metadata), 1)
         return deleted
 
     async def restore(self, item_id: str | None = None, *, metadata: MemoryMetadata | None = None) -> int:
@@ -390,7 +390,7 @@ class BaseStore(ABC):
             check_text(item_id, "item_id")
         purged = await self._purge(item_id, Filter.of(metadata=metadata, archived=None), deleted_only)
         if self._observers:
-            self._observers.cleared(metadata, purged)
+            self._observers.cleared(self._bounds(metadata), purged)
         return purged
 
     # What a backend writes
@@ -471,14 +471,18 @@ class BaseStore(ABC):
     def _accepted(self, items: Iterable[MemoryItem]) -> list[MemoryItem]:
         """Return the items ready to be stored: checked, stamped, and as the observers want them."""
         accepted = []
-        for item in items:
+        for given in items:
+            item = validated(given)
             check_item(item)
-            accepted.append(self._prepared(self._as_read(item)))
+            item = self._prepared(self._as_read(item))
+            # Where a write waits for others, the caller may change the item meanwhile.
+            accepted.append(copy_item(item) if item is given and self._serialises_writes else item)
         if self._observers:
             accepted = [self._observers.before_add(item) for item in accepted]
+            accepted = [validated(item) for item in accepted]
             for item in accepted:
                 check_item(item)
-            accepted = [self._as_read(item) for item in accepted]
+            accepted = [self._prepared(self._as_read(item)) for item in accepted]
         return accepted
 
     def _as_read(self, item: MemoryItem) -> MemoryItem:
@@ -486,6 +490,10 @@ class BaseStore(ABC):
         if type(item) is self.item_types.get(item.memory_type, MemoryItem):
             return item
         return load_item(dump_item(item), self.item_types)
+
+    def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        """Return what a filter comes down to, as observers are told it; a scoped handle adds its scope here."""
+        return metadata
 
     def _ensure_open(self) -> None:
         if self._state != "open":

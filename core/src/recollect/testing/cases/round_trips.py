@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Any
 
@@ -243,3 +244,28 @@ class RoundTripCases(Cases):
             ["stored"],
             "search",
         )
+
+    async def test_items_that_are_read_together_share_nothing(self, store: BaseStore) -> None:
+        """Changing one result of a search or a scan, its empty extra too, leaves the others as they are."""
+        scope = self.scope()
+        await store.add_many([note("first", scope), note("second", scope, 1)])
+        for one, other in (
+            await store.search(metadata=scope),
+            [each async for each in store.scan(metadata=scope)],
+        ):
+            one.metadata.extra["edited"] = True
+            equal(other.metadata.extra, {}, "the extra of the other result")
+
+    async def test_changing_an_item_while_it_is_added_changes_nothing_stored(self, store: BaseStore) -> None:
+        """What counts is the item as it was when add, add_many or update was called."""
+        scope = self.scope()
+        items = [note("stored", scope, number, tags=["x"]) for number in range(3)]
+        calls = [store.add(items[0]), store.add_many([items[1]]), store.update(items[2])]
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        await asyncio.sleep(0)
+        for item in items:
+            item.content = "edited"
+            item.model_extra["tags"].append("y")  # type: ignore[index]  # it was given just above
+        await asyncio.gather(*tasks)
+        found = await store.search(metadata=scope)
+        equal([(item.content, item.model_extra) for item in found], [("stored", {"tags": ["x"]})] * 3, "the items")
