@@ -394,3 +394,16 @@ async def _compact_at_every_cut(items: list[MemoryItem]) -> None:
         assert [item.content for item in await view.search(metadata=SCOPE, limit=100)] == [
             item.content for item in before
         ]
+
+
+async def test_a_summary_that_was_made_up_archives_nothing_of_another_user() -> None:
+    ada = MemoryMetadata(user_id="ada", session_id="shared")
+    items = said(8, scope=ada)
+    marks = (await compact(await filled(items), ada, config(), Model())).summaries[0].archives
+    store = await filled(items)
+    eve = MemoryMetadata(user_id="eve", session_id="shared")
+    await store.add(SummaryMemory(content="mine", metadata=eve, archives=marks, created_at="2020-01-01"))
+
+    with pytest.raises(InputError, match="several users"):
+        await compact(store, MemoryMetadata(session_id="shared"), config(), Model())
+    assert len(await shown(store, ada)) == 8

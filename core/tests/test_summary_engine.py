@@ -237,6 +237,14 @@ class TestGeneration:
             )
         assert stopped.is_set()
 
+    async def test_a_summarizer_that_cancels_itself_cancels_nobody_else(self) -> None:
+        class Cancelled:
+            async def summarize(self, prompt: str) -> str:
+                raise asyncio.CancelledError
+
+        with pytest.raises(SummaryError, match="conversation"):
+            await generate_summary(said(9), config(), Cancelled())
+
     async def test_cancelling_is_not_turned_into_an_error(self) -> None:
         class Silent:
             async def summarize(self, prompt: str) -> str:

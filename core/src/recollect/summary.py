@@ -275,6 +275,14 @@ async def _answer(name: str, prompt: str, summarizer: Any, timeout: float | None
         raise SummaryTimeoutError(name) from error
     except SummaryError:
         raise
+    except asyncio.CancelledError as error:
+        running = asyncio.current_task()
+        if running is not None and running.cancelling():
+            raise
+        # Nobody cancelled this: a request of the summarizer's own was.
+        raise SummaryError(
+            f"The summarizer gave up on the template {name!r} by itself; nothing was changed."
+        ) from error
     except Exception as error:  # whatever a summarizer raises means that there is no summary
         raise SummaryError(
             f"The summarizer failed on the template {name!r} with {type(error).__name__}; nothing was changed."
