@@ -52,6 +52,7 @@ def crash() -> None:
 class ShelfStore(InMemoryStore):
     """The in-memory store, read from a file when it is opened and written to it when it is closed."""
 
+    capabilities = InMemoryStore.capabilities | {Capability.PERSISTENT}
     needs_init = True
 
     def __init__(self, path: Path) -> None:

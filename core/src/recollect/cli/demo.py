@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recollect.capabilities import Capability
 from recollect.cli.stores import run
 from recollect.cli.terminal import console, table
 from recollect.errors import PluginError
@@ -37,14 +38,13 @@ def demo(
     user that it makes up, and removes what it wrote.
     """
     if url is not None:
-        run(_demo(url, kept=True))
-        return
-    if not _is_installed("sqlite"):
-        run(_demo("memory://", kept=False))
-        return
-    with tempfile.TemporaryDirectory(prefix="recollect-demo-") as folder:
-        path = Path(folder) / "agent.db"
-        run(_demo(f"sqlite:///{path.as_posix().removeprefix('/') if path.drive else path}", kept=True, file=path))
+        run(_demo(url))
+    elif not _is_installed("sqlite"):
+        run(_demo("memory://"))
+    else:
+        with tempfile.TemporaryDirectory(prefix="recollect-demo-") as folder:
+            path = Path(folder) / "agent.db"
+            run(_demo(f"sqlite:///{path.as_posix().removeprefix('/') if path.drive else path}", path))
 
 
 def _is_installed(scheme: str) -> bool:
@@ -99,34 +99,34 @@ def conversation_of(owner: MemoryMetadata) -> list[MemoryItem]:
     ]
 
 
-async def _demo(url: str, *, kept: bool, file: Path | None = None) -> None:
+async def _demo(url: str, file: Path | None = None) -> None:
     from recollect.opening import open as open_store
 
     terminal = console()
     owner = MemoryMetadata(user_id=f"demo-{uuid.uuid4().hex[:8]}", session_id="trip")
     items = conversation_of(owner)
-    store = open_store(url)
-    await store.init()
+    persists = False
     try:
-        _head(terminal, "1", "Stored")
-        await store.add_many(items)
-        rounds = sum(item.memory_type == "human" for item in items)
-        place = "memory; nothing is kept" if not kept else file.name if file else redacted(url)
-        _line(terminal, f"{len(items)} items in {rounds} rounds, two tool calls in parallel, into {place}.")
-        if kept:
-            await store.close()
+        async with open_store(url) as store:
+            persists = Capability.PERSISTENT in store.capabilities
+            _head(terminal, "1", "Stored")
+            await store.add_many(items)
+            rounds = sum(item.memory_type == "human" for item in items)
+            place = file.name if file else redacted(url)
+            _line(terminal, f"{len(items)} items in {rounds} rounds, two tool calls in parallel, into {place}.")
+            if not persists:
+                _line(terminal, "This store keeps nothing; pip install recollect-sqlite for one that survives on disk.")
+                await _show(terminal, store, owner)
+        if persists:
             size = f" ({_kibibytes(file)} KiB)" if file else ""
-            store = open_store(url)
-            await store.init()
-            found = await store.count(metadata=owner)
-            _line(terminal, f"Closed{size}, opened again: all {found} are there.")
-        else:
-            _line(terminal, "Install recollect-sqlite to see it survive on disk: pip install recollect-sqlite")
-        await _show(terminal, store, owner)
-        if file is None and kept:
-            await _remove(store, owner)
+            async with open_store(url) as store:
+                found = await store.count(metadata=owner)
+                _line(terminal, f"Closed{size}, opened again: all {found} are there.")
+                await _show(terminal, store, owner)
     finally:
-        await store.close()
+        if persists and file is None:
+            async with open_store(url) as store:
+                await _remove(store, owner)
     _farewell(terminal)
 
 
@@ -207,8 +207,6 @@ def _farewell(terminal: Console) -> None:
 
 
 async def _remove(store: BaseStore, owner: MemoryMetadata) -> None:
-    from recollect.store import Capability
-
     if Capability.PURGE in store.capabilities:
         await store.purge(metadata=owner)
     else:
