@@ -201,10 +201,15 @@ class RedisConnection:
         if client is not None:
             await client.close()
 
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        """Return what the script returns; a server that does not know it yet is given the source."""
+    async def run(
+        self, script: Script, keys: Sequence[str], arguments: Sequence[Any] = (), *, patience: float = 0.0
+    ) -> Any:
+        """Return what the script returns; a server that does not know it yet is given the source.
+
+        ``patience`` is how many seconds more than others a call may take that carries much.
+        """
         client = await self._connected()
-        return await self._within(client, self._evaluate(client, script, keys, arguments))
+        return await self._within(client, self._evaluate(client, script, keys, arguments), patience)
 
     async def command(self, *words: Any) -> Any:
         """Return what the server answers to one command."""
@@ -225,14 +230,14 @@ class RedisConnection:
         except driver.NoScriptError:
             return await client.execute("EVAL", script.source, len(keys), *keys, *arguments)
 
-    async def _within(self, client: _Client, call: Any) -> Any:
+    async def _within(self, client: _Client, call: Any, patience: float = 0.0) -> Any:
         """Await a call of the driver within the deadline, and translate what it raises."""
         client.active += 1
         try:
-            async with asyncio.timeout(self.timeout):
+            async with asyncio.timeout(self.timeout + patience):
                 return await call
         except TimeoutError as error:
-            raise self._unavailable(f"did not answer within {self.timeout:g} seconds") from error
+            raise self._unavailable(f"did not answer within {self.timeout + patience:g} seconds") from error
         except (_RefusedError, driver.AuthenticationError) as error:
             raise self._unavailable("refused the user name or password") from error
         except (*_LOST, driver.RedisClusterException, driver.ClusterError, OSError) as error:

@@ -105,7 +105,8 @@ PUT = Script(
 local token, lifetime, limits = ARGV[1], tonumber(ARGV[2]), wanted_scope(3)
 sweep(50)
 
-local items, owners = {}, {}
+local KEPT = {'v', 'm', 'h', 'x', 'u', 's', 't', 'a', 'o'}
+local items, owners, new = {}, {}, 0
 for position = 7, #ARGV, 4 do
   local part = split(ARGV[position])
   local item = {
@@ -113,8 +114,10 @@ for position = 7, #ARGV, 4 do
     expected = tonumber(part[6]), scope = {given(part[7]), given(part[8]), given(part[9]), given(part[10])},
     body = ARGV[position + 1], content = ARGV[position + 2], folded = ARGV[position + 3],
   }
-  local found = redis.call('HMGET', item_key(item.id), 'v', 'o', 'h', 'u', 's', 't', 'a')
-  if found[2] == token then
+  item.key = item_key(item.id)
+  item.found = redis.call('HMGET', item.key, unpack(KEPT))
+  local found = item.found
+  if found[9] == token then
     -- This very write was done before and its answer lost.
     local versions = {'done'}
     for other = 7, #ARGV, 4 do
@@ -124,7 +127,7 @@ for position = 7, #ARGV, 4 do
   end
   local number = #items + 1
   if found[1] then
-    local scope = scope_of(found, 4)
+    local scope = scope_of(found, 5)
     -- Hidden items are nobody's business for a comparison of versions, but their id is still taken.
     if scope[1] ~= item.scope[1] or not within(limits, scope) then return {'taken', number} end
   end
@@ -133,14 +136,20 @@ for position = 7, #ARGV, 4 do
     local version = found[1] and not found[3] and tonumber(found[1]) or nil
     if (version or 0) ~= item.expected then return {'changed', number, version or -1} end
   end
+  if owners[item.id] then
+    item.again = true
+  elseif not found[1] then
+    new = new + 1
+  end
   owners[item.id] = item.scope
   items[number] = item
 end
 
 local versions = {'done'}
+local added = new > 0 and redis.call('INCRBY', base .. 'added', new) - new or 0
 for _, item in ipairs(items) do
-  local key = item_key(item.id)
-  local found = redis.call('HMGET', key, 'v', 'm', 'h', 'x', 'u', 's', 't', 'a')
+  local key = item.key
+  local found = item.again and redis.call('HMGET', key, unpack(KEPT)) or item.found
   local version, number, left = 1, nil, nil
   if found[1] then
     version = found[1] + 1
@@ -155,7 +164,8 @@ for _, item in ipairs(items) do
     end
     redis.call('DEL', key)
   else
-    number = string.format('%016d', redis.call('INCR', base .. 'added'))
+    added = added + 1
+    number = string.format('%016d', added)
   end
   local member = item.created .. number .. item.id
   local fields = {

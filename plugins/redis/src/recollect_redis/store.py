@@ -49,8 +49,9 @@ class RedisMemoryStore(BaseStore):
     (``appendonly``, ``appendfsync``). Items may have a time to live: ``add(item, ttl=seconds)``; ``update`` keeps what
     is left of it.
 
-    ``timeout`` bounds every call, in seconds, with all its retries; at most ``max_connections`` are open, and further
-    callers wait for a free one. A write whose answer is lost is tried again and done once.
+    ``timeout`` bounds every call, in seconds, with all its retries, and grows by one for every thousand items that are
+    added at once; at most ``max_connections`` are open, and further callers wait for a free one. A write whose answer
+    is lost is tried again and done once. Redis does nothing else while a batch is written, about 0.1 ms for an item.
     """
 
     capabilities = BASE_CAPABILITIES | {
@@ -111,10 +112,10 @@ class RedisMemoryStore(BaseStore):
     async def _close(self) -> None:
         await self._connection.close()
 
-    async def _run(self, script: Script, arguments: Sequence[Any]) -> Any:
+    async def _run(self, script: Script, arguments: Sequence[Any], *, patience: float = 0.0) -> Any:
         """Run a script on the store's keys. Raises StoreClosedError when the store was closed between two of a call."""
         self._ensure_open()
-        return await self._connection.run(script, [self._base], arguments)
+        return await self._connection.run(script, [self._base], arguments, patience=patience)
 
     # Writing
 
@@ -151,7 +152,7 @@ class RedisMemoryStore(BaseStore):
             ]
         if within is not None and within.extra:
             await self._check_extra(items, within)
-        answer = await self._run(PUT, arguments)
+        answer = await self._run(PUT, arguments, patience=len(items) / 1000)
         if answer[0] == b"done":
             return [int(version) for version in answer[1:]]
         refused = items[answer[1] - 1]
