@@ -305,12 +305,20 @@ class TestGoingBack:
         assert len(await expand(store, result.summary_id or "")) == 5
         assert len(await undo(store, result.summary_id or "")) == 5
 
-    async def test_a_forged_summary_does_not_open_another_users_memories(self) -> None:
-        store = await filled(said(2))
-        secret = (await store.search(metadata=SCOPE))[0]
-        forged = SummaryMemory(content="x", sources=[secret.id], metadata=MemoryMetadata(user_id="eve"))
+    @pytest.mark.parametrize("user", ["eve", None])
+    async def test_a_forged_summary_does_not_open_another_users_memories(self, user: str | None) -> None:
+        store = await filled(said(8))
+        result = await compact(store, SCOPE, config(), Model())
+        forged = SummaryMemory(
+            content="x",
+            sources=list(result.archived),
+            compaction=result.summary_id or "",
+            metadata=MemoryMetadata(user_id=user),
+        )
         await store.add(forged)
         assert await expand(store, forged.id) == []
+        assert await undo(store, forged.id) == []
+        assert await shown(store) == ["In short.", "turn 6", "turn 7"]
 
     async def test_summaries_that_name_each_other_do_not_loop(self) -> None:
         one = SummaryMemory(content="1", sources=["two"], id="one", metadata=SCOPE)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.errors import InputError, MemoryError, SummaryError, VersionConflictError
 from recollect.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text, utc_text
-from recollect.query import json_equal, metadata_matches
+from recollect.query import json_equal
 from recollect.records import SCOPE_FIELDS, dump_metadata
-from recollect.reversal import ATTEMPTS, archived_by, check_store, expand, undo
+from recollect.reversal import ATTEMPTS, archived_by, check_store, expand, may_stand_for, undo
 from recollect.store import BaseStore
 from recollect.summary import (
     DEFAULT_TIMEOUT,
@@ -149,8 +149,7 @@ async def _finish(store: BaseStore, live: Sequence[MemoryItem]) -> bool:
         if isinstance(summary, SummaryMemory):
             for source, mark in summary.archives.items():
                 item = by_id.get(source)
-                # A summary that somebody made up must not reach beyond its own scope.
-                if item is not None and _mark(item) == mark and metadata_matches(summary.metadata, item.metadata):
+                if item is not None and _mark(item) == mark and may_stand_for(summary, item):
                     left.setdefault(source, archived_by(item, summary.id))
     await store.update_many(left.values())
     return bool(left)

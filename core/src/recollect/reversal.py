@@ -6,6 +6,7 @@ import asyncio
 
 from recollect.errors import ConflictError, InputError, SummaryError, VersionConflictError
 from recollect.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text
+from recollect.query import metadata_matches
 from recollect.records import copy_item
 from recollect.store import BaseStore, Capability
 
@@ -78,6 +79,11 @@ def archived_by(item: MemoryItem, summary_id: str | None) -> MemoryItem:
     return changed
 
 
+def may_stand_for(summary: SummaryMemory, item: MemoryItem) -> bool:
+    """Whether an item lies in a summary's own scope. A summary that somebody made up must not reach beyond it."""
+    return summary.metadata.user_id == item.metadata.user_id and metadata_matches(summary.metadata, item.metadata)
+
+
 async def _summary(store: BaseStore, summary_id: str, metadata: MemoryMetadata | None) -> SummaryMemory | None:
     found = await store.get(summary_id, metadata=metadata)
     return found if isinstance(found, SummaryMemory) else None
@@ -91,7 +97,7 @@ async def _sources_of(store: BaseStore, summary: SummaryMemory, seen: set[str]) 
     for start in range(0, len(ids), _READS_AT_ONCE):
         part = ids[start : start + _READS_AT_ONCE]
         read = await asyncio.gather(*(store.get(source, metadata=summary.metadata) for source in part))
-        found += [item for item in read if item is not None]
+        found += [item for item in read if item is not None and may_stand_for(summary, item)]
     return found
 
 
@@ -106,6 +112,9 @@ async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata
         if isinstance(item, SummaryMemory) and (item.compaction or item.id) == compaction
     ]
     hidden = [item async for item in store.scan(metadata=scope, archived=True) if item.archived_by == compaction]
+    if summary is not None:
+        members = [item for item in members if may_stand_for(summary, item)]
+        hidden = [item for item in hidden if may_stand_for(summary, item)]
     own = {member.id for member in members}
     sources = [item for item in hidden if item.id not in own]
     for member in members:
