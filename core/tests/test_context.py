@@ -20,6 +20,7 @@ from recollect import (
     MemoryItem,
     MemoryMetadata,
     ShortTermMemory,
+    SummaryMemory,
     SystemMemory,
     ToolMemory,
 )
@@ -597,3 +598,15 @@ async def test_headings_count_towards_the_budget() -> None:
 
     assert context.tokens < needed
     assert [decision.source for decision in context.explain().dropped] == ["long-term"]
+
+
+async def test_system_items_and_summaries_are_kept_beyond_the_limit_of_a_plain_store() -> None:
+    store = InMemoryStore()
+    await store.add(SystemMemory(content="rules", created_at="2024-03-01"))
+    await store.add(SummaryMemory(content="They talked.", created_at="2024-03-02"))
+    await store.add_many(HumanMemory(content=f"turn {day}", created_at=f"2024-03-{day}") for day in range(10, 20))
+    context = await ContextManager(recent_limit=3).assemble_context("go", store)
+    contents = [message["content"] for message in context.messages()]
+    assert contents[0] == "rules"
+    assert contents[1].endswith("They talked.")
+    assert contents[2:] == ["turn 17", "turn 18", "turn 19", "go"]

@@ -171,8 +171,23 @@ class ContextManager:
 
     async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         found = await store.search(metadata=metadata, limit=self.recent_limit)
-        # A conversation view answers oldest first, any other store newest first.
-        return found if isinstance(store, Conversation) else found[::-1]
+        # A conversation view answers oldest first, and keeps what always stays; any other store answers newest first.
+        if isinstance(store, Conversation):
+            return found
+        return [*await self._staying(store, metadata, found), *found[::-1]]
+
+    async def _staying(
+        self, store: MemoryStore, metadata: MemoryMetadata | None, found: Sequence[MemoryItem]
+    ) -> list[MemoryItem]:
+        """Return the system items and summaries that are older than the limit reaches, oldest first."""
+        if len(found) < self.recent_limit or not found:
+            return []
+        ids = {item.id for item in found}
+        older = []
+        for kind in ("system", "summary"):
+            of_kind = await store.search(metadata=metadata, memory_type=kind, limit=self.recent_limit)
+            older += [item for item in reversed(of_kind) if item.id not in ids]
+        return sorted(older, key=lambda item: item.created_at)
 
     async def _read_long_term(self, fetched: _Fetched, query: str, metadata: MemoryMetadata | None) -> None:
         if self.long_term is None or not self.long_term_limit:
