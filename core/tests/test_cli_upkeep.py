@@ -92,15 +92,20 @@ def test_bench_refuses_sizes_that_are_none(command: Command, sizes: str) -> None
 
 
 def test_a_plot_holds_every_line_and_escapes_names() -> None:
-    plot = ElementTree.fromstring(svg_plot("a < b", "x", "y", {"one & two": [(1, 5), (100, 7)], "three": [(10, 1)]}))
+    panels = {"get & put": {"a<b": [(1.0, 5.0), (100.0, 7.0)], "a<b*": [(1.0, 2.0)]}, "scan": {"c": [(10.0, 1.0)]}}
 
-    texts = [element.text for element in plot.iter() if element.tag.endswith("text")]
-    assert {"a < b", "one & two", "three", "1", "10", "100"} <= set(texts)
-    assert len([element for element in plot.iter() if element.tag.endswith("polyline")]) == 2
+    plot = ElementTree.fromstring(svg_plot("Growth", "items", "time", panels))
+
+    elements = [(element.tag.rpartition("}")[2], element) for element in plot.iter()]
+    texts = {element.text for tag, element in elements if tag == "text"}
+    assert {"Growth", "get & put", "scan", "a<b", "a<b by hand", "c", "1", "10", "100"} <= texts
+    assert len([tag for tag, _ in elements if tag == "circle"]) == 4
+
+
+@pytest.mark.parametrize("panels", [{}, {"none": {}}, {"zero": {"line": [(0.0, 1.0)]}}])
+def test_a_plot_of_nothing_is_refused(panels: dict[str, dict[str, list[tuple[float, float]]]]) -> None:
     with pytest.raises(ValueError):
-        svg_plot("empty", "x", "y", {})
-    with pytest.raises(ValueError):
-        svg_plot("zero", "x", "y", {"line": [(0, 1)]})
+        svg_plot("Growth", "items", "time", panels)
 
 
 @pytest.fixture

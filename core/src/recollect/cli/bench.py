@@ -66,15 +66,17 @@ def _default_urls(folder: Path) -> Iterator[str]:
 
 
 def plotted(found: dict[str, list[Cost]]) -> str:
-    """Return the plot of all costs of all stores."""
+    """Return the plot of all costs of all stores, the floors dashed."""
     from recollect.cli.plot import svg_plot
 
-    lines = {
-        f"{cost.what}{f' ({name})' if len(found) > 1 else ''}": sorted(cost.ours.items())
-        for name, costs in found.items()
-        for cost in costs
-    }
-    return svg_plot("How cost grows with size", "items in the store", "microseconds per call", lines)
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for name, costs in found.items():
+        for cost in costs:
+            lines = panels.setdefault(cost.what, {})
+            lines[name] = [(size, value) for size, value in sorted(cost.ours.items())]
+            if cost.floor:
+                lines[f"{name}*"] = [(size, value) for size, value in sorted(cost.floor.items())]
+    return svg_plot("How cost grows with size", "items in the store", "microseconds per call", panels)
 
 
 def _sizes(text: str) -> list[int]:

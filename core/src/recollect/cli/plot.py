@@ -1,4 +1,4 @@
-"""A line plot as SVG, on logarithmic axes: enough to see how cost grows with size, without a plotting library."""
+"""Line plots as SVG, on logarithmic axes: enough to see how cost grows with size, without a plotting library."""
 
 from __future__ import annotations
 
@@ -6,41 +6,68 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-WIDTH, HEIGHT = 980, 520
-LEFT, RIGHT, TOP, BOTTOM = 80, 340, 50, 60
-COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f")
+COLUMNS = 3
+PANEL_WIDTH, PANEL_HEIGHT = 330, 270
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 46
+HEAD = 74
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
 
 Points = Sequence[tuple[float, float]]
 
 
-def svg_plot(title: str, x_label: str, y_label: str, lines: Mapping[str, Points]) -> str:
-    """Return an SVG of the lines, by their names. Both axes are logarithmic; values must be above 0."""
-    points = [point for line in lines.values() for point in line]
+def svg_plot(title: str, x_label: str, y_label: str, panels: Mapping[str, Mapping[str, Points]]) -> str:
+    """Return an SVG with a panel for each name, and in it a line for each name of its own.
+
+    Lines of one name have one colour in all panels; one whose name ends with an asterisk is dashed. All axes are
+    logarithmic, so values must be above 0; there must be some.
+    """
+    points = [point for lines in panels.values() for line in lines.values() for point in line]
     if not points or any(value <= 0 for point in points for value in point):
         raise ValueError("a plot needs points, all of them above 0")
-    across = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT)
-    up = _Axis([y for _, y in points], HEIGHT - BOTTOM, TOP)
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    solid = list(dict.fromkeys(name.rstrip("*") for name in names))
+    colours = {name: COLOURS[solid.index(name.rstrip("*")) % len(COLOURS)] for name in names}
+    columns = min(COLUMNS, len(panels))
+    width = max(columns * PANEL_WIDTH, 640)
+    height = HEAD + math.ceil(len(panels) / columns) * PANEL_HEIGHT + 20
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        _text(LEFT, 28, title, size=16),
-        *(_grid_line(at, TOP, at, HEIGHT - BOTTOM) for at, _ in across.ticks()),
-        *(_text(at, HEIGHT - BOTTOM + 18, label, anchor="middle") for at, label in across.ticks()),
-        *(_grid_line(LEFT, at, WIDTH - RIGHT, at) for at, _ in up.ticks()),
-        *(_text(LEFT - 8, at + 4, label, anchor="end") for at, label in up.ticks()),
-        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 16, x_label, anchor="middle"),
-        f'<g transform="rotate(-90)">{_text(-HEIGHT / 2, 20, y_label, anchor="middle")}</g>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        _text(16, 26, title, size=17),
+        _text(16, height - 10, f"across: {x_label}; up: {y_label}", size=11),
+        *_legend(colours),
     ]
-    for number, (name, line) in enumerate(lines.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        dash = ' stroke-dasharray="5 4"' if number >= len(COLOURS) else ""
-        path = " ".join(f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in line)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
-        parts += [f'<circle cx="{across.at(x):.1f}" cy="{up.at(y):.1f}" r="3" fill="{colour}"/>' for x, y in line]
-        height = TOP + 18 * number
-        parts.append(f'<rect x="{WIDTH - RIGHT + 16}" y="{height - 4}" width="14" height="4" fill="{colour}"/>')
-        parts.append(_text(WIDTH - RIGHT + 36, height + 3, name))
+    across = _Axis([x for x, _ in points], LEFT, PANEL_WIDTH - RIGHT)
+    for number, (name, lines) in enumerate(panels.items()):
+        x, y = number % columns * PANEL_WIDTH, HEAD + number // columns * PANEL_HEIGHT
+        parts += [f'<g transform="translate({x} {y})">', *_panel(name, lines, colours, across), "</g>"]
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _legend(colours: Mapping[str, str]) -> list[str]:
+    parts, at = [], 16
+    for name, colour in colours.items():
+        parts.append(_path(f"{at},46 {at + 24},46", colour, dashed=name.endswith("*")))
+        parts.append(_text(at + 30, 50, name.rstrip("*") + (" by hand" if name.endswith("*") else "")))
+        at += 50 + 7 * len(name) + (50 if name.endswith("*") else 0)
+    return parts
+
+
+def _panel(name: str, lines: Mapping[str, Points], colours: Mapping[str, str], across: _Axis) -> list[str]:
+    up = _Axis([y for line in lines.values() for _, y in line], PANEL_HEIGHT - BOTTOM, TOP)
+    parts = [_text(LEFT, 20, name, size=13)]
+    for at, label in across.ticks():
+        parts.append(_path(f"{at:.1f},{TOP} {at:.1f},{PANEL_HEIGHT - BOTTOM}", "#ddd", thin=True))
+        parts.append(_text(at, PANEL_HEIGHT - BOTTOM + 16, label, anchor="middle", size=10))
+    for at, label in up.ticks():
+        parts.append(_path(f"{LEFT},{at:.1f} {PANEL_WIDTH - RIGHT},{at:.1f}", "#ddd", thin=True))
+        parts.append(_text(LEFT - 6, at + 4, label, anchor="end", size=10))
+    for line_name, line in lines.items():
+        places = [(across.at(x), up.at(y)) for x, y in line]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        parts.append(_path(path, colours[line_name], dashed=line_name.endswith("*")))
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colours[line_name]}"/>' for x, y in places]
+    return parts
 
 
 class _Axis:
@@ -59,11 +86,12 @@ class _Axis:
     def ticks(self) -> list[tuple[float, str]]:
         """Return the place and the label of every power of ten."""
         powers = [10.0**power for power in range(self._low, self._high + 1)]
-        return [(self.at(value), f"{value:,g}" if value >= 1e-3 else f"{value:.0e}") for value in powers]
+        return [(self.at(value), f"{value:,.0f}" if value >= 1 else f"{value:g}") for value in powers]
 
 
-def _grid_line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#ddd"/>'
+def _path(points: str, colour: str, *, dashed: bool = False, thin: bool = False) -> str:
+    style = ' stroke-dasharray="5 4"' if dashed else ""
+    return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{1 if thin else 2}"{style}/>'
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 12) -> str:
