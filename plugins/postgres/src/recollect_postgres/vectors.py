@@ -23,8 +23,7 @@ EXACT_BELOW = 20_000
 """Up to this many items a scope is compared one by one, which finds all and takes some milliseconds."""
 
 _INDEX = "memory_vectors_embedding"
-_MOST_INDEXED = 2_000
-_MOST_HALF_INDEXED = 4_000
+_MOST_INDEXED = 2_000  # dimensions; longer vectors are compared one by one
 _COLUMNS = ", ".join(ITEM_COLUMNS)
 
 
@@ -38,7 +37,6 @@ class Vectors:
         self.model = embeddings.identity()
         self.dimension = embeddings.dimension
         self._vector = f"{extension}.vector"
-        self._half = f"{extension}.halfvec"
         self._extension = extension
         self._distance = f"OPERATOR({extension}.<=>)"
 
@@ -62,12 +60,16 @@ class Vectors:
         )
 
     async def create_index(self, connection: Connection) -> None:
-        """Build the index, unless it is there or the vectors are too long for one."""
-        if self.dimension <= _MOST_HALF_INDEXED:
-            operators = "vector_cosine_ops" if self.dimension <= _MOST_INDEXED else "halfvec_cosine_ops"
+        """Build the index, unless it is there or the vectors are too long for one. Needs a transaction."""
+        if self.dimension <= _MOST_INDEXED:
+            # A graph that does not fit into this memory is built many times slower.
+            await connection.execute(
+                "SELECT set_config('maintenance_work_mem', '256MB', true) "
+                "WHERE pg_size_bytes(current_setting('maintenance_work_mem')) < pg_size_bytes('256MB')"
+            )
             await connection.execute(
                 f"CREATE INDEX IF NOT EXISTS {_INDEX} ON {self._dialect.vectors} "
-                f"USING hnsw (({self._indexed()}) {self._extension}.{operators})",
+                f"USING hnsw (embedding {self._extension}.vector_cosine_ops)",
                 timeout=UNHURRIED,
             )
 
@@ -115,7 +117,7 @@ class Vectors:
         ``size`` is the number of items that match. A scope that is small, or of which most is asked for, is compared
         one by one. In a large one the index goes on looking until enough of what it finds lies in the scope.
         """
-        if size > EXACT_BELOW and limit <= size // 10 and self.dimension <= _MOST_HALF_INDEXED:
+        if size > EXACT_BELOW and limit <= size // 10 and self.dimension <= _MOST_INDEXED:
             rows = await self._server.run(lambda connection: self._through_index(connection, vector, wanted, limit))
             if len(rows) >= limit:
                 return rows
@@ -145,11 +147,6 @@ class Vectors:
             after = rows[-1]["id"]
             yield [(row["id"], row["content"], row["version"]) for row in rows]
 
-    def _indexed(self) -> str:
-        if self.dimension <= _MOST_INDEXED:
-            return "embedding"
-        return f"embedding::{self._half}({self.dimension})"
-
     async def _one_by_one(self, vector: Sequence[float], wanted: Filter, limit: int) -> list[Any]:
         parameters = Parameters(self._dialect)
         given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
@@ -169,13 +166,11 @@ class Vectors:
     ) -> list[Any]:
         parameters = Parameters(self._dialect)
         given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
-        if self.dimension > _MOST_INDEXED:
-            given = f"{given}::{self._half}({self.dimension})"
         where = self._statements.conditions(parameters, wanted)
         text = (
-            f"SELECT {_COLUMNS}, 1 - (({self._indexed()}) {self._distance} {given}) AS similarity "
+            f"SELECT {_COLUMNS}, 1 - (embedding {self._distance} {given}) AS similarity "
             f"FROM {self._dialect.vectors} JOIN {self._dialect.table} ON id = item_id AND version = item_version "
-            f"WHERE {where} ORDER BY ({self._indexed()}) {self._distance} {given} LIMIT {limit}"
+            f"WHERE {where} ORDER BY embedding {self._distance} {given} LIMIT {limit}"
         )
         settings = {
             "iterative_scan": "strict_order",

@@ -23,7 +23,14 @@ from recollect.testing.servers._system import ServerError, account_options, reac
 POSTGRES_VARIABLE = "RECOLLECT_TEST_POSTGRES_URL"
 
 # A killed server loses nothing that the kernel has; only a power cut needs the disk, and tests have none.
-_FAST = {"fsync": "off", "full_page_writes": "off", "max_connections": "200", "shared_buffers": "32MB"}
+_FAST = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    # The pgvector of the wheel builds indexes in parallel with instructions that some processors lack.
+    "max_parallel_maintenance_workers": "0",
+}
 
 
 def postgres_server(

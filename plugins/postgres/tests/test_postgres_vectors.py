@@ -1,0 +1,246 @@
+"""Semantic and hybrid search through pgvector, which the wheel's server has."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import numpy
+import pytest
+import pytest_asyncio
+
+from recollect import HumanMemory, MemoryMetadata
+from recollect.embeddings import Embeddings, HashingEmbeddings
+from recollect.errors import EmbeddingError, OtherModelError, UnsupportedError
+from recollect.store import Capability
+from recollect_postgres import PostgresMemoryStore
+
+ALICE = MemoryMetadata(user_id="alice", session_id="s")
+SENTENCES = [
+    "the cat sleeps on the warm radiator",
+    "quarterly revenue rose in the northern region",
+    "a bicycle needs new brake pads before winter",
+]
+
+
+def said(number: int) -> HumanMemory:
+    return HumanMemory(id=f"item-{number}", content=SENTENCES[number], metadata=ALICE)
+
+
+class NamedEmbeddings(HashingEmbeddings):
+    """An embedder of another name, so that its vectors are another model's."""
+
+    def __init__(self, model: str, dimension: int) -> None:
+        super().__init__(dimension)
+        self.model = model
+
+
+class FailingEmbeddings(HashingEmbeddings):
+    failing = False
+
+    async def aembed(self, text: str) -> list[float]:
+        if self.failing:
+            raise RuntimeError("the provider is down")
+        return await super().aembed(text)
+
+
+async def fetch(url: str, text: str, *values: Any) -> list[Any]:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetch(text, *values)
+    finally:
+        await connection.close()
+
+
+@pytest_asyncio.fixture
+async def store(url: str) -> AsyncIterator[PostgresMemoryStore]:
+    async with PostgresMemoryStore(url, embeddings=NamedEmbeddings("one", 64)) as store:
+        await store.add_many([said(number) for number in range(3)])
+        yield store
+
+
+async def best(store: PostgresMemoryStore, query: str, mode: Any = "semantic") -> str | None:
+    found = await store.search(query=query, metadata=ALICE, mode=mode, limit=1)
+    return found[0].id if found else None
+
+
+async def test_a_store_with_an_embedder_declares_what_it_can_do(store: PostgresMemoryStore) -> None:
+    assert {Capability.SEMANTIC, Capability.HYBRID} <= store.capabilities
+    assert await best(store, "a sleeping cat") == "item-0"
+    assert await best(store, "bicycle brakes", "hybrid") == "item-2"
+
+
+async def test_without_pgvector_the_embedder_is_not_used(system: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with system.database() as url:
+        async with PostgresMemoryStore(url, embeddings=HashingEmbeddings(16)) as store:
+            await store.add(said(0))
+            with pytest.raises(UnsupportedError):
+                await store.search(query="cat", mode="semantic")
+            assert await store.search(query="cat", mode="text")
+            findings = {finding.name: finding for finding in await store.doctor()}
+            assert not findings["pgvector"].ok
+            assert "pgvector" in caplog.text
+
+
+async def test_removing_items_removes_their_vectors(store: PostgresMemoryStore, url: str) -> None:
+    async def vectors() -> set[str]:
+        return {row[0] for row in await fetch(url, "SELECT item_id FROM memory_vectors")}
+
+    assert await vectors() == {"item-0", "item-1", "item-2"}
+    await store.delete("item-0")
+    assert await vectors() == {"item-1", "item-2"}
+    await store.restore("item-0")
+    assert await best(store, SENTENCES[0]) == "item-0"
+    await store.purge("item-1")
+    assert await vectors() == {"item-0", "item-2"}
+    await store.clear(metadata=ALICE)
+    assert await vectors() == set()
+
+
+async def test_a_store_without_an_embedder_removes_vectors_too(store: PostgresMemoryStore, url: str) -> None:
+    async with PostgresMemoryStore(url) as plain:
+        await plain.clear(metadata=ALICE)
+    assert await fetch(url, "SELECT FROM memory_vectors") == []
+
+
+async def test_a_change_by_a_store_without_an_embedder_makes_the_vector_stale(
+    store: PostgresMemoryStore, url: str
+) -> None:
+    async with PostgresMemoryStore(url) as plain:
+        await plain.add(HumanMemory(id="item-0", content="something else entirely", metadata=ALICE))
+    found = await store.search(query=SENTENCES[0], metadata=ALICE, mode="semantic")
+    assert "item-0" not in [item.id for item in found]
+    findings = {finding.name: finding for finding in await store.doctor()}
+    assert "1 items have none" in findings["pgvector"].detail
+    await store.reindex()
+    assert await best(store, "something else entirely") == "item-0"
+
+
+async def test_another_model_says_so_and_reindexing_mends_it(
+    store: PostgresMemoryStore, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with PostgresMemoryStore(url, embeddings=NamedEmbeddings("two", 32)) as other:
+        assert "one (64 dimensions)" in caplog.text
+        for mode in ("semantic", "hybrid"):
+            with pytest.raises(OtherModelError, match=r"one \(64 dimensions\).*two \(32 dimensions\)"):
+                await other.search(query="cat", metadata=ALICE, mode=mode)
+        assert await best(other, "cat", "text") == "item-0"
+        await other.add(HumanMemory(id="new", content="an owl in the attic", metadata=ALICE))
+        progress: list[tuple[int, int]] = []
+        assert await other.reindex(progress=lambda done, total: progress.append((done, total))) == 4
+        assert progress[-1][0] == progress[-1][1]
+        assert await best(other, "the owl in the attic") == "new"
+        assert await best(other, SENTENCES[2]) == "item-2"
+    with pytest.raises(OtherModelError):
+        await store.search(query="cat", mode="semantic")
+    await store.add(HumanMemory(id="from the old one", content="still stored", metadata=ALICE))
+    assert (await store.get("from the old one")) is not None
+
+
+async def test_a_failing_embedder_stores_nothing_and_keeps_what_was_there(url: str) -> None:
+    embeddings = FailingEmbeddings(16)
+    async with PostgresMemoryStore(url, embeddings=embeddings) as store:
+        await store.add(said(0))
+        embeddings.failing = True
+        with pytest.raises(EmbeddingError):
+            await store.add(HumanMemory(id="item-0", content="never", metadata=ALICE))
+        with pytest.raises(EmbeddingError):
+            await store.add_many([said(1), said(2)])
+        assert await store.count() == 1
+        found = await store.get("item-0")
+        assert found is not None
+        assert found.content == SENTENCES[0]
+
+
+async def test_a_vector_of_zeros_ranks_last(url: str) -> None:
+    async with PostgresMemoryStore(url, embeddings=HashingEmbeddings(16)) as store:
+        await store.add(HumanMemory(id="zero", content="?!", metadata=ALICE))
+        await store.add_many([said(0), said(1)])
+        found = await store.search(query=SENTENCES[0], metadata=ALICE, mode="semantic")
+        assert (found[0].id, found[-1].id) == ("item-0", "zero")
+
+
+async def test_vectors_too_long_for_an_index_are_searched_as_well(url: str) -> None:
+    async with PostgresMemoryStore(url, embeddings=HashingEmbeddings(3_072)) as store:
+        await store.add_many([said(number) for number in range(3)])
+        assert await best(store, SENTENCES[1]) == "item-1"
+
+
+async def test_concurrent_adds_with_vectors_are_all_found(url: str) -> None:
+    async with PostgresMemoryStore(url, embeddings=HashingEmbeddings(32)) as store:
+        words = [f"word{number} thing" for number in range(40)]
+        await asyncio.gather(*(store.add(HumanMemory(id=word, content=word, metadata=ALICE)) for word in words))
+        for word in words[::8]:
+            assert await best(store, word) == word
+
+
+USERS, EACH, QUESTIONS = 100, 1_000, 20
+
+
+class ClusteredEmbeddings(Embeddings):
+    """Vectors around centres, as those of real texts are. A text ends in the number of its row."""
+
+    model = "clustered"
+
+    def __init__(self, dimension: int = 32, centres: int = 200) -> None:
+        randomly = numpy.random.default_rng(5)
+        rows = USERS * EACH + QUESTIONS
+        middle = randomly.normal(size=(centres, dimension))[randomly.integers(centres, size=rows)]
+        matrix = middle + randomly.normal(scale=0.6, size=(rows, dimension))
+        self.matrix = (matrix / numpy.linalg.norm(matrix, axis=1, keepdims=True)).astype(numpy.float32)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def embed(self, text: str) -> list[float]:
+        return self.matrix[int(text.split()[-1])].tolist()
+
+    async def aembed(self, text: str) -> list[float]:
+        return self.embed(text)
+
+    def nearest(self, question: int, rows: numpy.ndarray[Any, Any]) -> set[str]:
+        scores = self.matrix[rows] @ self.matrix[question]
+        return {f"{row:06d}" for row in rows[scores.argsort()[::-1][:10]]}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def many(wheel: Any) -> AsyncIterator[tuple[PostgresMemoryStore, ClusteredEmbeddings]]:
+    """100 users with 1,000 items each."""
+    embeddings = ClusteredEmbeddings()
+    with wheel.database() as url:
+        async with PostgresMemoryStore(url, timeout=300) as plain:
+            for user in range(USERS):
+                scope = MemoryMetadata(user_id=f"u{user}", agent_id=f"a{user % 3}")
+                numbers = range(user * EACH, (user + 1) * EACH)
+                await plain.add_many(
+                    [HumanMemory(id=f"{number:06d}", content=f"memory {number}", metadata=scope) for number in numbers]
+                )
+        async with PostgresMemoryStore(url, embeddings=embeddings, timeout=300) as store:
+            await store.reindex()
+            yield store, embeddings
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("scope", ["one user", "a third of all users", "everything"])
+async def test_filtered_search_finds_the_true_nearest(
+    many: tuple[PostgresMemoryStore, ClusteredEmbeddings], scope: str
+) -> None:
+    """recall@10 against exact search is at least 0.95, whatever part of 100,000 items the filter leaves."""
+    store, embeddings = many
+    rows = numpy.arange(USERS * EACH)
+    found = 0
+    for number in range(QUESTIONS):
+        metadata, inside = None, rows
+        if scope == "one user":
+            metadata, inside = MemoryMetadata(user_id=f"u{number * 5}"), rows[rows // EACH == number * 5]
+        elif scope == "a third of all users":
+            metadata, inside = MemoryMetadata(agent_id=f"a{number % 3}"), rows[rows // EACH % 3 == number % 3]
+        question = USERS * EACH + number
+        items = await store.search(query=f"question {question}", metadata=metadata, mode="semantic", limit=10)
+        found += len(embeddings.nearest(question, inside) & {item.id for item in items})
+    assert found / (10 * QUESTIONS) >= 0.95
