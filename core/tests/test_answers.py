@@ -176,10 +176,10 @@ def test_huge_answers_are_cut_to_size() -> None:
     ],
 )
 def test_no_answer_takes_long_to_read(answer: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with contextlib.suppress(SummaryError):
         entries(answer, TRANSCRIPT)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 ANSWERS = st.lists(
