@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from recollect.embeddings import HashingEmbeddings
 from recollect.testing import Reopen, StoreConformance
 from recollect_sqlite import SQLiteMemoryStore
 
@@ -31,3 +32,17 @@ class TestSQLiteInMemory(StoreConformance):
     async def store(self) -> AsyncIterator[SQLiteMemoryStore]:
         async with SQLiteMemoryStore() as store:
             yield store
+
+
+class TestSQLiteWithVectors(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[SQLiteMemoryStore]:
+        async with SQLiteMemoryStore(tmp_path / "memories.db", embeddings=HashingEmbeddings()) as store:
+            yield store
+
+    @pytest.fixture
+    def reopen(self, tmp_path: Path) -> Reopen:
+        async def reopen() -> SQLiteMemoryStore:
+            return SQLiteMemoryStore(tmp_path / "memories.db", embeddings=HashingEmbeddings())
+
+        return reopen

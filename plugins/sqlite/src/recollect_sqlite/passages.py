@@ -86,11 +86,12 @@ def _loaded(connection: sqlite3.Connection, numbers: Collection[int], types: Typ
     return turns
 
 
-def items_of(connection: sqlite3.Connection, numbers: Collection[int], types: Types) -> dict[str, MemoryItem]:
-    """Return the items of these rows by their ids; rows that cannot be read are left out."""
-    text = f"SELECT {', '.join(ITEM_COLUMNS)} FROM {TABLE} WHERE rowid IN (SELECT value FROM json_each(?))"
-    items = (readable(row, types) for row in connection.execute(text, (json.dumps(list(numbers)),)))
-    return {item.id: item for item in items if item is not None}
+def items_of(connection: sqlite3.Connection, numbers: Collection[int], types: Types) -> dict[int, MemoryItem]:
+    """Return the items of these rows by the rows' numbers; rows that cannot be read are left out."""
+    text = f"SELECT rowid, {', '.join(ITEM_COLUMNS)} FROM {TABLE} WHERE rowid IN (SELECT value FROM json_each(?))"
+    rows = connection.execute(text, (json.dumps(list(numbers)),))
+    items = {number: readable(row, types) for number, *row in rows}
+    return {number: item for number, item in items.items() if item is not None}
 
 
 def readable(row: Any, types: Types) -> MemoryItem | None:

@@ -3,53 +3,153 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from recollect.errors import OtherModelError
 from recollect.query import Filter
 from recollect.ranked import RankedItem
-from recollect.ranking import Scored, Weights, rank_text
+from recollect.ranking import Scored, Weights, query_without_names, rank_hybrid, speaker_of
 from recollect.sql import Statements
+from recollect.sql.dialect import Parameters
 from recollect_sqlite.candidates import Candidates, Gatherer
+from recollect_sqlite.connections import Connections
 from recollect_sqlite.passages import Passages, Types, items_of
+from recollect_sqlite.schema import TABLE
+from recollect_sqlite.vectors import Vectors, nearest, similarities, stored_model
+
+NEAREST = 200
+"""How many of the most similar items a hybrid ranking looks at beside those that share a word."""
+
+HEARD = 500
+"""How many of the newest items tell who speaks in a scope."""
 
 
 class Retrieval:
-    """Ranks for one store. Every method runs on a thread, with a connection that reads."""
+    """Ranks for one store."""
 
-    def __init__(self, statements: Statements, weights: Weights | None) -> None:
+    def __init__(self, statements: Statements, weights: Weights | None, vectors: Vectors | None) -> None:
         self._statements = statements
         self._weights = weights or Weights()
+        self._vectors = vectors
         self._passages = Passages()
 
     def forget(self) -> None:
         """Keep nothing of what was purged."""
         self._passages.forget()
 
-    def by_words(
-        self, connection: sqlite3.Connection, query: str, wanted: Filter, limit: int, types: Types
+    async def by_words(
+        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
     ) -> list[RankedItem]:
         """Return the items that answer the query best by their words."""
-        connection.execute("BEGIN")  # One snapshot for all that is read.
-        try:
-            candidates = self._candidates(connection, query, wanted, types)
-            # Neighbours count whatever their type and status, so these filters come after the ranking.
-            filtered = wanted.memory_type is not None or wanted.status is not None
-            scored = rank_text(
-                query,
-                candidates.windows,
-                total=candidates.total,
-                frequencies=candidates.frequencies,
-                weights=self._weights,
-                limit=None if filtered else limit,
-            )
-            return _items(connection, scored, candidates, wanted, limit, types)
-        finally:
-            connection.execute("COMMIT")
 
-    def _candidates(self, connection: sqlite3.Connection, query: str, wanted: Filter, types: Types) -> Candidates:
-        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
-        gatherer = Gatherer(connection, self._statements, scope, self._passages, types, self._weights.reach)
-        return gatherer.gather(query)
+        def work(connection: sqlite3.Connection) -> list[RankedItem]:
+            with _snapshot(connection):
+                candidates = self._candidates(connection, query, wanted, types)
+                return self._ranked(connection, query, candidates, {}, wanted, limit, types)
+
+        return await connections.read(work)
+
+    async def by_words_and_meaning(
+        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
+    ) -> list[RankedItem]:
+        """Return the items that answer the query best by their words and their meaning."""
+        vector = await self._query_vector(connections, query, wanted)
+
+        def work(connection: sqlite3.Connection) -> list[RankedItem]:
+            with _snapshot(connection):
+                alike = similarities(connection, self._statements, _scope(wanted), vector)
+                candidates = self._candidates(connection, query, wanted, types, nearest(alike, NEAREST))
+                by_key = {key: alike[number] for key, number in candidates.numbers.items() if number in alike}
+                return self._ranked(connection, query, candidates, by_key, wanted, limit, types)
+
+        return await connections.read(work)
+
+    async def by_meaning(
+        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
+    ) -> list[RankedItem]:
+        """Return the items whose vectors are most like the query's."""
+        vector = await self._query_vector(connections, query, wanted)
+
+        def work(connection: sqlite3.Connection) -> list[RankedItem]:
+            with _snapshot(connection):
+                alike = similarities(connection, self._statements, wanted, vector)
+                numbers = nearest(alike, limit)
+                items = items_of(connection, numbers, types)
+            return [
+                RankedItem(items[number], alike[number], {"semantic": alike[number]})
+                for number in numbers
+                if number in items
+            ]
+
+        return await connections.read(work)
+
+    async def _query_vector(self, connections: Connections, query: str, wanted: Filter) -> Sequence[float]:
+        vectors = self._vectors
+        assert vectors is not None, "a mode without its capability is refused before"
+
+        def work(connection: sqlite3.Connection) -> tuple[str | None, set[str]]:
+            return stored_model(connection), self._speakers(connection, _scope(wanted))
+
+        model, speakers = await connections.read(work)
+        if model != vectors.model:
+            raise OtherModelError(f"The SQLite file {connections.database.path!r}", str(model), vectors.model)
+        return await vectors.query_vector(query_without_names(query, speakers))
+
+    def _speakers(self, connection: sqlite3.Connection, scope: Filter) -> set[str]:
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        text = (
+            f"SELECT DISTINCT CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.name') END, "
+            f"substr(content, 1, 80) FROM (SELECT extra_json, content FROM {TABLE} WHERE {where} "
+            f"ORDER BY created_at DESC, rowid DESC LIMIT {HEARD})"
+        )
+        rows = connection.execute(text, parameters.values)
+        return {speaker_of(name, "", str(beginning)) for name, beginning in rows} - {""}
+
+    def _candidates(
+        self, connection: sqlite3.Connection, query: str, wanted: Filter, types: Types, near: Sequence[int] = ()
+    ) -> Candidates:
+        reach = self._weights.reach
+        gatherer = Gatherer(connection, self._statements, _scope(wanted), self._passages, types, reach)
+        return gatherer.gather(query, near)
+
+    def _ranked(
+        self,
+        connection: sqlite3.Connection,
+        query: str,
+        candidates: Candidates,
+        alike: Mapping[str, float],
+        wanted: Filter,
+        limit: int,
+        types: Types,
+    ) -> list[RankedItem]:
+        filtered = wanted.memory_type is not None or wanted.status is not None
+        scored = rank_hybrid(
+            query,
+            candidates.windows,
+            alike,
+            total=candidates.total,
+            frequencies=candidates.frequencies,
+            weights=self._weights,
+            limit=None if filtered else limit,
+        )
+        return _items(connection, scored, candidates, wanted, limit, types)
+
+
+def _scope(wanted: Filter) -> Filter:
+    """Return the filter without type and status: neighbours count whatever theirs are."""
+    return Filter(metadata=wanted.metadata, archived=wanted.archived)
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read everything from one state of the file."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
 
 
 def _items(
@@ -67,7 +167,7 @@ def _items(
         part = scored[start : start + step]
         items = items_of(connection, [candidates.numbers[found.key] for found in part], types)
         for found in part:
-            item = items.get(found.key)
+            item = items.get(candidates.numbers[found.key])
             if item is not None and wanted.matches(item):
                 ranked.append(RankedItem(item, found.score, found.parts, found.terms))
                 if len(ranked) == limit:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from recollect.errors import CorruptStoreError, IdConflictError, InputError, StoreClosedError, StoreMisuseError
+from recollect.health import Finding, Progress
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter
 from recollect.ranked import RankedItem
@@ -23,13 +23,17 @@ from recollect_sqlite import text_index
 from recollect_sqlite.connections import Connections
 from recollect_sqlite.dialect import SQLiteDialect
 from recollect_sqlite.files import MEMORY, Database, Durability, give_back
+from recollect_sqlite.options import checked_durability, checked_path, checked_wait, path_of
 from recollect_sqlite.reading import MOST_ASKED
 from recollect_sqlite.scanning import scanned
 from recollect_sqlite.substrings import find_rows
+from recollect_sqlite.writing import keep_vectors
 
 if TYPE_CHECKING:
+    from recollect.embeddings import Embeddings
     from recollect.ranking import Weights
     from recollect_sqlite.retrieval import Retrieval
+    from recollect_sqlite.vectors import Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +59,8 @@ class SQLiteMemoryStore(BaseStore):
     wait for the disk at each commit, so that a power cut may take the last few commits (a killed process takes none,
     and the file stays whole).
     ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
-    ``weights`` (:class:`recollect.ranking.Weights`) says how much each thing counts in a ranked search.
+    ``embeddings`` (:class:`recollect.embeddings.Embeddings`) turns on semantic and hybrid search; vectors are kept in
+    the file. ``weights`` (:class:`recollect.ranking.Weights`) says how much each thing counts in a ranked search.
 
     Calls may come from any event loop of the process that opened the store; after a fork the child must open its own.
     """
@@ -73,12 +78,18 @@ class SQLiteMemoryStore(BaseStore):
         *,
         durability: Durability = "full",
         busy_timeout: float = 30.0,
+        embeddings: Embeddings | None = None,
         weights: Weights | None = None,
     ) -> None:
         super().__init__()
-        self._database = Database(_checked_path(db_path), _checked_durability(durability), _checked_wait(busy_timeout))
+        self._database = Database(checked_path(db_path), checked_durability(durability), checked_wait(busy_timeout))
         if self._database.in_memory:
             self.capabilities = type(self).capabilities - {Capability.PERSISTENT}
+        if embeddings is not None:
+            self.capabilities = self.capabilities | {Capability.SEMANTIC, Capability.HYBRID}
+        self._embeddings = embeddings
+        self._embedding = 0
+        self._vectors: Vectors | None = None
         self._weights = weights
         self._retrieval: Retrieval | None = None
         self._connections: Connections | None = None
@@ -93,7 +104,7 @@ class SQLiteMemoryStore(BaseStore):
         Options may stand in the URL's query: ``?durability=normal&busy_timeout=5``.
         """
         rest, from_url = take_options(url, {"durability": str, "busy_timeout": float})
-        known = {"durability", "busy_timeout", "weights"}
+        known = {"durability", "busy_timeout", "embeddings", "weights"}
         for name in options:
             if name not in known:
                 listed = ", ".join(sorted(known))
@@ -103,9 +114,32 @@ class SQLiteMemoryStore(BaseStore):
     # Lifecycle
 
     async def _init(self) -> None:
-        self._connections = await Connections.open(self._database)
+        connections = await Connections.open(self._database)
+        try:
+            await self._open_vectors(connections)
+        except BaseException:
+            await connections.close()
+            raise
+        self._connections = connections
+
+    async def _open_vectors(self, connections: Connections) -> None:
+        if self._embeddings is None:
+            return
+        from recollect_sqlite.vectors import Vectors  # Loaded on use: most programs have no embedder.
+
+        self._vectors = Vectors(self._embeddings)
+        stored = await connections.writer.call(self._vectors.create)
+        if stored != self._vectors.model:
+            logger.warning(
+                "%r holds vectors of %s and was opened with %s. Search by meaning waits for reindex().",
+                self,
+                stored,
+                self._vectors.model,
+            )
 
     async def _close(self) -> None:
+        while self._embedding:  # noqa: ASYNC110 - an Event would tie the store to one event loop
+            await asyncio.sleep(0.005)  # Calls under way have yet to store what they embed.
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.close()
@@ -130,19 +164,34 @@ class SQLiteMemoryStore(BaseStore):
         await self._upsert([pack(item) for item in items], within)
 
     async def _upsert(self, rows: Sequence[Row], within: MemoryMetadata | None) -> None:
+        vectors = await self._vectors_of(rows) if self._vectors is not None else ()
         writer = self._opened().writer
         if within is None:
-            await writer.upsert(_UPSERT, rows)
+            await writer.upsert(_UPSERT, rows, vectors)
             return
         text, values = _STATEMENTS.upsert(_BLANK, within, returning=False)
         conditions = values[len(_BLANK) :]
-        await writer.upsert(text, [(*row, *conditions) for row in rows])
+        await writer.upsert(text, [(*row, *conditions) for row in rows], vectors)
+
+    async def _vectors_of(self, rows: Sequence[Row]) -> list[tuple[bytes, str, str]]:
+        """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
+        if self._vectors is None:
+            return []
+        self._embedding += 1
+        try:
+            packed = await self._vectors.embedded([row.content for row in rows])
+        finally:
+            self._embedding -= 1
+        return [(vector, row.id, self._vectors.model) for vector, row in zip(packed, rows, strict=True)]
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [(copy_item(item), pack(item)) for item in items]
+        vectors = await self._vectors_of([row for _, row in kept])
 
         def work(connection: sqlite3.Connection) -> list[int]:
-            return [self._updated(connection, item, row, within) for item, row in kept]
+            versions = [self._updated(connection, item, row, within) for item, row in kept]
+            keep_vectors(connection, vectors)
+            return versions
 
         versions = await self._opened().writer.call(work)
         for (item, _), version in zip(kept, versions, strict=True):
@@ -169,7 +218,17 @@ class SQLiteMemoryStore(BaseStore):
         return await self._changed(*_STATEMENTS.hide(Filter(metadata=within, archived=None), item_id)) > 0
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        return await self._changed(*_STATEMENTS.show(wanted, item_id))
+        restored = await self._changed(*_STATEMENTS.show(wanted, item_id))
+        if restored:
+            await self._embed_missing()
+        return restored
+
+    async def _embed_missing(self) -> None:
+        """Make the vectors that are missing, unless the file holds another model's."""
+        if self._vectors is not None:
+            from recollect_sqlite.reindexing import embed_missing
+
+            await embed_missing(self._opened(), self._vectors)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         connections = self._opened()
@@ -230,14 +289,18 @@ class SQLiteMemoryStore(BaseStore):
             await connections.filler.finish()
         else:
             connections.filler.searched()
-        retrieval, types = self._ranking(), self.item_types
-        return await connections.read(lambda connection: retrieval.by_words(connection, query, wanted, limit, types))
+        retrieval = self._ranking()
+        if mode == "semantic":
+            rank = retrieval.by_meaning
+        else:
+            rank = retrieval.by_words_and_meaning if mode == "hybrid" else retrieval.by_words
+        return await rank(connections, query, wanted, limit, self.item_types)
 
     def _ranking(self) -> Retrieval:
         if self._retrieval is None:
             from recollect_sqlite.retrieval import Retrieval  # Loaded on use: most programs never rank.
 
-            self._retrieval = Retrieval(_STATEMENTS, self._weights)
+            self._retrieval = Retrieval(_STATEMENTS, self._weights, self._vectors)
         return self._retrieval
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
@@ -253,6 +316,31 @@ class SQLiteMemoryStore(BaseStore):
         async for row in scanned(_STATEMENTS, fetch, wanted, include_deleted):
             for item in self._readable([row]):
                 yield item
+
+    async def reindex(self, progress: Progress | None = None) -> int:
+        """Build the text indexes and all vectors again and return the number of items.
+
+        Searches by substring and text go on meanwhile; those by meaning find what has its new vector already.
+        ``progress`` is called with the number of items done and of all. If the embedder fails, what was made stays, and
+        calling this again makes the rest.
+        """
+        from recollect_sqlite.reindexing import rebuild
+
+        self._ensure_open()
+        return await rebuild(self._opened(), self._vectors, progress)
+
+    async def doctor(self, repair: bool = False) -> list[Finding]:
+        """Examine the file: whether it is whole, what cannot be read, and what the indexes lack.
+
+        With ``repair``, the indexes are completed; nothing that is stored is changed.
+        """
+        from recollect_sqlite.examining import examine
+
+        self._ensure_open()
+        if repair:
+            await self._opened().filler.finish()
+            await self._embed_missing()
+        return await examine(self._opened(), self._vectors, self.item_types)
 
     async def fill_indexes(self) -> None:
         """Bring every row into the text indexes now. Searches are right without it; the next ones are quicker."""
@@ -274,39 +362,3 @@ class SQLiteMemoryStore(BaseStore):
             except CorruptStoreError as error:
                 logger.warning("%s It was left out; 'recollect doctor' lists such rows of %r.", error, self)
         return items
-
-
-def path_of(url: str) -> str:
-    """Return the file that a ``sqlite:`` URL names: relative after three slashes, absolute after four."""
-    name = unquote(url.partition(":")[2].partition("#")[0])
-    if name.startswith("//"):
-        authority, slash, name = name[2:].partition("/")
-        if authority or not slash:
-            if authority:
-                raise InputError(
-                    f"{url!r} names a host; SQLite knows files only. Write sqlite:///relative.db or "
-                    f"sqlite:////absolute.db.",
-                    field="url",
-                )
-            return MEMORY
-    return name or MEMORY
-
-
-def _checked_path(db_path: str | os.PathLike[str]) -> str:
-    path = os.fspath(db_path)
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise InputError(f"db_path must be the name of a file or {MEMORY!r}, not {path!r}.", field="db_path")
-    # An absolute path survives a change of the working folder, and is never taken for one of SQLite's URIs.
-    return path if path == MEMORY else str(Path(path).absolute())
-
-
-def _checked_durability(durability: str) -> Durability:
-    if durability not in get_args(Durability):
-        raise InputError(f"durability is 'full' or 'normal', not {durability!r}.", field="durability")
-    return "full" if durability == "full" else "normal"
-
-
-def _checked_wait(seconds: float) -> float:
-    if not isinstance(seconds, (int, float)) or not 0 <= seconds < 1e6:
-        raise InputError(f"busy_timeout must be a number of seconds, not {seconds!r}.", field="busy_timeout")
-    return float(seconds)

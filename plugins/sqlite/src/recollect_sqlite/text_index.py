@@ -118,7 +118,7 @@ def owner_code(user_id: str | None) -> str:
 def fill(connection: sqlite3.Connection, most: int) -> int:
     """Bring up to ``most`` rows into the indexes, within the transaction; return how many were left to do before."""
     if meta(connection, "terms") != fingerprint():
-        _empty(connection)
+        empty(connection)
     stale = refresh(connection, most)
     from recollect.ranking import index_terms
 
@@ -173,7 +173,7 @@ def forget(connection: sqlite3.Connection) -> None:
             connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
 
 
-def _empty(connection: sqlite3.Connection) -> None:
+def empty(connection: sqlite3.Connection) -> None:
     """Start again from nothing."""
     for index in _INDEXES:
         connection.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")

@@ -66,6 +66,11 @@ class Worker(aiosqlite.Connection):
         # A program that forgets to close the store must still come to its end.
         self._thread.daemon = True
 
+    @property
+    def closed(self) -> bool:
+        """Whether the connection was closed, or is about to be."""
+        return self._connection is None
+
     async def open(self) -> Self:
         """Start the thread and connect on it. If that fails, or the caller is cancelled, nothing is left open."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

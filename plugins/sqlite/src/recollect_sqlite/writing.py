@@ -16,12 +16,24 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeVar
 
-from recollect.errors import IdConflictError, MemoryError
+from recollect.errors import IdConflictError, MemoryError, StoreClosedError
 from recollect_sqlite.faults import is_busy
 from recollect_sqlite.filling import Filler
 from recollect_sqlite.worker import Worker, settle
 
 Result = TypeVar("Result")
+
+KEEP_VECTOR = (
+    "INSERT OR REPLACE INTO recollect_vectors (item, item_version, vector) SELECT rowid, version, ? FROM memory_items "
+    "WHERE id = ? AND EXISTS (SELECT 1 FROM recollect_meta WHERE key = 'vector_model' AND value = ?)"
+)
+"""Keeps the vector of the item of an id, unless another program has gone over to another model meanwhile."""
+
+
+def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]]) -> None:
+    """Keep vectors, given as the values of ``KEEP_VECTOR``; a file without an embedder has no table for them."""
+    if vectors:
+        connection.executemany(KEEP_VECTOR, vectors)
 
 
 class Request:
@@ -56,16 +68,18 @@ class Call(Request):
 class Upserts(Request):
     """Rows to be stored by one statement, all or none. A row that changes nothing was refused."""
 
-    __slots__ = ("rows", "text")
+    __slots__ = ("rows", "text", "vectors")
 
-    def __init__(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]]) -> None:
         super().__init__()
         self.text = text
         self.rows = rows
+        self.vectors = vectors
 
     def apply(self, connection: sqlite3.Connection) -> None:
         """Store the rows; the first one that is refused is named."""
         if connection.executemany(self.text, self.rows).rowcount == len(self.rows):
+            keep_vectors(connection, self.vectors)
             return
         # Which one it was is found by doing it again, one by one, in the place of the first attempt.
         connection.execute("ROLLBACK")
@@ -89,9 +103,11 @@ class Writer:
         self._queue: deque[Request] = deque()
         self._scheduled = False
 
-    async def upsert(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Store rows, all or none. Raises IdConflictError for the first that is refused."""
-        await self._queued(Upserts(text, rows))
+    async def upsert(
+        self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]] = ()
+    ) -> None:
+        """Store rows with their vectors, all or none. Raises IdConflictError for the first that is refused."""
+        await self._queued(Upserts(text, rows, vectors))
         self._filler.wait_for_rest()
 
     async def call(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
@@ -100,6 +116,8 @@ class Writer:
         return result
 
     def _queued(self, request: Request) -> asyncio.Future[Any]:
+        if self._worker.closed:
+            raise StoreClosedError("The SQLite store")
         self._queue.append(request)
         if not self._scheduled:
             self._scheduled = True
@@ -145,9 +163,12 @@ def _write_together(connection: sqlite3.Connection, requests: Sequence[Request])
     for _, group in groupby(requests, key=_statement):
         first, *others = group
         if isinstance(first, Upserts):
-            rows = [*first.rows, *(row for other in others for row in other.rows)]  # type: ignore[attr-defined]
+            upserts = [first, *(other for other in others if isinstance(other, Upserts))]
+            rows = [row for upsert in upserts for row in upsert.rows]
             if connection.executemany(first.text, rows).rowcount != len(rows):
                 raise _RefusedError
+            for upsert in upserts:
+                keep_vectors(connection, upsert.vectors)
         else:
             for request in (first, *others):
                 request.result = request.apply(connection)
@@ -159,7 +180,7 @@ def _statement(request: Request) -> str:
 
 
 def _write_alone(connection: sqlite3.Connection, request: Request) -> None:
-    if isinstance(request, Upserts) and len(request.rows) == 1:
+    if isinstance(request, Upserts) and len(request.rows) == 1 and not request.vectors:
         # One statement is a transaction by itself.
         if connection.execute(request.text, request.rows[0]).rowcount != 1:
             raise IdConflictError(request.rows[0][0])
