@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect import AIMemory, HumanMemory, MemoryItem, ToolMemory
-from recollect.errors import InputError
 from recollect.items import SummaryMemory
 from recollect.templates import PlainTemplate
 from recollect.transcript import transcribe
@@ -120,9 +118,11 @@ def test_ids_that_take_all_words_still_get_labels() -> None:
     assert [transcript.source(label) for label in transcript.labels] == transcript.sources
 
 
-def test_the_same_id_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="different ids"):
-        transcribe([HumanMemory(content="x", id="a"), HumanMemory(content="y", id="a")])
+def test_an_item_that_occurs_twice_is_told_twice_and_is_one_source() -> None:
+    item = HumanMemory(content="x", id="a")
+    transcript = transcribe([item, item])
+    assert transcript.labels == {"msg1": "a", "msg2": "a"}
+    assert transcript.sources == ["a"]
 
 
 def test_the_same_items_give_the_same_prompt() -> None:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from recollect.errors import InputError
 from recollect.items import MemoryItem
 from recollect.messages import call_arguments, call_name
 
@@ -37,8 +36,8 @@ class Transcript:
 
     @property
     def sources(self) -> list[str]:
-        """The ids of all items, oldest first."""
-        return [item.id for item in self.items]
+        """The ids of all items, oldest first, each once."""
+        return list(dict.fromkeys(item.id for item in self.items))
 
     def source(self, named: str) -> str | None:
         """Return the id that a label or an id in an answer stands for, or None if no such item was given."""
@@ -50,11 +49,8 @@ class Transcript:
 
 
 def transcribe(items: Sequence[MemoryItem]) -> Transcript:
-    """Return the transcript of items given oldest first. Raises InputError when an id occurs twice."""
-    ids = {item.id for item in items}
-    if len(ids) != len(items):
-        raise InputError("The items of a summary must have different ids.", field="id")
-    prefix = _free_prefix(ids)
+    """Return the transcript of items given oldest first."""
+    prefix = _free_prefix({item.id for item in items})
     labels = {f"{prefix}{position}": item.id for position, item in enumerate(items, start=1)}
     body = "\n".join(_entry(label, item) for label, item in zip(labels, items, strict=True))
     mark = _mark(body)
