@@ -15,7 +15,9 @@ from recollect_sqlite.connections import Connections
 from recollect_sqlite.passages import Types
 from recollect_sqlite.schema import TABLE, stored_version
 from recollect_sqlite.vectors import Vectors, count_missing, stored_model
+from recollect_sqlite.worker import Work
 
+_RESTORE = "Restore a copy, or save what can be read with 'sqlite3 FILE .recover'."
 _MOST_NAMED = 10
 _LARGE_LOG = 64 << 20
 _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
@@ -23,15 +25,26 @@ _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 async def examine(connections: Connections, vectors: Vectors | None, types: Types) -> list[Finding]:
     """Return what was looked at, the most important first."""
-    findings = [await connections.read(_integrity), await connections.read(lambda read: _rows(read, types))]
-    findings.append(await connections.worker.run(_settings))
+    findings = [
+        await _looked(connections, "integrity", _integrity),
+        await _looked(connections, "rows", lambda connection: _rows(connection, types)),
+        await connections.worker.run(_settings),
+    ]
     if not connections.database.in_memory:
         findings += [_mode(connections.database.path), _log(connections.database.path)]
-    findings.append(await connections.read(_text_index))
+    findings.append(await _looked(connections, "text index", _text_index))
     if vectors is not None:
         model = vectors.model
-        findings.append(await connections.read(lambda read: _vectors(read, model)))
+        findings.append(await _looked(connections, "vectors", lambda connection: _vectors(connection, model)))
     return findings
+
+
+async def _looked(connections: Connections, name: str, look: Work[Finding]) -> Finding:
+    """Return what was found; a file that is too damaged for one look may still be fit for the others."""
+    try:
+        return await connections.read(look)
+    except CorruptStoreError as error:
+        return Finding(name, False, str(error.__cause__), _RESTORE)
 
 
 def _integrity(connection: sqlite3.Connection) -> Finding:
@@ -40,7 +53,7 @@ def _integrity(connection: sqlite3.Connection) -> Finding:
         "integrity",
         faults == ["ok"],
         "the file is whole" if faults == ["ok"] else "; ".join(faults),
-        "Restore a copy, or save what can be read with 'sqlite3 FILE .recover'.",
+        _RESTORE,
     )
 
 

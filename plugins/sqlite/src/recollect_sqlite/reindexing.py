@@ -27,15 +27,13 @@ async def rebuild(connections: Connections, embedder: Vectors | None, progress: 
 
 
 async def embed_missing(connections: Connections, embedder: Vectors, progress: Progress | None = None) -> None:
-    """Make the vectors that are missing or out of date."""
+    """Make the vectors that are missing or out of date, unless the file holds another model's."""
     total = await connections.read(vectors.count_missing)
     done = 0
-    last: list[tuple[str, int, str]] = []
-    while True:
+    while await connections.read(vectors.stored_model) == embedder.model:
         rows = await connections.read(lambda connection: vectors.missing(connection, EMBEDDED_AT_ONCE))
-        if not rows or rows == last:  # The same ones again: another program has gone over to another model.
+        if not rows:
             return
-        last = rows
         packed = await embedder.embedded([content for _, _, content in rows])
         kept = [(vector, item_id, version) for vector, (item_id, version, _) in zip(packed, rows, strict=True)]
 

@@ -33,7 +33,8 @@ _CREATE = (
 
 _VALID = "recollect_vectors.item_version = version"
 _MISSING = (
-    f"hidden <> {DELETED} AND NOT EXISTS (SELECT 1 FROM recollect_vectors WHERE item = {TABLE}.rowid AND {_VALID})"
+    f"hidden <> {DELETED} AND typeof(content) = 'text' "
+    f"AND NOT EXISTS (SELECT 1 FROM recollect_vectors WHERE item = {TABLE}.rowid AND {_VALID})"
 )
 
 
