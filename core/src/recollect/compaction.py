@@ -111,10 +111,12 @@ async def compact(
     :func:`recollect.check_trigger` and :func:`recollect.generate_summary`.
 
     Summaries belong to what all their sources have in common: compact each session by itself if sessions are read by
-    themselves. Sources that vanish after a ttl still do; the summary has none. Everything older goes into one prompt for
-    each template, which the model must be able to take. Raises InputError when the scope mixes users; SummaryError and plugin errors as
-    :func:`recollect.generate_summary` does; VersionConflictError when others keep changing the sources. Nothing was
-    changed then. Running it again, or in two processes at once, compacts once.
+    themselves. Sources that vanish after a ttl still do; the summary has none. Everything older goes into one prompt
+    for each template, which the model must be able to take.
+
+    Raises InputError when the scope mixes users; SummaryError and plugin errors as :func:`recollect.generate_summary`
+    does; VersionConflictError when others keep changing the sources. Nothing was changed then. Running it again, or in
+    two processes at once, compacts once.
     """
     check_store(store)
     conflict: VersionConflictError | None = None
