@@ -6,12 +6,13 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability
 from recollect.errors import ConflictError
 from recollect.in_memory import InMemoryStore
-from recollect.items import MemoryItem, MemoryMetadata
+from recollect.items import AIMemory, MemoryItem, MemoryMetadata
 from recollect.query import Filter, extra_matches, metadata_matches
 from recollect.ranked import RankedItem
 from recollect.records import copy_item
@@ -229,11 +230,11 @@ class MergesReplacements(DictStore):
         self.data[item.id] = kept
 
 
-class AliasesWhatIsAdded(DictStore):
+class AliasesWhatIsAdded(InMemoryStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        kept = successor(self.data.get(item.id), item, within)
+        kept = successor(self._stored(item.id), item, within)
         kept.__dict__["metadata"] = item.metadata
-        self.data[item.id] = kept
+        self._put(kept)
 
 
 class AliasesWhatIsRead(DictStore):
@@ -241,10 +242,10 @@ class AliasesWhatIsRead(DictStore):
         return self.data.get(item_id)
 
 
-class StampsTheCallersItem(DictStore):
+class StampsTheCallersItem(InMemoryStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         await super()._add(item, within)
-        item.version = self.data[item.id].version
+        item.version = 1
 
 
 class LosesUnknownFields(DictStore):
@@ -495,6 +496,79 @@ class HangsForever(DictStore):
         return []
 
 
+class UserCaseIgnored(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        if wanted.metadata is None or not wanted.metadata.user_id:
+            return wanted.matches(item)
+        same = wanted.metadata.user_id.lower() == (item.metadata.user_id or "").lower()
+        user = {"user_id": item.metadata.user_id}
+        return same and replace(wanted, metadata=wanted.metadata.model_copy(update=user)).matches(item)
+
+
+class SearchesTheHeadOnly(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        head = copy_item(item)
+        head.content = head.content[:100_000]
+        return wanted.matches(head)
+
+
+class ClearIgnoresTasks(DictStore):
+    async def _clear(self, wanted: Filter) -> int:
+        if wanted.metadata is not None:
+            wanted = replace(wanted, metadata=wanted.metadata.model_copy(update={"task_id": None}))
+        return await super()._clear(wanted)
+
+
+class MergesCallsOfOneId(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        item = copy_item(item)
+        if isinstance(item, AIMemory):
+            item.tool_calls = list({call["id"]: call for call in item.tool_calls}.values())
+        await super()._add(item, within)
+
+
+class SharesMetadata(DictStore):
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        found = await super()._search(wanted, limit)
+        for item in found:
+            item.metadata = found[0].metadata
+        return found
+
+
+class ReadsTheItemLate(InMemoryStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await super()._add(item, within)
+
+
+class RankingOfEverybody(InMemoryStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        ranked = await super()._rank(query, wanted, limit, mode)
+        return [replace(found, score=found.score / len(self)) for found in ranked]
+
+
+class RankingCutTooEarly(InMemoryStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        ranked = await super()._rank(query, replace(wanted, memory_type=None), limit, mode)
+        return [found for found in ranked if wanted.matches(found.item)]
+
+
+class RankingRemembers(InMemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, MemoryItem] = {}
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        ranked = await super()._rank(query, wanted, limit, mode)
+        return [replace(found, item=self.seen.setdefault(found.item.id, found.item)) for found in ranked]
+
+
+class ScanOfTheBinLeaks(InMemoryStore):
+    def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        return super()._scan(Filter(archived=None) if include_deleted else wanted, include_deleted)
+
+
 WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (OldestFirst, "search_returns_newest_first"),
     (OrderOfAdding, "search_returns_newest_first"),
@@ -561,6 +635,16 @@ WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (OpenAfterClose, "every_call_after_close_is_refused"),
     (OwnErrorAfterClose, "every_call_after_close_is_refused"),
     (CannotBeOpenedAgain, "a_closed_store_can_be_opened_again"),
+    (UserCaseIgnored, "scope_fields_are_compared_exactly"),
+    (SearchesTheHeadOnly, "long_contents_are_searched_to_their_end"),
+    (ClearIgnoresTasks, "clear_matches_every_field_of_a_scope"),
+    (MergesCallsOfOneId, "calls_of_one_id_are_all_kept"),
+    (SharesMetadata, "items_that_are_read_together_share_nothing"),
+    (ReadsTheItemLate, "changing_an_item_while_it_is_added_changes_nothing_stored"),
+    (RankingOfEverybody, "what_others_store_does_not_change_a_ranking"),
+    (RankingCutTooEarly, "a_ranking_is_cut_after_it_is_filtered"),
+    (RankingRemembers, "ranked_items_are_what_is_stored_and_nobody_elses"),
+    (ScanOfTheBinLeaks, "deleted_items_are_counted_and_scanned_when_asked_for"),
     (UntoldObservers, "observers_change_items_before_they_are_stored"),
 ]
 """Each wrong store with the case that is meant to catch it."""

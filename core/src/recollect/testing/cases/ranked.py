@@ -155,11 +155,41 @@ class TextRankingCases(Cases):
         equal(contents(await store.search(metadata=scope, mode="text")), ["c", "b", "a"], "listing")
 
     async def test_what_others_store_does_not_change_a_ranking(self, store: BaseStore) -> None:
-        """A user's ranking stays the same while another user's memories grow."""
+        """A user's ranking, scores included, stays the same while another user's memories grow and go."""
         mine, theirs = self.scope(), self.scope()
         await store.add_many([note(text, mine, second) for second, text in enumerate(SENTENCES)])
-        query = "saffron for the telescope"
-        before = [found.item.id for found in await store.search_ranked(query=query, metadata=mine, mode="text")]
+
+        async def ranking() -> list[tuple[str, float]]:
+            ranked = await store.search_ranked(query="saffron for the telescope", metadata=mine, mode="text")
+            return [(found.item.content, round(found.score, 6)) for found in ranked]
+
+        before = await ranking()
         await store.add_many([note("saffron telescope saffron", theirs, second) for second in range(40)])
-        after = [found.item.id for found in await store.search_ranked(query=query, metadata=mine, mode="text")]
-        equal(after, before, "a ranking after another user's adds")
+        equal(await ranking(), before, "a ranking after another user's adds")
+        await store.clear(metadata=theirs)
+        equal(await ranking(), before, "a ranking after another user's items are gone")
+
+    async def test_a_ranking_is_cut_after_it_is_filtered(self, store: BaseStore) -> None:
+        """Better items of another type or status take no place away from those that match."""
+        scope = self.scope()
+        await store.add(note("one saffron among many other words in this long note", scope, memory_type="letter"))
+        await store.add_many([note("saffron saffron", scope, second) for second in range(1, 8)])
+        found = await store.search(query="saffron", metadata=scope, mode="text", memory_type="letter", limit=1)
+        equal([item.memory_type for item in found], ["letter"], "the best of a type")
+
+    async def test_ranked_items_are_what_is_stored_and_nobody_elses(self, store: BaseStore) -> None:
+        """A replaced item is ranked and shown as it is now, and changing a result changes nothing stored."""
+        scope = self.scope()
+        item = note("saffron and two lemons", scope)
+        await store.add(item)
+        for content in ("saffron and rice", "saffron and tea"):
+            (found,) = await store.search(query="saffron", metadata=scope, mode="text")
+            found.content = "edited"
+            found.metadata.extra["edited"] = True
+            that(
+                await store.search(query="saffron", metadata=scope, mode="substring"), "Editing a result took it away."
+            )
+            await store.add(note(content, scope, id=item.id))
+            (found,) = await store.search(query="saffron", metadata=scope, mode="text")
+            equal((found.content, found.metadata.extra), (content, {}), "the ranked item")
+        equal(await store.search(query="lemons rice", metadata=scope, mode="text"), [], "items for words that are gone")

@@ -197,6 +197,12 @@ class FilterCases(Cases):
         for session in sessions:
             found = await store.search(metadata=MemoryMetadata(user_id=user, session_id=session))
             equal(contents(found), [session], f"search with session_id={session!r}")
+        users = [self.owned(MemoryMetadata(user_id=name)) for name in (user.upper(), f"{user} ", f"{user}%", user[:-1])]
+        for other in users:
+            await store.add(note(str(other.user_id), other))
+        for other in users:
+            found = await store.search(metadata=other)
+            equal(contents(found), [other.user_id], f"search with user_id={other.user_id!r}")
 
     async def test_extra_matches_as_a_subset(self, store: BaseStore) -> None:
         """Every key that the filter names must be there with an equal value; further keys do not matter."""

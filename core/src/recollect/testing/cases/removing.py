@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from recollect.errors import InputError, UnsupportedError, VersionConflictError
 from recollect.items import MemoryMetadata
 from recollect.store import BaseStore, Capability
@@ -37,6 +39,18 @@ class ClearCases(Cases):
         equal(await store.clear(metadata=MemoryMetadata(user_id=user, extra={"v": 1.0})), 1, "cleared by extra")
         left = {item.content for item in await store.search(metadata=MemoryMetadata(user_id=user))}
         equal(left, {"none", "true"}, "what is left")
+
+    async def test_clear_matches_every_field_of_a_scope(self, store: BaseStore) -> None:
+        """Each field that is named narrows what is cleared, and so does each together with the others."""
+        user = self.user()
+        fields: dict[str, Any] = {"session_id": "s", "task_id": "t", "agent_id": "a"}
+        whole = MemoryMetadata(user_id=user, **fields)
+        await store.add(note("whole", whole))
+        for name in fields:
+            await store.add(note(name, MemoryMetadata(user_id=user, **{**fields, name: "other"})))
+        equal(await store.clear(metadata=whole), 1, "cleared by all fields")
+        for name in fields:
+            equal(await store.clear(metadata=MemoryMetadata(user_id=user, **{name: "other"})), 1, f"cleared by {name}")
 
     async def test_clear_removes_archived_items(self, store: BaseStore) -> None:
         """Items that searches no longer show are cleared with the others."""
@@ -120,11 +134,13 @@ class DeleteCases(Cases):
 
     @needs(Capability.DELETE)
     async def test_deleted_items_are_counted_and_scanned_when_asked_for(self, store: BaseStore) -> None:
-        """include_deleted shows what is hidden, in its place."""
+        """include_deleted shows what is hidden, in its place, and nothing of another user's."""
         scope = self.scope()
         items = [note(str(second), scope, second) for second in range(3)]
-        await store.add_many(items)
+        others = note("theirs", self.scope(), 1)
+        await store.add_many([*items, others])
         await store.delete(items[1].id)
+        await store.delete(others.id)
         equal(await store.count(metadata=scope, include_deleted=True), 3, "count with what is hidden")
         scanned = [item async for item in store.scan(metadata=scope, include_deleted=True)]
         equal(contents(scanned), ["0", "1", "2"], "scan with what is hidden")

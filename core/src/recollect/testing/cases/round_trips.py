@@ -245,6 +245,11 @@ class RoundTripCases(Cases):
             "search",
         )
 
+    async def test_calls_of_one_id_are_all_kept(self, store: BaseStore) -> None:
+        """Tool calls are a list: equal ids, equal calls and their order stay."""
+        calls = [{"id": "c", "name": "b"}, {"id": "c", "name": "a"}, {"id": "b"}, {"id": "c", "name": "b"}]
+        await self._returns(store, AIMemory(content="x", tool_calls=calls, metadata=self.scope()), "calls of one id")
+
     async def test_items_that_are_read_together_share_nothing(self, store: BaseStore) -> None:
         """Changing one result of a search or a scan, its empty extra too, leaves the others as they are."""
         scope = self.scope()

@@ -152,6 +152,12 @@ class SubstringCases(Cases):
         text = "Ab" * 3000
         await self._finds(store, [f"{text}x", f"{text}y"], [(f"{text.lower()}Y", [f"{text}y"])])
 
+    async def test_long_contents_are_searched_to_their_end(self, store: BaseStore) -> None:
+        """The last words of a content of a million characters are found."""
+        await self._finds(
+            store, ["word " * 200_000 + "Needle", "needless"], [("d needle", ["word " * 200_000 + "Needle"])]
+        )
+
     async def test_only_the_content_is_searched(self, store: BaseStore) -> None:
         """Names, metadata and further fields are not."""
         scope = self.scope(session_id="needle", extra={"k": "needle"})
