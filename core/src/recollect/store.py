@@ -18,7 +18,7 @@ from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemorySta
 from recollect.observing import Observer, Observers
 from recollect.query import Filter, check_clearing, check_filter, check_limit, metadata_matches
 from recollect.ranked import RERANKED, RankedItem, Reranker, rank_scope, reranked
-from recollect.records import check_item, check_text, copy_item, dump_item, load_item, validated
+from recollect.records import check_text, copy_item, dump_item, load_item, storable
 from recollect.versions import check_expected, successor
 
 if TYPE_CHECKING:
@@ -472,16 +472,12 @@ class BaseStore(ABC):
         """Return the items ready to be stored: checked, stamped, and as the observers want them."""
         accepted = []
         for given in items:
-            item = validated(given)
-            check_item(item)
-            item = self._prepared(self._as_read(item))
+            item = self._prepared(self._as_read(storable(given)))
             # Where a write waits for others, the caller may change the item meanwhile.
             accepted.append(copy_item(item) if item is given and self._serialises_writes else item)
         if self._observers:
             accepted = [self._observers.before_add(item) for item in accepted]
-            accepted = [validated(item) for item in accepted]
-            for item in accepted:
-                check_item(item)
+            accepted = [storable(item) for item in accepted]
             accepted = [self._prepared(self._as_read(item)) for item in accepted]
         return accepted
 
