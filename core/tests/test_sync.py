@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
+import recollect
 import recollect.sync
 from recollect import HumanMemory, MemoryMetadata
 from recollect.errors import StoreClosedError, StoreMisuseError, VersionConflictError
@@ -49,6 +50,21 @@ def test_a_closed_store_says_so() -> None:
 
     with pytest.raises(StoreClosedError):
         store.search()
+
+
+def test_async_functions_are_called_with_the_store() -> None:
+    class Model:
+        async def summarize(self, prompt: str) -> str:
+            return "All of it."
+
+    config = recollect.SummaryConfig(message_threshold=5, keep_recent=2, prompts={"conversation": "Summarise."})
+    with recollect.sync.open("memory://") as store:
+        store.add_many(HumanMemory(content=str(number), metadata=MemoryMetadata(user_id="u")) for number in range(9))
+
+        result = store.call(recollect.compact, MemoryMetadata(user_id="u"), config, Model())
+
+        assert [item.content for item in store.search()] == ["8", "7", "All of it."]
+        assert len(store.call(recollect.undo, result.summary_id)) == 7
 
 
 def test_many_threads_share_a_store() -> None:

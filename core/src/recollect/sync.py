@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 from recollect.errors import StoreMisuseError
@@ -223,6 +223,13 @@ class SyncStore:
         """Return a handle that is bound to a scope."""
         handle = self._store.scoped(user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id)
         return SyncStore(handle, portal=self._portal)
+
+    def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
+        """Call an async function with the store behind this one: ``store.call(recollect.compact, metadata, config, …)``.
+
+        The function runs in the background loop, and so does what it calls, a summarizer of yours included.
+        """
+        return self._portal.run(function(self._store, *args, **kwargs))
 
 
 async def _next_batch(stream: AsyncGenerator[MemoryItem, None]) -> list[MemoryItem]:
