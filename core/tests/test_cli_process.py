@@ -39,7 +39,14 @@ def on_a_terminal(folder: Path, *arguments: str, answer: str | signal.Signals | 
     shown = b""
     with started(folder, *arguments, stdin=theirs, stdout=theirs, stderr=theirs, text=False) as process:
         os.close(theirs)
-        while select.select([ours], [], [], 60)[0]:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if not select.select([ours], [], [], 0.5)[0]:
+                # It waits for an answer, or has not come to its question yet. A signal between the question and the
+                # reading of the answer is not seen by Python before the next key, so it is sent until it is.
+                if isinstance(answer, signal.Signals) and b"[y/N]" in shown:
+                    process.send_signal(answer)
+                continue
             try:
                 part = os.read(ours, 4096)
             except OSError:  # The other end is closed: the process is done.
@@ -47,11 +54,8 @@ def on_a_terminal(folder: Path, *arguments: str, answer: str | signal.Signals | 
             shown += part
             if not part:
                 break
-            if b"[y/N]" in shown and answer is not None:
-                if isinstance(answer, str):
-                    os.write(ours, answer.encode())
-                else:
-                    process.send_signal(answer)
+            if isinstance(answer, str) and b"[y/N]" in shown:
+                os.write(ours, answer.encode())
                 answer = None
         else:
             process.kill()
