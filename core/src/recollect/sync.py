@@ -225,7 +225,7 @@ class SyncStore:
         return SyncStore(handle, portal=self._portal)
 
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
-        """Call an async function with the store behind this one: ``store.call(recollect.compact, metadata, config, …)``.
+        """Call an async function with the store behind this one: ``store.call(recollect.compact, metadata, …)``.
 
         The function runs in the background loop, and so does what it calls, a summarizer of yours included.
         """
