@@ -68,6 +68,11 @@ def test_add_reads_a_pipe(command: Command, url: str) -> None:
     assert [item["content"] for item in found] == ["first line\nsecond line"]
 
 
+def test_add_refuses_an_empty_pipe(command: Command, url: str) -> None:
+    assert command("add", "--store", url, input="").exit_code == 2
+    assert json.loads(command("search", "--json", "--store", url).stdout) == []
+
+
 def test_add_can_say_everything_that_an_item_has(command: Command, url: str) -> None:
     added = command(
         *("add", "It rains.", "--type", "tool", "--id", "x", "--name", "Bob", "--status", "draft"),
@@ -216,9 +221,9 @@ def test_stats_count_everything(command: Command, talk: str) -> None:
 
 
 def test_what_is_stored_cannot_command_the_terminal(command: Command, url: str) -> None:
-    command("add", "before \x1b[2J\x1b]0;owned\x07 after", "--user", "a\x1b[31mda", "--store", url)
+    command("add", "before \x1b[2J\x1b]0;owned\x07\x9b31m after", "--user", "a\x1b[31mda", "--id", "x", "--store", url)
 
-    for line in (("search",), ("history",), ("context",), ("stats",)):
+    for line in (("search",), ("history",), ("context",), ("stats",), ("get", "x"), ("get", "x", "--json")):
         shown = command(*line, "--store", url).output
-        assert "\x1b" not in shown
-        assert "\x07" not in shown
+        assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+    assert json.loads(command("get", "x", "--json", "--store", url).stdout)["content"].endswith("\x9b31m after")

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from recollect import __version__
 from recollect._commands import COMMANDS, SECTIONS
 from recollect.cli.exits import MEANINGS, ExitCode, code_of
+from recollect.cli.terminal import visible
 from recollect.errors import MemoryError, PluginError, PluginLoadError
 from recollect.hookspecs import CommandSpec
 
@@ -152,7 +153,7 @@ def _styled(text: str) -> str:
 
 
 def _complain(message: str) -> None:
-    typer.echo(f"recollect: {message}", err=True)
+    typer.echo(visible(f"recollect: {message}"), err=True)
 
 
 def _show_version(wanted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import threading
@@ -54,7 +55,9 @@ def show(*what: RenderableType) -> None:
 
 def show_json(value: Any) -> None:
     """Print one JSON document to standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    # JSON allows these controls as they are, and some terminals obey them.
+    typer.echo(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def say(message: str) -> None:

@@ -103,9 +103,12 @@ def _content(given: str | None) -> str:
     if sys.stdin.isatty():
         say("Type the memory; Ctrl-D ends it.")
     try:
-        return sys.stdin.read().removesuffix("\n")
+        piped = sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
         raise InputError(f"What was piped in is not {error.encoding} text.", field="content") from error
+    if not piped:
+        raise InputError("There is nothing to store: give the text on the line or through a pipe.", field="content")
+    return piped
 
 
 def _calls(text: str) -> Any:
