@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ import pytest
 from recollect import MemoryItem
 from recollect.errors import PluginConflictError, PluginLoadError, PluginNotFoundError, UnknownSchemeError
 from recollect.hookspecs import Backend, ItemTypeSpec, ObserverSpec, TemplateSpec
+from recollect.opening import open as open_store
 from recollect.plugins import Plugin, Registry
 
 MakePlugin = Callable[[str, str], EntryPoint]
@@ -116,6 +118,37 @@ BROKEN = {
         "incompatible",
         "plugin API 99",
     ),
+    "interrupts": ("raise KeyboardInterrupt", "broken", "KeyboardInterrupt"),
+    "hook_interrupts": (
+        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): raise KeyboardInterrupt",
+        "broken",
+        "recollect_backends() failed: KeyboardInterrupt",
+    ),
+    "cancels": ("import asyncio; raise asyncio.CancelledError", "broken", "CancelledError"),
+    "attribute_exits": (
+        "import sys\nclass Trap:\n    def __getattr__(self, name): sys.exit(2)\ntrap = Trap()",
+        "broken",
+        "",
+    ),
+    "returns_none": (
+        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): pass",
+        "broken",
+        "recollect_backends() returned NoneType where a list is due",
+    ),
+    "takes_modules_out": (
+        "import sys\nfor name in [*sys.modules]: name.startswith(('recollect', 'pluggy')) and sys.modules.pop(name)",
+        "broken",
+        "no hook",
+    ),
+    "subclass": (
+        BACKENDS.format("type('Mine', (Backend,), {})('x', target='a:b')"),
+        "broken",
+        "returned Mine where Backend is due",
+    ),
+    "summary_is_no_text": (BACKENDS.format("Backend('x', target='a:b', summary=object())"), "broken", "summary"),
+    "api_is_odd": (BACKENDS.format("Backend('x', target='a:b', api='1')"), "incompatible", "plugin API"),
+    "scheme_in_capitals": (BACKENDS.format("Backend('x', schemes=('Paper',), target='a:b')"), "broken", "schemes"),
+    "scheme_with_slashes": (BACKENDS.format("Backend('x', schemes=('x://',), target='a:b')"), "broken", "schemes"),
     "schemes_text": (
         BACKENDS.format("Backend('x', schemes=(3,), target='a:b')"),
         "broken",
@@ -135,6 +168,87 @@ def test_a_broken_plugin_is_a_row_with_its_reason(make_plugin: MakePlugin, name:
     assert reason in row.reason
     assert "\n" not in row.reason
     assert registry.backend("paper").name == "paper", "the others go on working"
+
+
+def test_what_a_hook_returns_may_be_any_iterable_that_ends(make_plugin: MakePlugin) -> None:
+    source = """
+        from itertools import count
+        from recollect.hookspecs import Backend, TokenCounterSpec, hookimpl
+
+        @hookimpl
+        def recollect_backends():
+            yield Backend("Ink Well", schemes=("ink", "ink"), target="recollect.in_memory:InMemoryStore")
+
+        @hookimpl
+        def recollect_token_counters():
+            return (TokenCounterSpec(f"counter{number}", target="a:b") for number in count())
+    """
+    registry = Registry([make_plugin("endless", source)], allow=None)
+
+    row = only(registry, "endless")
+
+    assert (row.status, len(row.specs)) == ("broken", 1001)
+    assert "more than 1000" in row.reason
+    assert registry.backend("ink").name == "Ink Well", "a scheme that is named twice is no conflict"
+
+
+def test_of_two_specs_of_one_name_in_a_plugin_the_first_counts(make_plugin: MakePlugin) -> None:
+    twice = BACKENDS.format("Backend('x', schemes=('x',), target='a:b'), Backend('x', schemes=('y',), target='a:c')")
+    registry = Registry([make_plugin("twice", twice)], allow=None)
+
+    assert "two specs of the name 'x'" in only(registry, "twice").reason
+    assert registry.backend("x").target == "a:b"
+
+
+@pytest.mark.parametrize("attribute", ["Plugin", "missing", "nothing"])
+def test_an_entry_point_to_something_else_than_a_module_is_a_row(make_plugin: MakePlugin, attribute: str) -> None:
+    source = """
+        from recollect.hookspecs import Backend, hookimpl
+
+        nothing = None
+
+        class Plugin:
+            @hookimpl
+            def recollect_backends(self):
+                return [Backend("x", target="a:b")]
+    """
+    point = make_plugin("odd", source)
+    registry = Registry([EntryPoint("odd", f"{point.value}:{attribute}", "recollect")], allow=None)
+
+    assert only(registry, "odd").status == "broken"
+    assert only(registry, "odd").reason
+
+
+def test_what_cannot_be_made_is_a_load_error_that_tells_no_secret(make_plugin: MakePlugin) -> None:
+    source = """
+        from recollect.hookspecs import EmbeddingsSpec, ObserverSpec, TemplateSpec, hookimpl
+
+        class Fails:
+            def __init__(self, key=""):
+                raise RuntimeError(f"bad key {key}")
+
+        @hookimpl
+        def recollect_embeddings():
+            return [EmbeddingsSpec("bad", target="plugin_fails:Fails")]
+
+        @hookimpl
+        def recollect_observers():
+            return [ObserverSpec("bad", target="plugin_fails:Fails")]
+
+        @hookimpl
+        def recollect_templates():
+            return [TemplateSpec("bad", target="plugin_fails:Fails"), TemplateSpec("other", target="sys:path")]
+    """
+    registry = Registry([make_plugin("fails", source)], allow=None)
+
+    with pytest.raises(PluginLoadError, match="RuntimeError") as refused:
+        registry.embeddings("bad", key="sk-secret")
+    assert "sk-secret" not in str(refused.value)
+    for name, reason in (("bad", "RuntimeError"), ("other", "no template")):
+        with pytest.raises(PluginLoadError, match=reason):
+            registry.template(name)
+    with pytest.raises(PluginLoadError, match="RuntimeError"):
+        open_store("memory://", registry=registry, observers=["bad"])
 
 
 def test_one_bad_spec_does_not_take_the_good_ones_along(make_plugin: MakePlugin) -> None:
@@ -252,3 +366,13 @@ def test_listing_plugins_imports_no_driver() -> None:
 
 def test_specs_name_their_api() -> None:
     assert ItemTypeSpec("x", target="a:b").api == 1
+
+
+def test_ctrl_c_while_a_plugin_is_imported_ends_the_program(make_plugin: MakePlugin) -> None:
+    source = "import signal\nsignal.raise_signal(signal.SIGINT)\nfor _ in range(1000): pass"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Registry([make_plugin("slow", source)], allow=None).plugins  # noqa: B018  # asking loads them
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from itertools import islice
+from opcode import opmap
 from typing import Literal
 
 import pluggy
@@ -12,6 +17,12 @@ import pluggy
 from recollect import hookspecs
 from recollect.errors import PluginIncompatibleError
 from recollect.hookspecs import API_VERSION, ENTRY_POINT_GROUP, HOOKS, Backend, Spec
+
+MAX_SPECS = 1000
+"""The most that one hook of a plugin may offer."""
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_OWN_PACKAGES = frozenset({"recollect", "pluggy"})
 
 Status = Literal["ok", "broken", "incompatible", "conflict", "not allowed"]
 
@@ -82,14 +93,40 @@ def _text(distribution: Distribution, name: str) -> str:
 
 def load(plugin: Plugin, source: EntryPoint) -> None:
     """Import an entry point and keep what its hooks offer, or the reason why they cannot."""
+    with _modules_kept():
+        try:
+            module = source.load()
+        except BaseException as error:  # not even a plugin's sys.exit() may end the program
+            if interrupted(error):
+                raise
+            plugin.fail("broken", sentence(error))
+        else:
+            collect(plugin, module)
+
+
+@contextmanager
+def _modules_kept() -> Iterator[None]:
+    """Put back modules that a plugin takes out, and those of this package that it replaces.
+
+    With other classes of the specs in their place, every plugin after it would seem broken.
+    """
+    before = dict(sys.modules)
     try:
-        module = source.load()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - not even a plugin's sys.exit() may end the program
-        plugin.fail("broken", sentence(error))
-        return
-    collect(plugin, module)
+        yield
+    finally:
+        for name, module in before.items():
+            if name not in sys.modules or name.partition(".")[0] in _OWN_PACKAGES:
+                sys.modules[name] = module
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether somebody pressed Ctrl-C: an interrupt that no statement of a plugin raised."""
+    if not isinstance(error, KeyboardInterrupt) or error.__traceback__ is None:
+        return isinstance(error, KeyboardInterrupt)
+    innermost = error.__traceback__
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost.tb_frame.f_code.co_code[innermost.tb_lasti] != opmap["RAISE_VARARGS"]
 
 
 def collect(plugin: Plugin, module: object) -> None:
@@ -100,7 +137,9 @@ def collect(plugin: Plugin, module: object) -> None:
         manager.register(module, name=plugin.name)
         manager.check_pending()
         implemented = {caller.name for caller in manager.get_hookcallers(module) or ()}
-    except Exception as error:  # noqa: BLE001 - pluggy looks at every attribute, and an attribute may do anything
+    except BaseException as error:  # pluggy looks at every attribute, and an attribute may do anything
+        if interrupted(error):
+            raise
         plugin.fail("broken", sentence(error))
         return
     if not implemented:
@@ -114,15 +153,17 @@ def collect(plugin: Plugin, module: object) -> None:
 def _returned(plugin: Plugin, manager: pluggy.PluginManager, hook: str) -> list[object]:
     try:
         returned: list[object] = []
-        for result in getattr(manager.hook, hook)():
+        for result in getattr(manager.hook, hook)() or [None]:  # pluggy leaves None out.
             if isinstance(result, Iterable) and not isinstance(result, str):
-                returned += result
+                returned += islice(result, MAX_SPECS + 1)  # It may be a generator that never ends.
             else:
                 plugin.fail("broken", f"{hook}() returned {type(result).__name__} where a list is due.")
-        return returned
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - as above: the failure is the plugin's own
+        if len(returned) > MAX_SPECS:
+            plugin.fail("broken", f"{hook}() returned more than {MAX_SPECS} specs.")
+        return returned[:MAX_SPECS]
+    except BaseException as error:  # as above: the failure is the plugin's own
+        if interrupted(error):
+            raise
         plugin.fail("broken", f"{hook}() failed: {sentence(error)}")
         return []
 
@@ -131,14 +172,22 @@ def _keep(plugin: Plugin, hook: str, kind: type[Spec], spec: object) -> None:
     """Keep a spec if it is of exactly the right kind, written for this plugin interface, and names a target."""
     if type(spec) is not kind or not isinstance(spec, Spec):
         plugin.fail("broken", f"{hook}() returned {type(spec).__name__} where {kind.__name__} is due.")
-    elif spec.api != API_VERSION:
+    elif type(spec.api) is not int or spec.api != API_VERSION:
         plugin.fail("incompatible", str(PluginIncompatibleError(plugin.name, spec.api, API_VERSION)))
     elif not isinstance(spec.name, str) or not spec.name or not _is_target(spec.target):
         plugin.fail("broken", f"{hook}() returned a {kind.__name__} without a name or a 'module:attribute' target.")
+    elif not _is_text(spec.summary):
+        plugin.fail("broken", f"The summary of {spec.name!r} is {type(spec.summary).__name__} where text is due.")
     elif isinstance(spec, Backend) and not _are_schemes(spec.schemes):
         plugin.fail("broken", f"The schemes of the backend {spec.name!r} must be a tuple of texts in lower case.")
+    elif any(type(other) is kind and other.name == spec.name for other in plugin.specs):
+        plugin.fail("broken", f"{hook}() returned two specs of the name {spec.name!r}; the first one counts.")
     else:
         plugin.specs.append(spec)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _is_target(target: object) -> bool:
@@ -150,7 +199,7 @@ def _is_target(target: object) -> bool:
 
 def _are_schemes(schemes: object) -> bool:
     return isinstance(schemes, (tuple, list)) and all(
-        isinstance(scheme, str) and scheme and scheme == scheme.lower() for scheme in schemes
+        isinstance(scheme, str) and _SCHEME.fullmatch(scheme) for scheme in schemes
     )
 
 

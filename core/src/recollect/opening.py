@@ -103,9 +103,9 @@ def _attach(store: BaseStore, registry: Registry, observers: Sequence[Observer |
 
     for spec in registry.specs(ObserverSpec):
         if spec.auto:
-            store.observe(registry.load(spec)())
+            store.observe(registry.make(spec))
     for observer in observers:
-        store.observe(registry.load(registry.find(ObserverSpec, observer))() if isinstance(observer, str) else observer)
+        store.observe(registry.make(registry.find(ObserverSpec, observer)) if isinstance(observer, str) else observer)
     if reranker is not None:
         named = isinstance(reranker, str)
-        store.reranker = registry.load(registry.find(RerankerSpec, reranker))() if named else reranker
+        store.reranker = registry.make(registry.find(RerankerSpec, reranker)) if named else reranker

@@ -11,8 +11,9 @@ from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, Literal
 
 from recollect import _builtin, hookspecs
-from recollect._loading import Plugin, Status, collect, described, installed, load, sentence
+from recollect._loading import Plugin, Status, collect, described, installed, interrupted, load, sentence
 from recollect.errors import (
+    MemoryError,
     PluginConflictError,
     PluginError,
     PluginLoadError,
@@ -126,20 +127,34 @@ class Registry:
         """Import what a spec names. Raises PluginLoadError with the reason."""
         try:
             return _attribute(spec.target)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if interrupted(error):
+                raise
             raise PluginLoadError(spec.name, sentence(error)) from error
+
+    def make(self, spec: Spec, **options: Any) -> Any:
+        """Import what a spec names and call it. Raises PluginLoadError with the reason."""
+        target = self.load(spec)
+        try:
+            return target(**options)
+        except MemoryError:
+            raise
+        except Exception as error:
+            # The text of an error may quote an option, such as a key.
+            raise PluginLoadError(spec.name, f"making one failed with {type(error).__name__}.") from error
 
     def template(self, name: str) -> Template:
         """Return the summary template of this name."""
-        loaded = self.load(self.find(hookspecs.TemplateSpec, name))
-        template: Template = loaded() if isinstance(loaded, type) else loaded
+        spec = self.find(hookspecs.TemplateSpec, name)
+        loaded = self.load(spec)
+        template: Template = self.make(spec) if isinstance(loaded, type) else loaded
+        if not callable(getattr(template, "build_prompt", None)) or not callable(getattr(template, "parse", None)):
+            raise PluginLoadError(name, f"it is a {type(template).__name__}, which is no template.")
         return template
 
     def embeddings(self, name: str, **options: Any) -> Embeddings:
         """Return a new embedder of this name, made with the options."""
-        made: Embeddings = self.load(self.find(hookspecs.EmbeddingsSpec, name))(**options)
+        made: Embeddings = self.make(self.find(hookspecs.EmbeddingsSpec, name), **options)
         return made
 
     def token_counter(self, name: str) -> Callable[[MemoryItem], int]:
@@ -175,7 +190,7 @@ class Registry:
             if not self._is_cores(plugin, claims, f"The {KINDS[type(spec)]} {spec.name!r}"):
                 claims.append((plugin, spec))
             if isinstance(spec, Backend):
-                for scheme in spec.schemes:
+                for scheme in dict.fromkeys(spec.schemes):
                     backends = self._schemes.setdefault(scheme, [])
                     if not self._is_cores(plugin, backends, f"The URL scheme {scheme!r}"):
                         backends.append((plugin, spec))

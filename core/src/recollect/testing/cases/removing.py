@@ -50,7 +50,8 @@ class ClearCases(Cases):
             await store.add(note(name, MemoryMetadata(user_id=user, **{**fields, name: "other"})))
         equal(await store.clear(metadata=whole), 1, "cleared by all fields")
         for name in fields:
-            equal(await store.clear(metadata=MemoryMetadata(user_id=user, **{name: "other"})), 1, f"cleared by {name}")
+            other: dict[str, Any] = {name: "other"}
+            equal(await store.clear(metadata=MemoryMetadata(user_id=user, **other)), 1, f"cleared by {name}")
 
     async def test_clear_removes_archived_items(self, store: BaseStore) -> None:
         """Items that searches no longer show are cleared with the others."""
