@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from recollect.errors import InputError
@@ -61,3 +64,19 @@ def test_a_drivers_own_options_can_stay_in_the_url() -> None:
 
     assert rest == "postgresql://h/d?sslmode=require"
     assert options == {"size": 3}
+
+
+@pytest.mark.parametrize("password", ["p/w", "p?w", "p#w", "p@w", "p:w", "p/w@x:y"])
+def test_passwords_that_were_not_quoted_are_not_shown_either(password: str) -> None:
+    assert redacted(f"postgresql://ada:{password}@host:5432/db") == "postgresql://ada:***@host:5432/db"
+
+
+@pytest.mark.parametrize("url", [3, None, b"memory://", Path("agent.db")])
+def test_what_is_no_text_is_no_url(url: Any) -> None:
+    with pytest.raises(InputError, match="text"):
+        scheme_of(url)
+
+
+def test_a_url_that_cannot_be_split_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="no store URL"):
+        take_options("memory://[", {})

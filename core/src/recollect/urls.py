@@ -10,12 +10,15 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from recollect.errors import InputError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_SECRET = re.compile(r"(?<=://)([^/?#@\s]*):([^/?#\s]*)@")
+# A password may hold any sign, written as it is by mistake: the last @ ends it.
+_SECRET = re.compile(r"(?<=://)([^/?#@\s:]*):(\S*)@")
 _SECRET_OPTION = re.compile(r"(?i)([?&](?:[a-z_]*(?:password|secret|token|api_?key))=)[^&#\s]*")
 
 
 def scheme_of(url: str) -> str:
     """Return the scheme in lower case. Raises InputError when there is none."""
+    if not isinstance(url, str):
+        raise InputError(f"A store URL is text, not {type(url).__name__}.", field="url")
     found = _SCHEME.match(url)
     if found is None:
         raise InputError(
@@ -45,7 +48,10 @@ def take_options(url: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[s
 
 def take_known_options(url: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
     """Like :func:`take_options`, but leave options that are not known in the URL, for a driver that reads them."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InputError(f"{redacted(url)!r} is no store URL: {error}.", field="url") from None
     options: dict[str, Any] = {}
     left = []
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
