@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ class Entry:
 class Journal:
     """The items of one file, kept up with what other processes write. Not for two threads at once."""
 
-    def __init__(self, path: Path, types: Mapping[str, type[MemoryItem]], *, sync: bool = True) -> None:
+    def __init__(self, path: Path, types: Callable[[], Mapping[str, type[MemoryItem]]], *, sync: bool = True) -> None:
         self.path = path
         self.entries: dict[str, Entry] = {}  # In the order of adding; replacing an item keeps its place.
         self.lines = 0
@@ -121,7 +121,7 @@ class Journal:
         self.lines += 1
         for data in change.get("put", ()):
             try:
-                item = load_item(data, self._types)
+                item = load_item(data, self._types())
             except InputError as error:
                 raise CorruptStoreError(f"{self.path} holds something that is no item: {error}") from error
             if item.id in self.entries:
