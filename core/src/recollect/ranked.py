@@ -89,18 +89,33 @@ def conversation_windows(
 
 
 def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
-    """Return an item as ranking sees it; ``terms`` are its index terms, where a backend keeps them.
+    """Return an item as ranking sees it; ``terms`` are its index terms, where a backend keeps them."""
+    return make_passage(
+        item.id, item.content, item.name, item.memory_type, item.created_at, conversation_key(item), terms
+    )
+
+
+def make_passage(
+    item_id: str,
+    content: str,
+    name: str | None,
+    memory_type: str,
+    created_at: str,
+    conversation: tuple[str | None, str | None, str | None],
+    terms: Sequence[str] | None = None,
+) -> Passage:
+    """Return what ranking sees of an item, from its parts; ``conversation`` is its :func:`conversation_key`.
 
     A conversation that goes on for days is a sitting for each day, since many programs never change their session id.
     """
     passage, speaker_of = _ranking_tools()
-    user, session, task = conversation_key(item)
+    user, session, task = conversation
     return passage(
-        item.id,
-        item.content,
-        speaker_of(item.name, item.memory_type, item.content),
-        item.created_at,
-        f"{user or ''}\0{session or ''}\0{task or ''}\0{item.created_at[:10]}",
+        item_id,
+        content,
+        speaker_of(name, memory_type, content),
+        created_at,
+        f"{user or ''}\0{session or ''}\0{task or ''}\0{created_at[:10]}",
         terms,
     )
 

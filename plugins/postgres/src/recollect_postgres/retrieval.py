@@ -25,6 +25,8 @@ _NEAREST = 200
 _OFF_LOOP = 1_000
 """From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
 
+_WIDTH = len(ITEM_COLUMNS)
+
 Types = Callable[[], Mapping[str, type[MemoryItem]]]
 
 
@@ -45,7 +47,7 @@ class Retrieval:
         self._weights = weights or Weights()
         self._embeddings = embeddings
         self._vectors = vectors
-        self._text = TextSearch(server, statements, types, self._weights.reach)
+        self._text = TextSearch(server, statements, self._weights.reach)
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
@@ -57,30 +59,34 @@ class Retrieval:
         similarities: dict[str, float] = {}
         if mode == "hybrid":
             candidates, similarities = await self._with_meaning(query, candidates, scope, store)
-        scored = await self._scored(query, candidates, similarities)
-        ranked = []
-        for found in scored:
-            item = candidates.items[found.key]
-            if wanted.matches(item):
-                ranked.append(RankedItem(item, found.score, found.parts, found.terms))
-                if len(ranked) == limit:
-                    break
-        return ranked
+        items: dict[str, MemoryItem] = {}
 
-    async def _scored(self, query: str, candidates: Candidates, similarities: Mapping[str, float]) -> list[Scored]:
-        def rank() -> list[Scored]:
-            return rank_hybrid(query, candidates.windows, similarities, total=candidates.total, weights=self._weights)
+        def matches(key: str) -> bool:
+            item = items[key] = unpack(candidates.rows[key][:_WIDTH], self._types())
+            return wanted.matches(item)
 
-        return rank() if len(candidates.items) < _OFF_LOOP else await asyncio.to_thread(rank)
+        def scored() -> list[Scored]:
+            return rank_hybrid(
+                query,
+                candidates.windows,
+                similarities,
+                total=candidates.total,
+                frequencies=candidates.frequencies,
+                weights=self._weights,
+                wanted=matches,
+                limit=limit,
+            )
+
+        ranked = scored() if len(candidates.rows) < _OFF_LOOP else await asyncio.to_thread(scored)
+        return [RankedItem(items[found.key], found.score, found.parts, found.terms) for found in ranked]
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
         vector = await self._query_vector(query, await self._text.speakers(scope), store)
         size = await self._text.size(wanted, COUNTED)
-        width = len(ITEM_COLUMNS)
         ranked = []
         for row in await self._present_vectors().nearest(vector, wanted, limit, size):
-            cosine = similarity(row[width])
-            ranked.append(RankedItem(unpack(row[:width], self._types()), cosine, {"semantic": cosine}))
+            cosine = similarity(row[_WIDTH])
+            ranked.append(RankedItem(unpack(row[:_WIDTH], self._types()), cosine, {"semantic": cosine}))
         return ranked
 
     async def _with_meaning(
@@ -94,9 +100,9 @@ class Retrieval:
         vectors = self._present_vectors()
         if not candidates.whole:
             near = [row["id"] for row in await vectors.nearest(vector, scope, _NEAREST, candidates.total)]
-            items, windows = await self._text.around(near, scope)
-            candidates = candidates._replace(items={**items, **candidates.items}, windows=candidates.windows + windows)
-        return candidates, await vectors.similarities(vector, list(candidates.items))
+            rows, windows = await self._text.around(near, scope)
+            candidates = candidates._replace(rows=rows | candidates.rows, windows=candidates.windows + windows)
+        return candidates, await vectors.similarities(vector, list(candidates.rows))
 
     async def _query_vector(self, query: str, names: set[str], store: str) -> list[float]:
         assert self._embeddings is not None

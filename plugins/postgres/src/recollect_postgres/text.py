@@ -6,16 +6,17 @@ finds the items, whose terms carry a mark of their user, so that a search touche
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from recollect.items import MemoryItem
 from recollect.query import Filter
-from recollect.ranked import conversation_key, passage_of
-from recollect.ranking import Passage, index_terms, query_dates, query_terms
-from recollect.sql import ITEM_COLUMNS, unpack
+from recollect.ranked import make_passage
+from recollect.ranking import Passage, index_terms, query_dates, query_terms, speaker_of
+from recollect.sql import ITEM_COLUMNS
 from recollect.sql.dialect import Parameters
 from recollect_postgres.dialect import PostgresStatements
 from recollect_postgres.server import Server
@@ -38,16 +39,19 @@ _MARK = "':' || coalesce(to_hex(hashtextextended(user_id, 0)), '')"
 TERMS_VECTOR = f"array_to_tsvector(string_to_array(replace(terms, ' ', {_MARK} || ' ') || {_MARK}, ' '))"
 """The expression of the full-text index. The terms themselves are kept as text, in order and with repetitions."""
 
-_WIDTH = len(ITEM_COLUMNS)
-_COLUMNS = ", ".join((*ITEM_COLUMNS, "terms"))
+_COLUMNS = ", ".join((*ITEM_COLUMNS, "terms", "user_id", "session_id", "task_id"))
 
 
 class Candidates(NamedTuple):
-    """What is to be ranked: the items, their windows of consecutive turns, and the size of the scope."""
+    """What is to be ranked: rows by id, windows of consecutive turns, the size of the scope, how common terms are.
 
-    items: dict[str, MemoryItem]
+    A row becomes an item only when it is among the results.
+    """
+
+    rows: dict[str, Any]
     windows: list[list[Passage]]
     total: int
+    frequencies: dict[str, int]
     whole: bool
 
 
@@ -82,10 +86,9 @@ def fingerprint() -> str:
 class TextSearch:
     """Finds candidates for one store."""
 
-    def __init__(self, server: Server, statements: PostgresStatements, types: Any, reach: int) -> None:
+    def __init__(self, server: Server, statements: PostgresStatements, reach: int) -> None:
         self._server = server
         self._statements = statements
-        self._types = types
         self._reach = reach
 
     async def candidates(self, query: str, scope: Filter) -> Candidates:
@@ -94,19 +97,22 @@ class TextSearch:
         if total <= SMALL_SCOPE:
             return await self._whole(scope)
         total = await self.size(scope, COUNTED)
-        hits = await self._hits(query, scope)
-        items, windows = await self._around(hits, scope)
-        return Candidates(items, windows, total, whole=False)
+        hits, frequencies = await self._hits(query, scope)
+        rows, windows = await self._around(hits, scope)
+        return Candidates(rows, windows, total, frequencies, whole=False)
 
-    async def around(self, ids: Sequence[str], scope: Filter) -> tuple[dict[str, MemoryItem], list[list[Passage]]]:
-        """Return items with the turns around them."""
+    async def around(self, ids: Sequence[str], scope: Filter) -> tuple[dict[str, Any], list[list[Passage]]]:
+        """Return the rows of items with the turns around them."""
         text = f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._by_ids('$1')}"
         return await self._around(await self._server.fetch(text, [list(ids)]), scope)
 
     async def speakers(self, scope: Filter) -> set[str]:
         """Return who speaks in the newest part of a scope."""
         text, values = self._statements.search(scope, 200)
-        return {passage_of(unpack(row, self._types())).speaker for row in await self._server.fetch(text, values)}
+        return {
+            speaker_of(_name(row["extra_json"]), row["memory_type"], row["content"])
+            for row in await self._server.fetch(text, values)
+        }
 
     async def size(self, scope: Filter, most: int) -> int:
         """Return the number of items that match, or ``most + 1`` where there are more than ``most``."""
@@ -122,25 +128,28 @@ class TextSearch:
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
         text = f"SELECT {_COLUMNS} FROM {self._statements.dialect.table} WHERE {where} ORDER BY created_at, added"
-        items: dict[str, MemoryItem] = {}
+        rows = await self._server.fetch(text, parameters.values)
         conversations: dict[Any, list[Passage]] = {}
-        for row in await self._server.fetch(text, parameters.values):
-            item = unpack(row[:_WIDTH], self._types())
-            items[item.id] = item
-            conversations.setdefault(conversation_key(item), []).append(passage_of(item, row[_WIDTH].split()))
-        return Candidates(items, list(conversations.values()), len(items), whole=True)
+        for row in rows:
+            conversations.setdefault(_conversation(row), []).append(_passage(row))
+        return Candidates({row["id"]: row for row in rows}, list(conversations.values()), len(rows), {}, whole=True)
 
-    async def _hits(self, query: str, scope: Filter) -> list[Any]:
-        """Return the newest items that share a term with the query, or that are of a day or month that it names."""
+    async def _hits(self, query: str, scope: Filter) -> tuple[list[Any], dict[str, int]]:
+        """Return the newest items that share a term with the query, or that are of a day or month that it names.
+
+        Where there are too many, only those with the rarest terms, and how many items have each term.
+        """
         terms: Sequence[str] = [term for term in query_terms(query) if len(term.encode()) <= _LONGEST_TERM]
         hits: list[Any] = []
+        frequencies: dict[str, int] = {}
         if terms:
             hits = await self._matching(terms, scope)
             if len(hits) > MOST_HITS:
-                hits = await self._matching(await self._rarest(terms, scope), scope)
+                frequencies = await self._frequencies(terms, scope)
+                hits = await self._matching(_rarest(frequencies), scope)
         for day in query_dates(query):
             hits += await self._dated(day, scope)
-        return hits[: 2 * MOST_HITS]
+        return hits[: 2 * MOST_HITS], frequencies
 
     async def _matching(self, terms: Sequence[str], scope: Filter) -> list[Any]:
         parameters = Parameters(self._statements.dialect)
@@ -169,24 +178,15 @@ class TextSearch:
             f"WHERE {where}"
         )
 
-    async def _rarest(self, terms: Sequence[str], scope: Filter) -> list[str]:
-        """Return the rarest terms, as many as together have no more than the most hits; at least one."""
-        counted = []
+    async def _frequencies(self, terms: Sequence[str], scope: Filter) -> dict[str, int]:
+        """Return how many items of the scope have each term."""
+        counted = {}
         for term in terms:
             parameters = Parameters(self._statements.dialect)
             source = self._matches(parameters, [term], scope)
-            text = f"SELECT count(*) FROM (SELECT FROM {source} LIMIT {MOST_HITS + 1}) AS few"
-            rows = await self._server.fetch(text, parameters.values)
-            counted.append((int(rows[0][0]), term))
-        counted.sort()
-        chosen = [counted[0][1]]
-        sum_of_hits = counted[0][0]
-        for count, term in counted[1:]:
-            sum_of_hits += count
-            if sum_of_hits > MOST_HITS:
-                break
-            chosen.append(term)
-        return chosen
+            rows = await self._server.fetch(f"SELECT count(*) FROM {source}", parameters.values)
+            counted[term] = int(rows[0][0])
+        return counted
 
     async def _dated(self, day: str, scope: Filter) -> list[Any]:
         parameters = Parameters(self._statements.dialect)
@@ -198,22 +198,18 @@ class TextSearch:
         )
         return await self._server.fetch(text, parameters.values)
 
-    async def _around(self, hits: Sequence[Any], scope: Filter) -> tuple[dict[str, MemoryItem], list[list[Passage]]]:
-        """Return the items around hits, and each hit's window."""
+    async def _around(self, hits: Sequence[Any], scope: Filter) -> tuple[dict[str, Any], list[list[Passage]]]:
+        """Return the rows around hits, and each hit's window."""
         chains: list[list[str]] = []
         for shape, alike in _by_shape(hits).items():
             chains += await self._chains(shape, alike, scope)
         ids = list(dict.fromkeys(item_id for chain in chains for item_id in chain))
         text = f"SELECT {_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._by_ids('$1')}"
-        items: dict[str, MemoryItem] = {}
-        passages: dict[str, Passage] = {}
-        for row in await self._server.fetch(text, [ids]):
-            item = unpack(row[:_WIDTH], self._types())
-            items[item.id] = item
-            passages[item.id] = passage_of(item, row[_WIDTH].split())
+        rows = {row["id"]: row for row in await self._server.fetch(text, [ids])}
+        passages = {item_id: _passage(row) for item_id, row in rows.items()}
         # An item that was removed between the two queries leaves a gap, which is harmless.
         windows = [[passages[item_id] for item_id in chain if item_id in passages] for chain in chains]
-        return items, windows
+        return rows, windows
 
     async def _chains(self, shape: tuple[bool, ...], hits: Sequence[Any], scope: Filter) -> list[list[str]]:
         """Return, for each hit, the ids of the turns around it in its conversation, oldest first."""
@@ -251,6 +247,37 @@ class TextSearch:
 
 _HIT_NAMES = ("id", "user_id", "session_id", "task_id", "created_at", "added")
 _HIT_COLUMNS = ", ".join(_HIT_NAMES)
+
+
+def _conversation(row: Any) -> tuple[str | None, str | None, str | None]:
+    return row["user_id"], row["session_id"], row["task_id"]
+
+
+def _passage(row: Any) -> Passage:
+    return make_passage(
+        row["id"],
+        row["content"],
+        _name(row["extra_json"]),
+        row["memory_type"],
+        row["created_at"],
+        _conversation(row),
+        row["terms"].split(),
+    )
+
+
+def _name(extra_json: str) -> str | None:
+    """Return who spoke, reading the JSON only where it can say so."""
+    if '"name"' not in extra_json:
+        return None
+    name = json.loads(extra_json).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _rarest(frequencies: dict[str, int]) -> list[str]:
+    """Return the rarest terms, as many as together have no more than the most hits; at least one."""
+    by_rarity = sorted(frequencies, key=frequencies.__getitem__)
+    sums = itertools.accumulate(frequencies[term] for term in by_rarity)
+    return [term for term, hits in zip(by_rarity, sums, strict=True) if hits <= MOST_HITS] or by_rarity[:1]
 
 
 def _any_of(lexeme: str, terms: str) -> str:
