@@ -177,15 +177,13 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
         scope = fields["metadata"].__dict__
         if scope["extra"] != {} or (cls.own_fields and any(fields[name] != [] for name in cls.own_fields)):
             return False
-        keys = [value for value in _scope_of(scope) if value is not None]
-        keys.append(fields["id"])
-        further = [value for value in (fields["name"], fields["archived_by"]) if value is not None]
-        together = "".join([fields["content"], fields["memory_type"], *further, *keys])
-        created, updated = fields["created_at"], fields["updated_at"]
+        content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
+        others = (fields["id"], fields["memory_type"], fields["name"], fields["archived_by"], *_scope_of(scope))
+        together = "".join([content, *[text for text in others if text is not None]])
         return (
             together.isascii()
             and "\0" not in together
-            and max(map(len, keys)) <= _SURELY_SHORT
+            and len(together) - len(content) <= _SURELY_SHORT
             and type(fields["status"]) is MemoryStatus
             and type(fields["version"]) is int
             and fields["version"] >= 0

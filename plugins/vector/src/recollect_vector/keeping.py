@@ -55,4 +55,6 @@ def _copies(items: Sequence[MemoryItem]) -> Iterator[MemoryItem]:
         common = shared.get(scope)
         if common is None:
             common = shared[scope] = make_metadata(metadata | {"extra": {}})
-        yield bare_item(type(item), item.__dict__ | {"metadata": common}, {})
+        fields = item.__dict__.copy()
+        fields["metadata"] = common
+        yield bare_item(type(item), fields, {})

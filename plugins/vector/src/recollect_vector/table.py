@@ -185,7 +185,9 @@ class Table:
             return
         grown = max(_SMALLEST, height, int(capacity * GROWTH))
         shape = (grown, self.matrix.shape[1])
-        if self.readers:
+        if capacity == 0:
+            self.matrix = np.empty(shape, dtype=np.float32)
+        elif self.readers:
             moved = np.zeros(shape, dtype=np.float32)
             moved[:capacity] = self.matrix
             self.matrix = moved
