@@ -342,7 +342,7 @@ async def test_reading_and_writing_without_a_server_are_connection_errors() -> N
 
 
 async def test_the_same_manager_works_again_when_the_server_is_back(own_server: RedisServer) -> None:
-    memory = ShortTermMemoryManager(own_server.url, timeout=1)
+    memory = ShortTermMemoryManager(own_server.url, timeout=4)
     await memory.add_interaction("t", "before")
     own_server.kill()
     with pytest.raises(ConnectionError):
@@ -375,7 +375,7 @@ async def test_a_call_waits_for_a_server_that_is_just_starting(own_server: Redis
 
 
 async def test_a_frozen_server_is_a_connection_error_until_it_goes_on(own_server: RedisServer) -> None:
-    memory = ShortTermMemoryManager(own_server.url, timeout=0.5)
+    memory = ShortTermMemoryManager(own_server.url, timeout=2)
     await memory.add_interaction("t", "before")
     own_server.pause()
     try:
@@ -384,7 +384,7 @@ async def test_a_frozen_server_is_a_connection_error_until_it_goes_on(own_server
             await memory.get_recent()
         with pytest.raises(ConnectionError):
             await memory.add_interaction("t", "lost or not")
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 8
     finally:
         own_server.resume()
 

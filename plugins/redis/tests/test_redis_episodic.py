@@ -7,6 +7,7 @@ import json
 import math
 import statistics
 import time
+import uuid
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -115,10 +116,9 @@ async def test_concurrent_interactions_of_one_microsecond_are_all_kept_in_order(
 @given(moment=st.datetimes(datetime(1970, 1, 1), datetime(2242, 3, 1)))  # noqa: DTZ001  # the zone is added below
 def test_the_next_free_microsecond_is_right_on_every_day_of_the_calendar(standalone_url: str, moment: datetime) -> None:
     async def next_free() -> datetime:
-        async with ShortTermMemoryManager(standalone_url, "calendar") as memory:
-            first = await memory.add_interaction("t", "one", timestamp=moment, ttl_hours=SOON)
-            second = await memory.add_interaction("t", "two", timestamp=first.timestamp, ttl_hours=SOON)
-            return second.timestamp - first.timestamp + moment.replace(tzinfo=UTC)
+        async with ShortTermMemoryManager(standalone_url, f"calendar-{uuid.uuid4().hex}") as memory:
+            await memory.add_interaction("t", "one", timestamp=moment, ttl_hours=0.01)
+            return (await memory.add_interaction("t", "two", timestamp=moment, ttl_hours=0.01)).timestamp
 
     found = asyncio.run(next_free())
 

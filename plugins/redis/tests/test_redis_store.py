@@ -248,9 +248,9 @@ async def test_an_item_that_expires_is_gone_from_redis_by_itself(
 async def test_the_traces_of_expired_items_go_with_the_next_call(
     store: RedisMemoryStore, raw: Any, namespace: str
 ) -> None:
-    await store.add_many([HumanMemory(content=str(number), metadata=ADA) for number in range(120)], ttl=0.2)
+    await store.add_many([HumanMemory(content=str(number), metadata=ADA) for number in range(120)], ttl=2)
     await store.delete((await store.search(limit=1))[0].id)
-    await asyncio.sleep(0.4)
+    await asyncio.sleep(2.2)
 
     assert await store.count(include_deleted=True) == 0
 
@@ -267,14 +267,14 @@ async def test_an_id_that_expired_is_free_for_anyone(store: RedisMemoryStore) ->
 
 
 async def test_an_update_keeps_what_is_left_of_a_lifetime(store: RedisMemoryStore) -> None:
-    await store.add(HumanMemory(id="id", content="draft", metadata=ADA), ttl=0.5)
+    await store.add(HumanMemory(id="id", content="draft", metadata=ADA), ttl=2)
     item = await store.get("id")
     assert item is not None
     item.content = "final"
     await store.update(item)
 
     assert contents(await store.search()) == ["final"]
-    await asyncio.sleep(0.8)
+    await asyncio.sleep(2.2)
     assert await store.get("id") is None
 
 
