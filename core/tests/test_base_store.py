@@ -154,3 +154,14 @@ async def test_changing_an_item_while_it_waits_to_be_added_changes_nothing_store
         second.content = "changed\0"
         await asyncio.gather(*adding)
         assert {item.content for item in await store.search()} == {"first", "second"}
+
+
+async def test_what_is_cleared_during_an_update_does_not_come_back() -> None:
+    async with FourMethods() as store:
+        item = MemoryItem(content="x", metadata=MemoryMetadata(user_id="u"))
+        await store.add(item)
+        read = await store.get(item.id)
+        assert read is not None
+        updated, cleared = await asyncio.gather(store.update(read), store.clear())
+        assert (updated.version, cleared) == (2, 1)
+        assert await store.count() == 0

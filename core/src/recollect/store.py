@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
@@ -344,7 +345,9 @@ class BaseStore(ABC):
         """
         self._ensure_open()
         check_clearing(metadata)
-        removed = await self._clear(Filter.of(metadata=metadata, archived=None))
+        wanted = Filter.of(metadata=metadata, archived=None)
+        async with self._alone():
+            removed = await self._clear(wanted)
         if self._observers:
             self._observers.cleared(self._bounds(metadata), removed)
         return removed
@@ -353,7 +356,10 @@ class BaseStore(ABC):
         """Hide the item and return whether there was one that matches. It can be restored. Capability ``delete``."""
         self._ensure_open()
         self._require(Capability.DELETE)
-        deleted = await self._delete(check_text(item_id, "item_id"), check_filter(metadata))
+        check_text(item_id, "item_id")
+        check_filter(metadata)
+        async with self._alone():
+            deleted = await self._delete(item_id, metadata)
         if self._observers and deleted:
             self._observers.cleared(self._bounds(metadata), 1)
         return deleted
@@ -367,7 +373,9 @@ class BaseStore(ABC):
         self._require(Capability.DELETE)
         if item_id is not None:
             check_text(item_id, "item_id")
-        return await self._restore(item_id, Filter.of(metadata=metadata, archived=None))
+        wanted = Filter.of(metadata=metadata, archived=None)
+        async with self._alone():
+            return await self._restore(item_id, wanted)
 
     async def purge(
         self,
@@ -388,7 +396,9 @@ class BaseStore(ABC):
             raise InputError("purge() needs an item id, a metadata filter, or deleted_only=True.", field="metadata")
         if item_id is not None:
             check_text(item_id, "item_id")
-        purged = await self._purge(item_id, Filter.of(metadata=metadata, archived=None), deleted_only)
+        wanted = Filter.of(metadata=metadata, archived=None)
+        async with self._alone():
+            purged = await self._purge(item_id, wanted, deleted_only)
         if self._observers:
             self._observers.cleared(self._bounds(metadata), purged)
         return purged
@@ -463,6 +473,10 @@ class BaseStore(ABC):
         raise UnsupportedError(repr(self), Capability.PURGE)
 
     # Checks
+
+    def _alone(self) -> AbstractAsyncContextManager[object]:
+        """Return what keeps other writers out where the compare-and-set is the default one, and nothing elsewhere."""
+        return self._write_lock if self._serialises_writes else nullcontext()
 
     def _prepared(self, item: MemoryItem) -> MemoryItem:
         """Return the item as it is to be stored; a scoped handle stamps it here."""
