@@ -189,7 +189,10 @@ def test_ctrl_c_in_a_copy_can_be_gone_on_from(process: Process, tmp_path: Path) 
     process("import", "--store", source, input=lines)
 
     with started(tmp_path, "copy", source, target) as copying:
-        time.sleep(2)
+        deadline = time.monotonic() + 60
+        while copying.poll() is None and not (tmp_path / "target").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         copying.send_signal(signal.SIGINT)
         code = copying.wait(timeout=60)
         assert copying.stderr is not None
