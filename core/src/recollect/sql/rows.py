@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from recollect.errors import CorruptStoreError
-from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from recollect.records import SCOPE_FIELDS, dump_metadata, further_values, make_item, make_metadata
+from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemoryStatus
+from recollect.records import SCOPE_FIELDS, bare_item, dump_metadata, further_values, make_item, make_metadata
 
 ITEM_COLUMNS = (
     "id",
@@ -28,6 +28,10 @@ ITEM_COLUMNS = (
     "version",
 )
 """The columns that :func:`unpack` reads, in its order; statements that return items select exactly these."""
+
+
+_WITHOUT_OWN_FIELDS = frozenset(cls for cls in BUILTIN_TYPES.values() if not cls.own_fields)
+_STATUSES = {status.value: status for status in MemoryStatus}
 
 
 class Row(NamedTuple):
@@ -85,6 +89,22 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
     try:
         if type(content) is not str or type(version) is not int or type(created_at) is not str:
             raise TypeError("a column holds a value of the wrong type")
+        cls = types.get(memory_type)
+        if extra_json == "{}" and cls in _WITHOUT_OWN_FIELDS:
+            # Most rows of a conversation are of this kind, and there is nothing to take apart.
+            fields = {
+                "id": item_id,
+                "content": content,
+                "memory_type": memory_type,
+                "status": _STATUSES[status],
+                "metadata": _metadata(metadata),
+                "created_at": created_at,
+                "updated_at": updated_at,
+                "version": version,
+                "name": None,
+                "archived_by": None,
+            }
+            return bare_item(cls, fields, {})
         base = {
             "id": item_id,
             "content": content,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
@@ -353,9 +353,12 @@ class SQLiteMemoryStore(BaseStore):
         rows = connections.rows_at_once(text, values)
         return await connections.rows(text, values) if rows is None else rows
 
-    def _readable(self, rows: Iterable[Sequence[Any]]) -> list[MemoryItem]:
+    def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; one that cannot be read is left out, and the log says so."""
-        items = []
+        try:
+            return [unpack(row, self.item_types) for row in rows]
+        except CorruptStoreError:
+            items = []
         for row in rows:
             try:
                 items.append(unpack(row, self.item_types))
