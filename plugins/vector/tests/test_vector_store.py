@@ -457,3 +457,17 @@ async def test_the_documented_example() -> None:
     await store.add(AIMemory(content="That's great! The outdoors are wonderful."))
     results = await store.search(query="outdoor activities", limit=2)
     assert results[0].content == "That's great! The outdoors are wonderful."
+
+
+async def test_adds_during_the_first_search_by_words_are_found() -> None:
+    """The index of words is built in parts; what changes meanwhile is part of it."""
+    store = VectorMemoryStore(HashingEmbeddings(4))
+    items = [turn(f"word{number}") for number in range(3_000)]
+    await store.add_vectors(items, np.ones((3_000, 4)))
+    searching = asyncio.create_task(store.search(query="word2999", mode="text"))
+    await asyncio.sleep(0)
+    await store.add(turn("violin"))
+    await store.delete(items[2_998].id)
+    assert contents(await searching)[:1] == ["word2999"]
+    assert contents(await store.search(query="violin", mode="text", limit=1)) == ["violin"]
+    assert "word2998" not in contents(await store.search(query="word2998", mode="text", limit=99))

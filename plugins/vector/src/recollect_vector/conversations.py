@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -13,15 +14,16 @@ from recollect.ranking import Passage, index_terms
 from recollect_vector.facets import Rows
 from recollect_vector.table import Table
 
-MOST_HITS = 2_000
+MOST_HITS = 1_000
 """How many rows are ranked by words at most. Rare terms come first, so what is left out has only common ones."""
 
 _AROUND = 2
+_AT_ONCE = 500
 _STALE_AT_LEAST = 10_000
 
 
 class WordIndex:
-    """The rows of each term. It is built when words are first asked for, and kept up from then on.
+    """The rows of each term. It is made when words are first asked for, and kept up from then on.
 
     A row that was freed stays listed until enough of them have gathered; candidates are looked at anyway.
     """
@@ -31,9 +33,20 @@ class WordIndex:
         self._terms: dict[int, list[str]] = {}
         self._rows: dict[str, array[int]] = {}
         self._stale = 0
-        for row, item in enumerate(table.items):
-            if item is not None:
-                self.put(row, item)
+        self._building = asyncio.Lock()
+        self._covered = 0
+
+    async def build(self) -> None:
+        """List the rows that were there before this index, a part at a time: others want their turn meanwhile."""
+        async with self._building:
+            while self._covered < self._table.height:
+                upto = min(self._covered + _AT_ONCE, self._table.height)
+                for row in range(self._covered, upto):
+                    item = self._table.items[row]
+                    if item is not None and row not in self._terms:
+                        self.put(row, item)
+                self._covered = upto
+                await asyncio.sleep(0)
 
     def put(self, row: int, item: MemoryItem) -> None:
         """List a row under the terms of its item, which replaces the one that was there."""

@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from recollect.embeddings import Embeddings
 from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter, check_filter, metadata_matches
 from recollect.ranked import RankedItem
-from recollect.ranking import Weights, fold_words, query_terms, query_without_names, rank_hybrid, speaker_of
+from recollect.ranking import Weights
 from recollect.records import copy_item
 from recollect.store import BaseStore
 from recollect.urls import take_options, yes_or_no
 from recollect.versions import check_expected, check_owner
 from recollect_vector.ann import ApproximateIndex
-from recollect_vector.conversations import WordIndex
 from recollect_vector.keeping import collector_paused, kept_copies
-from recollect_vector.nearest import best, similarities
+from recollect_vector.searching import Searcher
 from recollect_vector.table import Matrix, Table
-from recollect_vector.vectors import checked_matrix, embed_matrix, embed_one
-
-SIMILAR = 100
-"""How many of the nearest items are candidates of a hybrid ranking, besides those that share a word."""
-
-_SAMPLE = 50
+from recollect_vector.vectors import checked_matrix, embed_matrix
 
 
 class VectorMemoryStore(BaseStore):
@@ -66,13 +58,11 @@ class VectorMemoryStore(BaseStore):
         if not isinstance(dimension, int) or dimension < 1:
             raise InputError(f"The embedder's dimension must be at least 1, not {dimension!r}.", field="embeddings")
         self._embeddings = embeddings
-        self._weights = weights or Weights()
         self._table = Table(dimension)
+        index = ApproximateIndex(dimension) if ann else None
+        self._searcher = Searcher(self._table, embeddings, weights or Weights(), index, ann_above)
         self._hidden: dict[str, tuple[MemoryItem, int]] = {}
         self._added = 0
-        self._words: WordIndex | None = None
-        self._ann = ApproximateIndex(dimension) if ann else None
-        self._ann_above = ann_above
 
     @classmethod
     def from_url(
@@ -180,12 +170,12 @@ class VectorMemoryStore(BaseStore):
             with collector_paused(len(items)):
                 rows = self._table.put_new(items, vectors, self._added)
             self._added += len(items)
-            self._note(rows.tolist())
+            self._searcher.changed(rows.tolist())
             return
         for item, vector in zip(items, vectors, strict=True):
             stored = self._stored(item.id)
             item.__dict__["version"] = 1 if stored is None else stored.version + 1
-            self._note([self._table.put(item, vector, self._place_of(item.id))])
+            self._searcher.changed([self._table.put(item, vector, self._place_of(item.id))])
 
     def _place_of(self, item_id: str) -> int:
         """Return the place in the order of adding: that of the item it replaces, which leaves the bin, or the next."""
@@ -197,19 +187,6 @@ class VectorMemoryStore(BaseStore):
             return hidden[1]
         self._added += 1
         return self._added - 1
-
-    def _note(self, rows: Sequence[int]) -> None:
-        """Tell the indexes that these rows have changed."""
-        if self._ann is not None:
-            self._ann.touch(rows)
-        if self._words is not None:
-            for row in rows:
-                item = self._table.items[row]
-                if item is None:
-                    self._words.take(row)
-                else:
-                    self._words.put(row, item)
-            self._words.tidy()
 
     # Reading
 
@@ -237,77 +214,8 @@ class VectorMemoryStore(BaseStore):
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         if mode == "semantic":
-            return await self._rank_by_meaning(query, wanted, limit)
-        return await self._rank_by_words(query, wanted, limit, with_meaning=mode == "hybrid")
-
-    async def _rank_by_meaning(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
-        vector = await self._query_vector(query, wanted)
-        table = self._table
-        rows = table.select(wanted)
-        if rows is None and self._ann is not None and len(table) > self._ann_above and limit < len(table) // 10:
-            rows = await self._ann.nearest(table, vector, limit)
-        found = best(table, rows, await similarities(table, rows, vector), limit)
-        ranked = []
-        for row, similarity in found:
-            item = table.items[row]
-            # While a thread compared the vectors, a row may have been freed, or given to somebody else's item.
-            if item is not None and wanted.matches(item):
-                ranked.append(RankedItem(copy_item(item), similarity, {"semantic": similarity}))
-        return ranked
-
-    async def _rank_by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
-        table = self._table
-        # Neighbours count whatever their type and status, so these filters come after the ranking.
-        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
-        rows = table.listed(table.select(scope))
-        near = np.zeros(0, dtype=np.float32)
-        if with_meaning:
-            vector = await self._query_vector(query, scope)
-            rows = table.listed(table.select(scope))
-            near = await similarities(table, rows, vector)
-        self._words = self._words or WordIndex(table)
-        # The scope is asked for again: meanwhile a row may have been freed, or given to somebody else's item.
-        inside = table.mask(table.listed(table.select(scope)))
-        hits, frequencies = self._words.hits(query_terms(query), inside)
-        if with_meaning:
-            nearest = np.array([row for row, _ in best(table, rows, near, SIMILAR)], dtype=np.int32)
-            hits = np.union1d(hits, nearest[inside[nearest]])
-        windows = self._words.windows(hits, inside)
-        cosines = np.zeros(len(inside), dtype=np.float32)
-        cosines[rows[: len(near)]] = near
-        of_key = {passage.key: int(table.row_of(passage.key) or 0) for run in windows for passage in run}
-        scored = rank_hybrid(
-            query,
-            windows,
-            {key: float(cosines[row]) for key, row in of_key.items()},
-            total=int(inside.sum()),
-            frequencies=frequencies,
-            weights=self._weights,
-            wanted=lambda key: wanted.matches(table.item(of_key[key])),
-            limit=limit,
-        )
-        return [
-            RankedItem(copy_item(table.item(of_key[found.key])), found.score, found.parts, found.terms)
-            for found in scored
-        ]
-
-    async def _query_vector(self, query: str, scope: Filter) -> Matrix:
-        text = query_without_names(query, self._speakers(query, scope))
-        return await embed_one(self._embeddings, text)
-
-    def _speakers(self, query: str, scope: Filter) -> set[str]:
-        """Return the names of those who speak within the scope and whom the query may name."""
-        facet = self._table.facets["speaker"]
-        codes = [code for word in set(fold_words(query)) if (code := facet.code(word)) is not None]
-        if not codes:
-            return set()
-        rows = self._table.listed(self._table.select(scope))
-        names = set()
-        for code in codes:
-            for row in rows[facet.codes[rows] == code][:_SAMPLE].tolist():
-                item = self._table.item(row)
-                names.add(speaker_of(item.name, "", item.content))
-        return names
+            return await self._searcher.by_meaning(query, wanted, limit)
+        return await self._searcher.by_words(query, wanted, limit, with_meaning=mode == "hybrid")
 
     # Removing
 
@@ -332,7 +240,7 @@ class VectorMemoryStore(BaseStore):
             item, added = entry
             if self._hidden.get(item.id) is entry:  # Meanwhile it may have been purged, or added again.
                 del self._hidden[item.id]
-                self._note([self._table.put(item, vector, added)])
+                self._searcher.changed([self._table.put(item, vector, added)])
                 restored += 1
         return restored
 
@@ -348,8 +256,7 @@ class VectorMemoryStore(BaseStore):
                     gone.append(found)
         for found in gone:
             del self._hidden[found]
-        if self._words is not None:
-            self._words.purge()
+        self._searcher.forget_removed()
         return len(gone)
 
     def _hide(self, item_id: str) -> None:
@@ -359,7 +266,7 @@ class VectorMemoryStore(BaseStore):
         added = self._table.added(row)
         row, item = self._table.take(item_id)
         self._hidden[item_id] = (item, added)
-        self._note([row])
+        self._searcher.changed([row])
 
     def _in_bin(self, item_id: str | None, wanted: Filter) -> list[str]:
         chosen = self._hidden if item_id is None else [item_id] if item_id in self._hidden else []

@@ -74,6 +74,10 @@ class Table:
         """Return the row of an item."""
         return self._row_of.get(item_id)
 
+    def row_in_use(self, item_id: str) -> int:
+        """Return the row of an item that is known to be there."""
+        return self._row_of[item_id]
+
     def has_none(self, ids: set[str]) -> bool:
         """Whether the table holds none of these items."""
         return self._row_of.keys().isdisjoint(ids)

@@ -1,0 +1,125 @@
+"""Ranked search over a table: by meaning, by words, and by both."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.embeddings import Embeddings
+from recollect.query import Filter
+from recollect.ranked import RankedItem
+from recollect.ranking import Weights, fold_words, query_terms, query_without_names, rank_hybrid, speaker_of
+from recollect.records import copy_item
+from recollect_vector.ann import ApproximateIndex
+from recollect_vector.conversations import WordIndex
+from recollect_vector.facets import Rows
+from recollect_vector.nearest import best, similarities
+from recollect_vector.table import Matrix, Table
+from recollect_vector.vectors import embed_one
+
+SIMILAR = 100
+"""How many of the nearest items are candidates of a hybrid ranking, besides those that share a word."""
+
+_SAMPLE = 50
+_NO_ROWS: Rows = np.zeros(0, dtype=np.int32)
+_NO_NUMBERS: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
+
+
+class Searcher:
+    """Ranks the items of a table, and keeps the indexes that this needs up to date."""
+
+    def __init__(
+        self, table: Table, embeddings: Embeddings, weights: Weights, ann: ApproximateIndex | None, ann_above: int
+    ) -> None:
+        self._table = table
+        self._embeddings = embeddings
+        self._weights = weights
+        self._ann = ann
+        self._ann_above = ann_above
+        self._words: WordIndex | None = None
+
+    def changed(self, rows: list[int]) -> None:
+        """Take note that these rows have another item, or none any more."""
+        if self._ann is not None:
+            self._ann.touch(rows)
+        if self._words is not None:
+            for row in rows:
+                item = self._table.items[row]
+                if item is None:
+                    self._words.take(row)
+                else:
+                    self._words.put(row, item)
+            self._words.tidy()
+
+    def forget_removed(self) -> None:
+        """Leave no trace of removed items."""
+        if self._words is not None:
+            self._words.purge()
+
+    async def by_meaning(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
+        """Return the items whose vectors are nearest to the query's."""
+        table = self._table
+        vector = await self._query_vector(query, wanted)
+        rows = table.select(wanted)
+        if rows is None and self._ann is not None and len(table) > self._ann_above and limit < len(table) // 10:
+            rows = await self._ann.nearest(table, vector, limit)
+        ranked = []
+        for row, similarity in best(table, rows, await similarities(table, rows, vector), limit):
+            item = table.items[row]
+            # While a thread compared the vectors, a row may have been freed, or given to somebody else's item.
+            if item is not None and wanted.matches(item):
+                ranked.append(RankedItem(copy_item(item), similarity, {"semantic": similarity}))
+        return ranked
+
+    async def by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
+        """Return the items that share words with the query, themselves or in the turns around them.
+
+        With meaning, the nearest items are candidates as well, and similarity counts.
+        """
+        table = self._table
+        self._words = words = self._words or WordIndex(table)
+        await words.build()
+        # Neighbours count whatever their type and status, so these filters come after the ranking.
+        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
+        rows, found = await self._compared(query, scope) if with_meaning else (_NO_ROWS, _NO_NUMBERS)
+        # From here on nothing waits, so that every row stays what it is. Meanwhile some may have become another's.
+        inside = table.mask(table.listed(table.select(scope)))
+        hits, frequencies = words.hits(query_terms(query), inside)
+        near = np.array([row for row, _ in best(table, rows, found, SIMILAR) if inside[row]], dtype=np.int32)
+        windows = words.windows(np.union1d(hits, near), inside)
+        cosines = np.zeros(len(inside), dtype=np.float32)
+        cosines[rows] = found
+        row_of = {passage.key: table.row_in_use(passage.key) for run in windows for passage in run}
+        scored = rank_hybrid(
+            query,
+            windows,
+            {key: float(cosines[row]) for key, row in row_of.items()} if with_meaning else {},
+            total=int(inside.sum()),
+            frequencies=frequencies,
+            weights=self._weights,
+            wanted=lambda key: wanted.matches(table.item(row_of[key])),
+            limit=limit,
+        )
+        return [
+            RankedItem(copy_item(table.item(row_of[result.key])), result.score, result.parts, result.terms)
+            for result in scored
+        ]
+
+    async def _compared(self, query: str, scope: Filter) -> tuple[Rows, NDArray[np.float32]]:
+        """Return the rows of a scope with their similarities to the query."""
+        vector = await self._query_vector(query, scope)
+        rows = self._table.listed(self._table.select(scope))
+        return rows, await similarities(self._table, rows, vector)
+
+    async def _query_vector(self, query: str, scope: Filter) -> Matrix:
+        return await embed_one(self._embeddings, query_without_names(query, self._speakers(query, scope)))
+
+    def _speakers(self, query: str, scope: Filter) -> set[str]:
+        """Return the names of those who speak within the scope and whom the query may name."""
+        facet = self._table.facets["speaker"]
+        codes = [code for word in set(fold_words(query)) if (code := facet.code(word)) is not None]
+        if not codes:
+            return set()
+        rows = self._table.listed(self._table.select(scope))
+        items = [self._table.item(row) for code in codes for row in rows[facet.codes[rows] == code][:_SAMPLE].tolist()]
+        return {speaker_of(item.name, "", item.content) for item in items}
