@@ -291,9 +291,19 @@ async def test_the_doctor_says_what_is_there_and_mends_what_it_can(each_url: str
         assert broken["index memory_items_user_live"].remedy
         mended = {finding.name: finding for finding in await store.doctor(repair=True)}
         assert all(finding.ok for name, finding in mended.items() if name.startswith("index "))
-        (row,) = await fetch(each_url, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_trgm')")
-        assert mended["pg_trgm"].ok is row["exists"]
         assert mended["schema"].ok
+
+
+async def test_the_doctor_says_what_is_lost_without_trigrams(each_url: str) -> None:
+    async with PostgresMemoryStore(each_url) as store:
+        available = await fetch(each_url, "SELECT FROM pg_available_extensions WHERE name = 'pg_trgm'")
+        if available:
+            await execute(each_url, "DROP EXTENSION pg_trgm CASCADE")
+        without = {finding.name: finding for finding in await store.doctor()}["pg_trgm"]
+        assert "reads every item" in without.detail
+        assert without.ok is not bool(available)
+        mended = {finding.name: finding for finding in await store.doctor(repair=True)}["pg_trgm"]
+        assert ("trigram index" in mended.detail) is bool(available)
 
 
 async def test_the_doctor_finds_rows_that_were_changed_by_hand(url: str) -> None:

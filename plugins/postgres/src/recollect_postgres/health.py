@@ -95,15 +95,11 @@ async def _trigram_finding(connection: Connection, there: set[str]) -> Finding:
     if schema is not None and trigram_index(schema).name in there:
         return Finding("pg_trgm", True, "substring search goes through a trigram index")
     lost = "substring search is right, but reads every item of its scope"
-    if schema is not None:
-        return Finding("pg_trgm", False, f"the index is missing; {lost}", "Run 'recollect doctor --repair'.")
-    return Finding(
-        "pg_trgm",
-        False,
-        f"the extension is missing; {lost}",
-        "Install PostgreSQL's contrib package, have an administrator run CREATE EXTENSION pg_trgm, then run "
-        "'recollect doctor --repair'.",
-    )
+    available = await connection.fetchval("SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_trgm')")
+    if schema is not None or available:
+        return Finding("pg_trgm", False, f"its index is missing; {lost}", "Run 'recollect doctor --repair'.")
+    # Nothing is wrong with a server that does not have it.
+    return Finding("pg_trgm", True, f"not on this server (PostgreSQL's contrib package brings it); {lost}")
 
 
 def _terms_finding(made_by: str) -> Finding:

@@ -32,9 +32,15 @@ COUNTED = 100_000
 
 _LONGEST_TERM = 2000  # bytes; a lexeme of a tsvector holds 2046, with the mark
 _MOST_TERMS = 500_000  # bytes; a tsvector holds a megabyte, and every term of it carries the mark
-_MARK_SIZE = 17
+_MARK_SIZE = 7
 
-_MARK = "':' || coalesce(to_hex(hashtextextended(user_id, 0)), '')"
+
+def _mark(user: str) -> str:
+    """Return the expression of a user's mark: short, since every term carries it; the scope is looked at anyway."""
+    return f"':' || coalesce(left(to_hex(hashtextextended({user}, 0)), {_MARK_SIZE - 1}), '')"
+
+
+_MARK = _mark("user_id")
 
 TERMS_VECTOR = f"array_to_tsvector(string_to_array(replace(terms, ' ', {_MARK} || ' ') || {_MARK}, ' '))"
 """The expression of the full-text index. The terms themselves are kept as text, in order and with repetitions."""
@@ -168,7 +174,7 @@ class TextSearch:
             matches = _any_of("quote_literal(term || ':') || ':*'", wanted)
             where = self._statements.conditions(parameters, scope)
             return f"{dialect.table} WHERE {where} AND {TERMS_VECTOR} @@ {matches}"
-        mark = f"':' || to_hex(hashtextextended({parameters.add(user)}::text COLLATE \"C\", 0))"
+        mark = _mark(f'{parameters.add(user)}::text COLLATE "C"')
         matches = _any_of(f"quote_literal(term || {mark})", wanted)
         where = " AND ".join(self._statements.scope_conditions(parameters, scope.metadata))
         # Only the full-text index is as narrow as user and term together; a plan that reads the scope by another index
