@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import recollect
 from recollect import HumanMemory, MemoryError, MemoryItem
-from recollect.errors import InputError, UnknownSchemeError
+from recollect.errors import InputError, PluginError, UnknownSchemeError
 from recollect.in_memory import InMemoryStore
 from recollect.observing import Observer
 from recollect.opening import data_folder, default_url
 from recollect.plugins import Registry
+from recollect.ranked import RankedItem
 
 PLUGIN = """
 from recollect.hookspecs import Backend, ItemTypeSpec, ObserverSpec, RerankerSpec, hookimpl
@@ -138,3 +142,31 @@ def test_without_a_url_there_is_a_file_in_the_users_folder(monkeypatch: pytest.M
     assert default_url() == f"sqlite:///{tmp_path}/recollect/memory.db"
     assert data_folder() == tmp_path / "recollect"
     assert (tmp_path / "recollect").stat().st_mode & 0o777 == 0o700
+
+
+class Forges:
+    """A reranker that returns other items under the ids it was given, and one twice."""
+
+    async def rerank(self, query: str, ranked: Sequence[RankedItem]) -> list[RankedItem]:
+        forged = [replace(found, item=MemoryItem(id=found.item.id, content="forged"), score=9.0) for found in ranked]
+        return [*forged, *forged]
+
+
+class Fails:
+    """A reranker that answers with nothing at all."""
+
+    async def rerank(self, query: str, ranked: Sequence[RankedItem]) -> Any:
+        return None
+
+
+async def test_a_reranker_gives_scores_and_no_items() -> None:
+    store = recollect.open("memory://", reranker=Forges())
+    await store.add(MemoryItem(content="tea time"))
+    assert [(found.item.content, found.score) for found in await store.search_ranked(query="tea")] == [("tea time", 9)]
+
+
+async def test_a_reranker_that_fails_is_a_plugin_error() -> None:
+    store = recollect.open("memory://", reranker=Fails())
+    await store.add(MemoryItem(content="tea time"))
+    with pytest.raises(PluginError, match="Fails"):
+        await store.search_ranked(query="tea")

@@ -376,3 +376,12 @@ def test_ctrl_c_while_a_plugin_is_imported_ends_the_program(make_plugin: MakePlu
             Registry([make_plugin("slow", source)], allow=None).plugins  # noqa: B018  # asking loads them
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_what_a_plugin_prints_is_kept_out_of_the_output(
+    make_plugin: MakePlugin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = Registry([make_plugin("noisy", "print('noise')\n" + textwrap.dedent(GOOD))], allow=None)
+
+    assert only(registry, "noisy").status == "ok"
+    assert capsys.readouterr() == ("", "noise\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
 from itertools import islice
@@ -93,7 +93,8 @@ def _text(distribution: Distribution, name: str) -> str:
 
 def load(plugin: Plugin, source: EntryPoint) -> None:
     """Import an entry point and keep what its hooks offer, or the reason why they cannot."""
-    with _modules_kept():
+    # What a plugin prints while it is imported must not end up in what a program writes.
+    with _modules_kept(), redirect_stdout(sys.stderr):
         try:
             module = source.load()
         except BaseException as error:  # not even a plugin's sys.exit() may end the program

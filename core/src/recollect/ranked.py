@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
+from recollect.errors import MemoryError, PluginError
 from recollect.items import MemoryItem
 from recollect.query import Filter
 
@@ -41,9 +42,21 @@ RERANKED = 50
 
 
 async def reranked(reranker: Reranker, query: str, ranked: list[RankedItem]) -> list[RankedItem]:
-    """Return the results with their head in the reranker's order; what it did not return keeps its old order."""
+    """Return the results with their head in the reranker's order; what it did not return keeps its old order.
+
+    Only scores and reasons are taken from a reranker, never items. Raises PluginError when it fails.
+    """
     head = {found.item.id: found for found in ranked[:RERANKED]}
-    ordered = [found for found in await reranker.rerank(query, list(head.values())) if head.pop(found.item.id, None)]
+    ordered = []
+    try:
+        for found in await reranker.rerank(query, list(head.values())):
+            given = head.pop(found.item.id, None)
+            if given is not None:
+                ordered.append(replace(found, item=given.item))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise PluginError(f"The reranker {type(reranker).__name__} failed with {type(error).__name__}.") from error
     return [*ordered, *head.values(), *ranked[RERANKED:]]
 
 
