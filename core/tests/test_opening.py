@@ -170,3 +170,9 @@ async def test_a_reranker_that_fails_is_a_plugin_error() -> None:
     await store.add(MemoryItem(content="tea time"))
     with pytest.raises(PluginError, match="Fails"):
         await store.search_ranked(query="tea")
+
+
+def test_a_backend_that_exits_does_not_end_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InMemoryStore, "from_url", lambda url: sys.exit(5))
+    with pytest.raises(PluginError, match="SystemExit"):
+        recollect.open("memory://")

@@ -80,7 +80,7 @@ def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> Base
         store: BaseStore = factory(url, **options)
     except MemoryError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginLoadError(backend, f"making a store failed with {type(error).__name__}.") from error
     if not hasattr(store, "search"):
         raise PluginLoadError(backend, f"it made a {type(store).__name__}, which is no store.")
