@@ -57,8 +57,9 @@ class DirectReader:
         return self._left < 0
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        """Close the connection, once nobody reads."""
+        with self._lock:
+            self._connection.close()
 
 
 class ReaderThreads:

@@ -259,31 +259,32 @@ class SQLiteMemoryStore(BaseStore):
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
         asked = limit
         while True:
-            rows = await self._found(wanted, asked)
-            items = self._readable(rows)
-            if len(items) >= limit or len(rows) < asked:
+            items, rows = await self._found(wanted, asked)
+            if len(items) >= limit or rows < asked:
                 return items[:limit]
             asked = min(asked + limit - len(items), EVERYTHING)  # Others take the place of unreadable rows.
 
-    async def _found(self, wanted: Filter, limit: int) -> list[Any]:
+    async def _found(self, wanted: Filter, limit: int) -> tuple[list[MemoryItem], int]:
+        """Return the newest items that match, and how many rows they were read from."""
         connections = self._opened()
         text, values = _STATEMENTS.search(wanted, limit)
         # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
         patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
         rows = connections.rows_at_once(text, values, patience) if limit <= _DIRECT_LIMIT else None
         if rows is not None:
-            return rows
-        if not wanted.folded:
-            return await connections.rows(text, values)
+            return self._readable(rows), len(rows)
         connections.filler.searched()
         indexed = connections.filler.available
-        return await connections.read(
-            lambda connection: find_rows(connection, _STATEMENTS, wanted, limit, indexed=indexed)
-        )
+
+        def work(connection: sqlite3.Connection) -> tuple[list[MemoryItem], int]:
+            rows = find_rows(connection, _STATEMENTS, wanted, limit, indexed=indexed)
+            return self._readable(rows), len(rows)
+
+        return await connections.read(work)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         connections = self._opened()
-        if not connections.filler.available:
+        if not connections.filler.available and mode != "semantic":
             return await super()._rank(query, wanted, limit, mode)
         if connections.filler.waiting > _MOST_WAITING:
             await connections.filler.finish()

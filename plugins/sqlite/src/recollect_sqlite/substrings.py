@@ -26,7 +26,7 @@ LIMIT {MOST_CANDIDATES + 1}
 def find_rows(
     connection: sqlite3.Connection, statements: Statements, wanted: Filter, limit: int, *, indexed: bool
 ) -> list[Any]:
-    """Return the newest rows that match the filter, whose query is not empty."""
+    """Return the newest rows that match the filter."""
     query = trigram_query(wanted.folded) if indexed else None
     if query is None:
         return connection.execute(*statements.search(wanted, limit)).fetchall()

@@ -166,8 +166,7 @@ def pending(connection: sqlite3.Connection) -> int:
 
 def forget(connection: sqlite3.Connection) -> None:
     """Take what was removed out of the pages of the indexes, not only out of their answers."""
-    refresh(connection)
-    if sqlite3.sqlite_version_info < _SECURE_DELETE:
+    if refresh(connection) and sqlite3.sqlite_version_info < _SECURE_DELETE:
         # Older releases only mark an entry as gone; merging everything into one leaves the marked ones behind.
         for index in _INDEXES:
             connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
@@ -232,7 +231,7 @@ def _text(content: Any) -> str:
 # Finding
 
 
-def trigram_query(folded: str, most: int = 5) -> str | None:
+def trigram_query(folded: str, most: int = 4) -> str | None:
     """Return the FTS5 query for rows that may contain the text, or None if it is too short to have a trigram."""
     trigrams = list(dict.fromkeys(folded[at : at + 3] for at in range(len(folded) - 2)))
     if not trigrams:
