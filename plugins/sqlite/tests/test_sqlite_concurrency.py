@@ -358,6 +358,30 @@ async def test_the_event_loop_goes_on_during_long_searches(tmp_path: Path) -> No
         assert max(pauses) < max(0.15, elapsed / 2)
 
 
+async def test_long_contents_are_read_like_others(tmp_path: Path) -> None:
+    """Rows that are too long for the event loop are read on a thread."""
+    contents = ["x" * length for length in (60_000, 70_000, 3_000_000)]
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([HumanMemory(id=str(len(content)), content=content) for content in contents])
+        for content in contents:
+            assert (await store.get(str(len(content)))).content == content  # type: ignore[union-attr]
+        assert {item.content for item in await store.search()} == set(contents)
+        assert len(await store.search(query="XXX")) == 3
+
+
+async def test_close_waits_for_a_purge(tmp_path: Path) -> None:
+    store = SQLiteMemoryStore(tmp_path / "a.db")
+    await store.init()
+    await store.add_many([HumanMemory(id=str(number), content="tea") for number in range(200)])
+    await store.fill_indexes()
+    calls = [asyncio.create_task(store.purge(str(number))) for number in range(5)]
+    calls += [asyncio.create_task(store.search_ranked(query="tea", mode="text")) for _ in range(3)]  # type: ignore[misc]
+    await asyncio.sleep(0)
+    await store.close()
+    results = await asyncio.gather(*calls)
+    assert results[:5] == [1] * 5
+
+
 async def test_a_fork_during_writes_does_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     finish(

@@ -27,6 +27,11 @@ def is_interrupted(error: BaseException) -> bool:
     return primary_code(error) == sqlite3.SQLITE_INTERRUPT
 
 
+def is_too_big(error: BaseException) -> bool:
+    """Whether a value was longer than the connection allows."""
+    return primary_code(error) == sqlite3.SQLITE_TOOBIG
+
+
 def translated(error: Exception, path: str) -> MemoryError:
     """Return the error of recollect for what the driver raised on this file."""
     code = primary_code(error)

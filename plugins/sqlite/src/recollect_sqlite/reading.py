@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from recollect_sqlite.faults import is_busy, is_interrupted
+from recollect_sqlite.faults import is_busy, is_interrupted, is_too_big
 from recollect_sqlite.files import Database
 from recollect_sqlite.worker import Work, Worker
 
@@ -20,20 +20,24 @@ STEPS = 500
 MOST_ASKED = 8
 """How often the answer is yes in the event loop: two hundred rows may be read, which takes less than a millisecond."""
 
+LONGEST = 64 << 10
+"""The most bytes of a row that is read in the event loop."""
+
 MOST_THREADS = 4
 
 
 class DirectReader:
     """Reads in the caller's own thread, within bounds.
 
-    It never waits: not for a lock (its timeout is 0) and not for a long statement, which SQLite breaks off after a
-    bounded number of instructions. In both cases the answer is None and a thread does the work. This saves most reads
-    the way to a thread and back, which costs ten times as much as the read.
+    It never waits: not for a lock (its timeout is 0) and not for a long statement or row, since SQLite breaks off after
+    a bounded number of instructions and at a bounded length. Then the answer is None and a thread does the work. This
+    saves most reads the way to a thread and back, which costs ten times as much as the read.
     """
 
     def __init__(self, database: Database) -> None:
         self._connection = database.open_reader(shared=True)
         self._connection.set_progress_handler(self._too_long, STEPS)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         self._left = 0
         self._lock = threading.Lock()  # Two event loops in two threads may share a store.
 
@@ -44,8 +48,8 @@ class DirectReader:
         self._left = most_asked
         try:
             return self._connection.execute(text, values).fetchall()
-        except sqlite3.OperationalError as error:
-            if is_interrupted(error) or is_busy(error):
+        except sqlite3.Error as error:
+            if is_interrupted(error) or is_busy(error) or is_too_big(error):
                 return None
             raise
         finally:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
@@ -87,8 +88,8 @@ class SQLiteMemoryStore(BaseStore):
             self.capabilities = type(self).capabilities - {Capability.PERSISTENT}
         if embeddings is not None:
             self.capabilities = self.capabilities | {Capability.SEMANTIC, Capability.HYBRID}
-        self._embeddings = embeddings
-        self._embedding = 0
+        self._under_ways = embeddings
+        self._under_way = 0
         self._vectors: Vectors | None = None
         self._weights = weights
         self._retrieval: Retrieval | None = None
@@ -123,11 +124,11 @@ class SQLiteMemoryStore(BaseStore):
         self._connections = connections
 
     async def _open_vectors(self, connections: Connections) -> None:
-        if self._embeddings is None:
+        if self._under_ways is None:
             return
         from recollect_sqlite.vectors import Vectors  # Loaded on use: most programs have no embedder.
 
-        self._vectors = Vectors(self._embeddings)
+        self._vectors = Vectors(self._under_ways)
         stored = await connections.writer.call(self._vectors.create)
         if stored != self._vectors.model:
             logger.warning(
@@ -138,11 +139,20 @@ class SQLiteMemoryStore(BaseStore):
             )
 
     async def _close(self) -> None:
-        while self._embedding:  # noqa: ASYNC110 - an Event would tie the store to one event loop
-            await asyncio.sleep(0.005)  # Calls under way have yet to store what they embed.
+        while self._under_way:  # noqa: ASYNC110 - an Event would tie the store to one event loop
+            await asyncio.sleep(0.005)
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.close()
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """Keep the connections open until the end of a call that goes to them more than once."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
 
     def _opened(self) -> Connections:
         """Return the connections. Raises StoreClosedError without, StoreMisuseError in a forked child."""
@@ -177,11 +187,8 @@ class SQLiteMemoryStore(BaseStore):
         """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
         if self._vectors is None:
             return []
-        self._embedding += 1
-        try:
+        with self._call():
             packed = await self._vectors.embedded([row.content for row in rows])
-        finally:
-            self._embedding -= 1
         return [(vector, row.id, self._vectors.model) for vector, row in zip(packed, rows, strict=True)]
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
@@ -218,9 +225,10 @@ class SQLiteMemoryStore(BaseStore):
         return await self._changed(*_STATEMENTS.hide(Filter(metadata=within, archived=None), item_id)) > 0
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        restored = await self._changed(*_STATEMENTS.show(wanted, item_id))
-        if restored:
-            await self._embed_missing()
+        with self._call():
+            restored = await self._changed(*_STATEMENTS.show(wanted, item_id))
+            if restored:
+                await self._embed_missing()
         return restored
 
     async def _embed_missing(self) -> None:
@@ -240,11 +248,12 @@ class SQLiteMemoryStore(BaseStore):
                 text_index.forget(connection)
             return purged
 
-        purged = await connections.writer.call(work)
-        if self._retrieval is not None:
-            self._retrieval.forget()
-        if purged:
-            await connections.worker.run(give_back)
+        with self._call():
+            purged = await connections.writer.call(work)
+            if self._retrieval is not None:
+                self._retrieval.forget()
+            if purged:
+                await connections.worker.run(give_back)
         return purged
 
     async def _changed(self, text: str, values: Sequence[Any]) -> int:
@@ -286,16 +295,14 @@ class SQLiteMemoryStore(BaseStore):
         connections = self._opened()
         if not connections.filler.available and mode != "semantic":
             return await super()._rank(query, wanted, limit, mode)
-        if connections.filler.waiting > _MOST_WAITING:
-            await connections.filler.finish()
-        else:
-            connections.filler.searched()
         retrieval = self._ranking()
-        if mode == "semantic":
-            rank = retrieval.by_meaning
-        else:
-            rank = retrieval.by_words_and_meaning if mode == "hybrid" else retrieval.by_words
-        return await rank(connections, query, wanted, limit, self.item_types)
+        ways = {"text": retrieval.by_words, "semantic": retrieval.by_meaning, "hybrid": retrieval.by_words_and_meaning}
+        with self._call():
+            if connections.filler.waiting > _MOST_WAITING:
+                await connections.filler.finish()
+            else:
+                connections.filler.searched()
+            return await ways[mode](connections, query, wanted, limit, self.item_types)
 
     def _ranking(self) -> Retrieval:
         if self._retrieval is None:

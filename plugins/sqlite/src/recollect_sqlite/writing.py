@@ -87,6 +87,7 @@ class Upserts(Request):
         for row in self.rows:
             if connection.execute(self.text, row).rowcount != 1:
                 raise IdConflictError(row[0])
+        keep_vectors(connection, self.vectors)
 
 
 class _RefusedError(Exception):
