@@ -12,6 +12,7 @@ from harness import Line, interleaved, line, report, run
 
 from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryConfig, check_trigger
 from recollect.in_memory import InMemoryStore
+from recollect.query import Filter
 from recollect.records import copy_item
 
 SESSIONS = 1_000
@@ -22,7 +23,7 @@ async def in_memory() -> list[Line]:
     """Find one session among many, and one item among many.
 
     The floors are hand-written dicts that hand out copies too, since a store that hands out its own objects could be
-    edited from outside. The scan reads every item.
+    edited from outside. The scan asks every item the same filter.
     """
     store = InMemoryStore()
     by_session: dict[str, list[MemoryItem]] = {}
@@ -36,6 +37,7 @@ async def in_memory() -> list[Line]:
         by_session.setdefault(session, []).append(item)
         by_id[item.id] = item
     wanted = MemoryMetadata(session_id="s500")
+    scan = Filter.of(metadata=wanted)
     an_id = by_session["s500"][50].id
 
     async def floor_get() -> MemoryItem:
@@ -51,7 +53,7 @@ async def in_memory() -> list[Line]:
     scan_times = await interleaved(
         {
             "recollect": lambda: store.search(metadata=wanted, limit=ITEMS_EACH),
-            "floor": lambda: [copy_item(item) for item in by_id.values() if item.metadata.session_id == "s500"],
+            "floor": lambda: [copy_item(item) for item in by_id.values() if scan.matches(item)],
         },
         rounds=5,
     )
