@@ -73,9 +73,16 @@ async def test_a_store_with_an_embedder_declares_what_it_can_do(store: PostgresM
     assert await best(store, "bicycle brakes", "hybrid") == "item-2"
 
 
-async def test_without_pgvector_the_embedder_is_not_used(system: Any, caplog: pytest.LogCaptureFixture) -> None:
-    with system.database() as url:
-        async with PostgresMemoryStore(url, embeddings=HashingEmbeddings(16)) as store:
+async def test_without_pgvector_the_embedder_is_not_used(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A user who may not create the extension stands for a server that does not have it."""
+    async with PostgresMemoryStore(url):
+        pass
+    await fetch(url, "CREATE ROLE visitor LOGIN PASSWORD 'visitor'")
+    try:
+        await fetch(url, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO visitor")
+        await fetch(url, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO visitor")
+        visitor_url = f"postgresql://visitor:visitor@{url.rpartition('@')[2]}"
+        async with PostgresMemoryStore(visitor_url, embeddings=HashingEmbeddings(16)) as store:
             await store.add(said(0))
             with pytest.raises(UnsupportedError):
                 await store.search(query="cat", mode="semantic")
@@ -83,6 +90,9 @@ async def test_without_pgvector_the_embedder_is_not_used(system: Any, caplog: py
             findings = {finding.name: finding for finding in await store.doctor()}
             assert not findings["pgvector"].ok
             assert "pgvector" in caplog.text
+    finally:
+        await fetch(url, "DROP OWNED BY visitor")
+        await fetch(url, "DROP ROLE visitor")
 
 
 async def test_removing_items_removes_their_vectors(store: PostgresMemoryStore, url: str) -> None:

@@ -20,6 +20,7 @@ from recollect.sql import ITEM_COLUMNS, unpack
 from recollect.store import BaseStore
 from recollect.vectors import normalised
 from recollect_postgres.dialect import PostgresDialect, PostgresStatements
+from recollect_postgres.gathering import Addition
 from recollect_postgres.health import examine
 from recollect_postgres.options import checked_dsn, checked_size, take_url_options
 from recollect_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
@@ -27,7 +28,7 @@ from recollect_postgres.retrieval import Retrieval
 from recollect_postgres.schema import Layout, prepare
 from recollect_postgres.server import Server, ServerOptions
 from recollect_postgres.vectors import Vectors
-from recollect_postgres.writing import Addition, Writer
+from recollect_postgres.writing import Writer
 
 if TYPE_CHECKING:
     from recollect.ranking import Weights

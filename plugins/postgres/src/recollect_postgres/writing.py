@@ -11,43 +11,26 @@ import asyncio
 import itertools
 import secrets
 from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import asyncpg
 
-from recollect.errors import IdConflictError, MemoryError, StoreUnavailableError, VersionConflictError
+from recollect.errors import IdConflictError, VersionConflictError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import fold, metadata_matches
 from recollect.records import SCOPE_FIELDS, copy_item
 from recollect.sql import ITEM_COLUMNS, pack, unpack
-from recollect.sql.rows import Row
 from recollect.store import check_expected, successor
 from recollect_postgres.connections import Connection
 from recollect_postgres.dialect import PostgresStatements, exact_row, further_values, owner_of
+from recollect_postgres.gathering import Addition, Gathering
 from recollect_postgres.server import Server
 from recollect_postgres.text import indexed_terms
 from recollect_postgres.vectors import Vectors
 
-_MOST_TOGETHER = 256
 _CHUNK = 1000
 _COPY_FROM = 64
 _TURN = 100
-
-
-class Addition(NamedTuple):
-    """An item on its way into the table: its columns so far, and which scope fields a row of its id must share.
-
-    ``times`` is how often the item was given; ``within`` is kept only where fields cannot say it.
-    """
-
-    row: Row
-    further: tuple[Any, ...]
-    token: int
-    fields: tuple[str, ...]
-    within: MemoryMetadata | None
-    vector: Sequence[float] | None = None
-    times: int = 1
-    number: int | None = None
 
 
 class _AddedMeanwhileError(Exception):
@@ -88,10 +71,7 @@ class Writer:
         self._vectors = vectors
         self._tokens = Tokens()
         self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
-        self._queue: list[tuple[Addition, asyncio.Future[None]]] = []
-        self._writing = False
-        self._gathering: asyncio.Task[None] | None = None  # held here, since the loop alone would let it be collected
-        self._settling: list[asyncio.Future[None]] = []
+        self._gathering = Gathering(self._write)
 
     def addition(self, item: MemoryItem, within: MemoryMetadata | None) -> Addition:
         """Take everything that is needed from an item."""
@@ -105,100 +85,12 @@ class Writer:
         )
 
     async def add(self, addition: Addition) -> None:
-        """Write one item; those that arrive while another is being written are written together."""
-        if not self._writing:
-            self._writing = True
-            try:
-                refused = await self._write([addition])
-            finally:
-                self._go_on()
-            if refused:
-                raise IdConflictError(addition.row.id)
-            return
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append((addition, written))
-        await written
+        """Write one item, together with those that others add meanwhile."""
+        await self._gathering.add(addition)
 
     async def settled(self) -> None:
         """Wait until every add that has begun is done."""
-        if self._writing:
-            settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._settling.append(settled)
-            await settled
-
-    def _go_on(self) -> None:
-        if self._queue:
-            self._gathering = asyncio.get_running_loop().create_task(self._write_gathered())
-        else:
-            self._rest()
-
-    def _rest(self) -> None:
-        self._writing = False
-        for settled in self._settling:
-            if not settled.done():
-                settled.set_result(None)
-        self._settling.clear()
-
-    async def _write_gathered(self) -> None:
-        try:
-            while self._queue:
-                await self._write_wave(self._wave())
-                # Whoever was just answered may add at once; those adds belong into the next wave, together.
-                await asyncio.sleep(0)
-        finally:
-            for _, written in self._queue:
-                written.cancel()
-            self._queue.clear()
-            self._rest()
-
-    def _wave(self) -> list[tuple[Addition, asyncio.Future[None]]]:
-        """Take from the queue what one statement can write: no id twice, and the same shared fields."""
-        queue = [entry for entry in self._queue if not entry[1].done()]
-        wave: list[tuple[Addition, asyncio.Future[None]]] = []
-        left = []
-        seen: set[str] = set()
-        for entry in queue:
-            addition = entry[0]
-            alike = not wave or (
-                addition.fields == wave[0][0].fields and addition.within is None and wave[0][0].within is None
-            )
-            if alike and addition.row.id not in seen and len(wave) < _MOST_TOGETHER:
-                wave.append(entry)
-            else:
-                left.append(entry)
-            # What was left behind keeps its turn among the adds of the same id.
-            seen.add(addition.row.id)
-        self._queue = left
-        return wave
-
-    async def _write_wave(self, wave: list[tuple[Addition, asyncio.Future[None]]]) -> None:
-        if not wave:
-            return
-        try:
-            refused = await self._write([addition for addition, _ in wave])
-        except MemoryError as error:
-            await self._answer_failure(wave, error)
-        except BaseException:
-            for _, written in wave:
-                written.cancel()
-            raise
-        else:
-            for addition, written in wave:
-                if addition.row.id in refused:
-                    _fail(written, IdConflictError(addition.row.id), None)
-                elif not written.done():
-                    written.set_result(None)
-
-    async def _answer_failure(self, wave: list[tuple[Addition, asyncio.Future[None]]], error: MemoryError) -> None:
-        if len(wave) == 1:
-            _fail(wave[0][1], error, error.__cause__)
-        elif isinstance(error, StoreUnavailableError):
-            for _, written in wave:
-                _fail(written, StoreUnavailableError(*error.args), error)
-        else:
-            # One of them cannot be stored; alone, each gets its own answer.
-            for entry in wave:
-                await self._write_wave([entry])
+        await self._gathering.settled()
 
     async def _write(self, additions: list[Addition]) -> set[str]:
         """Write items of different ids and return the ids that were refused."""
@@ -463,9 +355,3 @@ def _alike(additions: list[Addition]) -> Iterable[list[Addition]]:
 
 def _refused(additions: Iterable[Addition], written: Container[str]) -> set[str]:
     return {addition.row.id for addition in additions if addition.row.id not in written}
-
-
-def _fail(written: asyncio.Future[None], error: MemoryError, cause: BaseException | None) -> None:
-    if not written.done():
-        error.__cause__ = cause
-        written.set_exception(error)
