@@ -242,3 +242,26 @@ def test_every_scope_is_read_in_order_through_an_index(scope: MemoryMetadata, ar
             assert "SEARCH memory_items USING" in plan
             assert "TEMP B-TREE" not in plan
         connection.close()
+
+
+async def test_a_vacuum_by_another_program_does_no_harm(tmp_path: Path) -> None:
+    """SQLite may give rows new numbers then; the indexes and the order of equal times must not suffer."""
+    path = tmp_path / "a.db"
+    items = [HumanMemory(id=f"id-{n}", content=f"tea number {n} end", created_at="2024-01-01") for n in range(400)]
+    async with SQLiteMemoryStore(path) as store:
+        await store.add_many(items)
+        await store.fill_indexes()
+        for number in range(0, 400, 3):
+            await store.delete(f"id-{number}")
+        assert await store.purge(deleted_only=True) == 134
+    connection = sqlite3.connect(path)
+    connection.execute("VACUUM")
+    connection.close()
+    async with SQLiteMemoryStore(path) as store:
+        left = [f"id-{number}" for number in range(399, -1, -1) if number % 3]
+        assert [item.id for item in await store.search(limit=MANY)] == left
+        for number in range(1, 400, 40):
+            wanted = [f"id-{number}"] if number % 3 else []
+            assert [item.id for item in await store.search(query=f"NUMBER {number} END", limit=MANY)] == wanted
+            ranked = await store.search(query=f"number {number}", mode="text", limit=1)
+            assert not wanted or [item.id for item in ranked] == wanted
