@@ -255,6 +255,18 @@ def test_a_limit_keeps_the_best() -> None:
     assert rank_text("dog cat bird", [turns], limit=99) == everything
 
 
+def test_what_is_not_wanted_is_left_out_but_counts_as_a_neighbour() -> None:
+    turns = conversation("Which instrument do you play?", "The violin.")
+    ranked = rank_text("instrument", [turns], wanted=lambda key: key != "s0", limit=1)
+    assert keys(ranked) == ["s1"]
+
+
+def test_frequencies_of_the_scope_tell_how_common_a_term_is() -> None:
+    turns = [conversation("dog", session="a"), conversation("violin", session="b")]
+    assert keys(rank_text("dog violin", turns, total=1000, weights=BARE, frequencies={"dog": 900}))[0] == "b0"
+    assert keys(rank_text("dog violin", turns, total=1000, weights=BARE, frequencies={"violin": 900}))[0] == "a0"
+
+
 def test_terms_given_with_a_passage_replace_its_text() -> None:
     turns = conversation("I went hiking", "a dog")
     divided = [turn._replace(terms=index_terms(turn.text)) for turn in turns]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, islice, pairwise
 from math import fsum, log
-from operator import attrgetter, mul
+from operator import attrgetter
 
 from recollect.ranking.dates import date_terms, query_date_terms
 from recollect.ranking.passages import Passage, Scored, Weights
@@ -27,8 +27,6 @@ _QUESTION_MARKS = ("?", "？", "؟")
 
 _Counts = dict[int, float]
 """How often a term occurs, by the place of the passage; places where it does not occur are left out."""
-_Parts = dict[str, float]
-"""What a score is made of, by name."""
 
 
 def rank_text(
@@ -92,22 +90,33 @@ def rank_hybrid(
         for place, passage in enumerate(row.passages)
         if similarities.get(passage.key, 0.0) > 0
     }
+    semantic = weights.semantic if near else 0.0
     asks_time = not _ASKING_FOR_TIME.isdisjoint(fold_words(query))
-    scoring = _Scoring(row, _relevances(texts, near, weights), named, asks_time, weights)
-    ranked = ((row.passages[place].key, score, place, parts) for score, place, parts in scoring.best_first())
+    bonuses = {
+        "speaker": (named, weights.asked_speaker),
+        "time": (row.telling_time() if asks_time else set(), weights.time),
+        "statement": (row.stating(), weights.statement),
+    }
+    scoring = _Scoring(
+        row, _in_proportion(texts, 1 - semantic), _in_proportion(near, semantic), bonuses, weights.session
+    )
+    ranked = ((key, score, place) for score, _, _, key, place in scoring.best_first())
     chosen = (entry for entry in ranked if wanted is None or wanted(entry[0]))
     return [
-        Scored(key, score, parts, _found_at(place, terms, own)) for key, score, place, parts in islice(chosen, limit)
+        Scored(key, score, scoring.parts(place), _found_at(place, terms, own))
+        for key, score, place in islice(chosen, limit)
     ]
 
 
-def joined(windows: Iterable[Sequence[Passage]]) -> list[list[Passage]]:
+def joined(windows: Iterable[Sequence[Passage]]) -> Sequence[Sequence[Passage]]:
     """Return the windows with those that share passages made into one, each passage once."""
-    passages: dict[str, Passage] = {}
+    windows = list(windows)
+    passages = {passage.key: passage for window in windows for passage in window}
+    if len(passages) == sum(map(len, windows)):
+        return windows
     following: dict[str, str] = {}
     preceded: set[str] = set()
     for window in windows:
-        passages.update((passage.key, passage) for passage in window)
         for left, right in pairwise(window):
             if left.key not in following and right.key not in preceded:
                 following[left.key] = right.key
@@ -167,16 +176,34 @@ class _Row:
 
     def lengths_with_neighbours(self, weights: Weights) -> list[float]:
         """Return the number of terms that each count was taken from, weighted in the same way."""
-        received = {-offset: share for offset, share in _shares(weights)}
         reach = weights.reach
-        kernel = [1.0 if offset == 0 else received.get(offset, 0.0) for offset in range(-reach, reach + 1)]
         lengths = list(map(len, self.terms))
-        spread: list[float] = []
-        for start, end in dict.fromkeys(self.stretches):
-            padded = [0] * reach + lengths[start:end] + [0] * reach
-            columns = zip(*(padded[skipped:] for skipped in range(len(kernel))), strict=False)
-            spread.extend(sum(map(mul, kernel, column)) for column in columns)
-        return spread
+        stretches = list(dict.fromkeys(self.stretches))
+        # All stretches in one list, far enough from each other, so that a few passes over it do for all of them.
+        spaced: list[float] = [0.0] * reach
+        for start, end in stretches:
+            spaced += lengths[start:end]
+            spaced += [0.0] * reach
+        spread = spaced[reach : len(spaced) - reach]
+        for offset, share in _shares(weights):
+            moved = spaced[reach - offset : len(spaced) - reach - offset]
+            spread = [length + share * near for length, near in zip(spread, moved, strict=True)]
+        together: list[float] = []
+        place = 0
+        for start, end in stretches:
+            together += spread[place : place + end - start]
+            place += end - start + reach
+        return together
+
+    def telling_time(self) -> set[int]:
+        """Return the places whose passage mentions a time."""
+        return {place for place, terms in enumerate(self.terms) if not _TIME_TERMS.isdisjoint(terms)}
+
+    def stating(self) -> set[int]:
+        """Return the places whose passage does not end in a question."""
+        return {
+            place for place, passage in enumerate(self.passages) if not passage.text.rstrip().endswith(_QUESTION_MARKS)
+        }
 
     def add_speakers(self, counts: Sequence[_Counts], terms: Sequence[str], weights: Weights) -> set[int]:
         """Count the speakers' names as occurrences and return the places whose speaker the query names."""
@@ -204,48 +231,73 @@ class _Row:
 
 
 class _Scoring:
-    """The relevance of each place with the bonuses that come on top."""
+    """The relevance of each place by its words and its meaning, with the bonuses that come on top."""
 
     def __init__(
-        self, row: _Row, relevances: dict[int, _Parts], named: set[int], asks_time: bool, weights: Weights
+        self,
+        row: _Row,
+        texts: Mapping[int, float],
+        near: Mapping[int, float],
+        bonuses: Mapping[str, tuple[set[int], float]],
+        session: float,
     ) -> None:
         self._row = row
-        self._relevances = relevances
-        self._named = named
-        self._asks_time = asks_time
-        self._weights = weights
+        self._bonuses = bonuses
+        self._session = session
+        self._texts, self._near = _relative(texts, near)
+        self._relevances = dict(self._texts)
+        for place, similarity in self._near.items():
+            self._relevances[place] = self._relevances.get(place, 0.0) + similarity
         self._best_of_session: dict[str, float] = {}
-        for place, parts in relevances.items():
-            session = row.passages[place].session
-            self._best_of_session[session] = max(sum(parts.values()), self._best_of_session.get(session, 0.0))
+        for place, relevance in self._relevances.items():
+            name = row.passages[place].session
+            if relevance > self._best_of_session.get(name, 0.0):
+                self._best_of_session[name] = relevance
 
-    def best_first(self) -> list[tuple[float, int, _Parts]]:
-        """Return scores, places and parts; of equal score the newest first, then by key, so that the order is one."""
+    def best_first(self) -> list[tuple[float, str, int, str, int]]:
+        """Return score, date, turn, key and place of every passage that has to do with the query.
+
+        They come in just this order: by score, then the newest, then by key, so that there is one order for all.
+        """
+        passages, stretches = self._row.passages, self._row.stretches
+        bonuses = [bonus for bonus in self._bonuses.values() if bonus[1]]
         entries = []
-        for place in self._relevances:
-            parts = self._parts(place)
-            entries.append((sum(parts.values()), place, parts))
-
-        def order(entry: tuple[float, int, _Parts]) -> tuple[float, str, int, str]:
-            score, place, _ = entry
-            passage = self._row.passages[place]
-            return score, passage.date, place - self._row.stretches[place][0], passage.key
-
-        entries.sort(key=order, reverse=True)
+        for place, relevance in self._relevances.items():
+            passage = passages[place]
+            score = relevance + self._session * self._best_of_session[passage.session]
+            for places, bonus in bonuses:
+                if place in places:
+                    score += bonus
+            entries.append((score, passage.date, place - stretches[place][0], passage.key, place))
+        entries.sort(reverse=True)
         return entries
 
-    def _parts(self, place: int) -> _Parts:
-        weights, passage = self._weights, self._row.passages[place]
-        parts = self._relevances[place]
-        if place in self._named:
-            parts["speaker"] = weights.asked_speaker
-        if weights.session:
-            parts["session"] = weights.session * self._best_of_session[passage.session]
-        if self._asks_time and not _TIME_TERMS.isdisjoint(self._row.terms[place]):
-            parts["time"] = weights.time
-        if not passage.text.rstrip().endswith(_QUESTION_MARKS):
-            parts["statement"] = weights.statement
+    def parts(self, place: int) -> dict[str, float]:
+        """Return what the score of a place is made of."""
+        parts = {
+            name: scores[place] for name, scores in (("text", self._texts), ("semantic", self._near)) if place in scores
+        }
+        parts["session"] = self._session * self._best_of_session[self._row.passages[place].session]
+        parts.update((name, bonus) for name, (places, bonus) in self._bonuses.items() if place in places)
         return parts
+
+
+def _relative(texts: Mapping[int, float], near: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:
+    """Return both, which are in proportion to each other, relative to the most relevant place, which has 1 in all."""
+    places = texts.keys() | near.keys()
+    best = max((texts.get(place, 0.0) + near.get(place, 0.0) for place in places), default=0.0)
+    if best <= 0:
+        return {}, {}
+    return (
+        {place: score / best for place, score in texts.items() if score > 0},
+        {place: score / best for place, score in near.items() if score > 0},
+    )
+
+
+def _in_proportion(scores: Mapping[int, float], proportion: float) -> dict[int, float]:
+    """Return the scores with this as the best."""
+    best = max(scores.values(), default=0.0)
+    return {place: proportion * score / best for place, score in scores.items()} if best > 0 else {}
 
 
 def _shares(weights: Weights) -> list[tuple[int, float]]:
@@ -274,22 +326,6 @@ def _bm25(
         for place, count in found.items():
             scores[place] = scores.get(place, 0.0) + rarity * count * (k1 + 1) / (count + damping[place])
     return scores
-
-
-def _relevances(texts: Mapping[int, float], near: Mapping[int, float], weights: Weights) -> dict[int, _Parts]:
-    """Return how relevant each place is by its words and by its meaning; the most relevant place has 1 in all."""
-    best_text, best_near = max(texts.values(), default=0.0), max(near.values(), default=0.0)
-    semantic = weights.semantic if near else 0.0
-    lexical = (1 - semantic) / best_text if best_text > 0 else 0.0
-    relevances = {place: {"text": lexical * text} for place, text in texts.items() if lexical * text > 0}
-    if semantic > 0:
-        for place, similarity in near.items():
-            relevances.setdefault(place, {})["semantic"] = semantic * similarity / best_near
-        best = max(sum(parts.values()) for parts in relevances.values())
-        for parts in relevances.values():
-            for name in parts:
-                parts[name] /= best
-    return relevances
 
 
 def _found_at(place: int, terms: Sequence[str], own: Sequence[_Counts]) -> tuple[str, ...]:
