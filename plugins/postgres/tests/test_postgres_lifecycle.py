@@ -335,3 +335,44 @@ async def test_tls_is_asked_for_when_it_is_demanded(url: str) -> None:
 def test_importing_the_plugin_loads_no_driver() -> None:
     code = "import sys, recollect_postgres.plugin; sys.exit('asyncpg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ}, check=False).returncode == 0
+
+
+async def test_opening_does_not_wait_for_ever_for_somebody_who_is_creating_the_tables(url: str) -> None:
+    holder = await asyncpg.connect(url)
+    try:
+        async with asyncpg.create_pool(url, min_size=1, max_size=2) as pool:
+            await holder.execute("BEGIN; CREATE TABLE memory_schema (version INTEGER)")
+            started = time.monotonic()
+            with pytest.raises(ConnectionError):
+                await PostgresMemoryStore(pool=pool, connect_timeout=1, timeout=1).init()
+            assert time.monotonic() - started < 6
+    finally:
+        await holder.close()
+
+
+async def test_new_items_of_one_update_keep_the_order_they_were_given_in(url: str) -> None:
+    moment = "2024-01-01T00:00:00"
+    async with PostgresMemoryStore(url) as store:
+        await store.update_many([HumanMemory(id=name, content=name, created_at=moment) for name in "zamb"])
+        assert [item.id async for item in store.scan()] == list("zamb")
+        await store.add_many([HumanMemory(id=name, content=name, created_at=moment) for name in "yxc"])
+        assert [item.id async for item in store.scan()] == list("zambyxc")
+
+
+async def test_an_add_within_a_scope_that_its_item_does_not_carry_looks_at_the_row(url: str) -> None:
+    async with PostgresMemoryStore(url) as store:
+        tagged = MemoryMetadata(user_id="alice", extra={"team": "red"})
+        await store.add(HumanMemory(id="x", content="red", metadata=tagged))
+        red, blue = MemoryMetadata(extra={"team": "red"}), MemoryMetadata(extra={"team": "blue"})
+        changed = HumanMemory(id="x", content="changed", metadata=ALICE)
+        with pytest.raises(IdConflictError):
+            await store.add(changed, within=blue)
+        results = await asyncio.gather(
+            store.add(changed, within=red),
+            *(store.add(HumanMemory(content="beside it")) for _ in range(5)),
+            return_exceptions=True,
+        )
+        assert results == [None] * 6
+        found = await store.get("x")
+        assert found is not None
+        assert (found.content, found.version) == ("changed", 2)

@@ -58,7 +58,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         # Without prepared statements a pooler in transaction mode may send the two halves of one statement, its parsing
         # and its execution, to different servers, unless they are in one transaction.
-        self.wraps = options.statement_cache_size == 0
+        self._wraps = options.statement_cache_size == 0
 
     async def open(self) -> None:
         """Connect, within the connect timeout. Raises StoreUnavailableError, leaving nothing open."""
@@ -83,6 +83,16 @@ class Server:
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.close(self.timeout)
+
+    @contextlib.asynccontextmanager
+    async def bounded(self) -> AsyncGenerator[None, None]:
+        """End what is inside when the time for connecting and for one call together is over."""
+        seconds = self.options.connect_timeout + self.timeout
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as error:
+            raise translated(error, self.where, seconds) from error
 
     def check_home(self, store: object) -> None:
         """Raise StoreMisuseError in a forked child and in another event loop."""
@@ -112,7 +122,7 @@ class Server:
             connection = None
             try:
                 connection = await connections.acquire(deadline)
-                done = await work(connection)
+                done = await (self._wrapped(connection, work) if self._wraps else work(connection))
             except BaseException as error:
                 if connection is not None:
                     await connections.release(connection, broken=_breaks(error))
@@ -134,30 +144,23 @@ class Server:
         raise AssertionError("the last try returns or raises")
 
     async def fetch(self, text: str, values: Any) -> list[Any]:
-        """Run a query and return its rows."""
-        rows: list[Any]
-        if self.wraps:
-            rows = await self.run(lambda connection: self._fetch_wrapped(connection, text, values))
-        else:
-            rows = await self.run(lambda connection: connection.fetch(text, *values, timeout=self.timeout))
+        """Run a query, or a write that may be repeated, and return its rows."""
+        rows: list[Any] = await self.run(lambda connection: connection.fetch(text, *values, timeout=self.timeout))
         return rows
 
     async def change_rows(self, text: str, values: Any) -> list[Any]:
         """Run a statement that changes rows and return what it returns; it is not repeated blindly."""
-        return await self.run(lambda connection: self._fetch_wrapped(connection, text, values), repeatable=False)
-
-    async def _fetch_wrapped(self, connection: Connection, text: str, values: Any) -> list[Any]:
-        rows: list[Any]
-        if not self.wraps:
-            rows = await connection.fetch(text, *values, timeout=self.timeout)
-            return rows
-        async with self.transaction(connection):
-            rows = await connection.fetch(text, *values, timeout=self.timeout)
+        rows: list[Any] = await self.run(
+            lambda connection: connection.fetch(text, *values, timeout=self.timeout), repeatable=False
+        )
         return rows
 
     @contextlib.asynccontextmanager
     async def transaction(self, connection: Connection) -> AsyncGenerator[None, None]:
-        """Do what is inside in one transaction: all or nothing."""
+        """Do what is inside in one transaction, all or nothing; one that is open already takes it in."""
+        if connection.is_in_transaction():
+            yield
+            return
         await connection.execute("BEGIN", timeout=self.timeout)
         try:
             yield
@@ -167,6 +170,10 @@ class Server:
                 await connection.execute("ROLLBACK", timeout=self.timeout)
             raise
         await connection.execute("COMMIT", timeout=self.timeout)
+
+    async def _wrapped(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+        async with self.transaction(connection):
+            return await work(connection)
 
     async def _connect(self, deadline: float) -> Connection:
         options = self.options

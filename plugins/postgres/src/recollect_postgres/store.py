@@ -165,22 +165,27 @@ class PostgresMemoryStore(BaseStore):
     async def _init(self) -> None:
         await self._server.open()
         try:
-            self._layout = await prepare(self._server, self._schema, self._partitions, repr(self))
-            dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
-            self._statements = PostgresStatements(dialect)
-            self._vectors = await self._opened_vectors()
-            self._writer = Writer(self._server, self._statements, self._vectors)
-            self._retrieval = Retrieval(
-                self._server,
-                self._statements,
-                lambda: self.item_types,
-                self._weights,
-                self._embeddings,
-                self._vectors,
-            )
+            async with self._server.bounded():
+                await self._prepare()
         except BaseException:
             await self._server.close()
             raise
+
+    async def _prepare(self) -> None:
+        """Bring the tables up to date and make everything that works on them."""
+        self._layout = await prepare(self._server, self._schema, self._partitions, repr(self))
+        dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
+        self._statements = PostgresStatements(dialect)
+        self._vectors = await self._opened_vectors()
+        self._writer = Writer(self._server, self._statements, self._vectors)
+        self._retrieval = Retrieval(
+            self._server,
+            self._statements,
+            lambda: self.item_types,
+            self._weights,
+            self._embeddings,
+            self._vectors,
+        )
 
     async def _opened_vectors(self) -> Vectors | None:
         """Return the vectors, with a table if there is none; None without an embedder or without pgvector."""

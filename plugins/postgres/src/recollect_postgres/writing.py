@@ -30,7 +30,9 @@ from recollect_postgres.vectors import Vectors
 
 _CHUNK = 1000
 _COPY_FROM = 64
+_COPIED_TOGETHER = 10_000
 _TURN = 100
+_WIDTH = len(ITEM_COLUMNS)
 
 
 class _AddedMeanwhileError(Exception):
@@ -97,7 +99,7 @@ class Writer:
         if additions[0].within is not None:
             await self.add_together(additions)
             return set()
-        if self._vectors is None and not self._server.wraps:
+        if self._vectors is None:
             text, values = self._bound(additions)
             rows = await self._server.fetch(text, values)
             return set() if len(rows) == len(additions) else _refused(additions, {row["id"] for row in rows})
@@ -152,30 +154,38 @@ class Writer:
     async def _upsert(self, connection: Connection, additions: list[Addition]) -> None:
         for chunk in _chunks(additions):
             for group in _alike(chunk):
-                await self._check_scope(connection, group)
-                refused = _refused(group, await self._write_on(connection, group))
-                if refused:
-                    raise IdConflictError(min(refused))
+                there = await self._checked_scope(connection, group)
+                versions = await self._write_on(connection, group)
+                for addition in group:
+                    version = versions.get(addition.row.id)
+                    # A row that was added since the scope was checked may lie outside of it.
+                    unseen = addition.within is not None and addition.row.id not in there
+                    if version is None or (unseen and version != addition.times):
+                        raise IdConflictError(addition.row.id)
 
     async def _copy(self, connection: Connection, additions: list[Addition]) -> None:
         """Write rows whose ids are new by COPY, which takes half the time of an insert."""
-        schema, table, ids = self._statements.dialect.names
         try:
-            if self._partitioned:
-                owners = [(addition.row.id, owner_of(addition.further[0])) for addition in additions]
-                await connection.copy_records_to_table(
-                    ids, schema_name=schema, columns=("id", "owner"), records=owners, timeout=self._server.timeout
-                )
-            await connection.copy_records_to_table(
-                table,
-                schema_name=schema,
-                columns=self._statements.insert_columns,
-                records=self._unhurried(additions),
-                timeout=self._server.timeout,
-            )
+            for start in range(0, len(additions), _COPIED_TOGETHER):
+                await self._copy_some(connection, additions[start : start + _COPIED_TOGETHER])
         except asyncpg.UniqueViolationError as error:
             raise _AddedMeanwhileError from error
         await self._keep_vectors(connection, additions, {addition.row.id: addition.times for addition in additions})
+
+    async def _copy_some(self, connection: Connection, additions: list[Addition]) -> None:
+        schema, table, ids = self._statements.dialect.names
+        if self._partitioned:
+            owners = [(addition.row.id, owner_of(addition.further[0])) for addition in additions]
+            await connection.copy_records_to_table(
+                ids, schema_name=schema, columns=("id", "owner"), records=owners, timeout=self._server.timeout
+            )
+        await connection.copy_records_to_table(
+            table,
+            schema_name=schema,
+            columns=self._statements.insert_columns,
+            records=self._unhurried(additions),
+            timeout=self._server.timeout,
+        )
 
     async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
         """Yield the rows; making their terms takes a while, in which other calls get their turn."""
@@ -210,21 +220,17 @@ class Writer:
         rows = await connection.fetch(drawn, timeout=self._server.timeout)
         return sorted(row[0] for row in rows)
 
-    async def _check_scope(self, connection: Connection, additions: list[Addition]) -> None:
-        """Look at the rows themselves where the shared fields cannot say what ``within`` asks."""
+    async def _checked_scope(self, connection: Connection, additions: list[Addition]) -> set[str]:
+        """Look at the rows themselves where the shared fields cannot say what ``within`` asks; return their ids."""
         scopes = {addition.row.id: addition.within for addition in additions if addition.within is not None}
-        if not scopes:
-            return
-        for stored in await self._locked(connection, list(scopes)):
-            if not metadata_matches(scopes[stored.id], stored.metadata):
-                raise IdConflictError(stored.id)
-
-    async def _locked(self, connection: Connection, ids: list[str]) -> list[MemoryItem]:
-        """Lock the rows of these ids, hidden ones too, in the order of their ids, and return their items."""
-        rows = await self._locked_rows(connection, ids)
-        return [unpack(row[: len(ITEM_COLUMNS)]) for row in rows]
+        rows = await self._locked_rows(connection, list(scopes)) if scopes else []
+        for row in rows:
+            if not metadata_matches(scopes[row["id"]], unpack(row[:_WIDTH]).metadata):
+                raise IdConflictError(row["id"])
+        return {row["id"] for row in rows}
 
     async def _locked_rows(self, connection: Connection, ids: list[str]) -> list[Any]:
+        """Lock the rows of these ids, hidden ones too, in the order of their ids, and return them."""
         dialect = self._statements.dialect
         found = "id = ANY ($1::text[])"
         if dialect.partitioned:
@@ -233,6 +239,7 @@ class Writer:
             f"SELECT {', '.join(ITEM_COLUMNS)}, deleted, token FROM {dialect.table} WHERE {found} "
             f'ORDER BY id COLLATE "C" FOR UPDATE',
             ids,
+            timeout=self._server.timeout,
         )
         return rows
 
@@ -262,14 +269,15 @@ class Writer:
                 # This very call wrote it before its answer was lost.
                 updated.append(_with_version(item, row["version"]))
                 continue
-            stored = None if row is None else unpack(row[: len(ITEM_COLUMNS)])
+            stored = None if row is None else unpack(row[:_WIDTH])
             check_expected(item, None if row is None or row["deleted"] else stored, within)
             updated.append(successor(stored, item, within))
             changes.append(addition)
         if changes:
-            versions = {item.id: item.version for item in updated}
-            changes.sort(key=lambda addition: addition.row.id)
-            await self._set_versions(connection, changes, versions)
+            numbers = await self._draw(connection, len(changes))
+            numbered = [addition._replace(number=number) for addition, number in zip(changes, numbers, strict=True)]
+            numbered.sort(key=lambda addition: addition.row.id)
+            await self._set_versions(connection, numbered, {item.id: item.version for item in updated})
         return updated
 
     async def _set_versions(self, connection: Connection, changes: list[Addition], versions: dict[str, int]) -> None:
