@@ -22,6 +22,9 @@ from recollect_vector.searching import Searcher
 from recollect_vector.table import Matrix, Table
 from recollect_vector.vectors import checked_matrix, embed_matrix
 
+_BATCH = 16
+"""From this many items on, handling them together is cheaper than one by one."""
+
 
 class VectorMemoryStore(BaseStore):
     """A store in memory that finds items by the meaning of their content.
@@ -140,8 +143,8 @@ class VectorMemoryStore(BaseStore):
             return
         seen: dict[str, MemoryItem] = {}
         for item in items:
-            check_owner(self._stored(item.id), item, within)
-            check_owner(seen.setdefault(item.id, item), item)
+            check_owner(seen.get(item.id) or self._stored(item.id), item, within)
+            seen[item.id] = item
 
     def _check_expected(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
         for item in items:
@@ -164,7 +167,7 @@ class VectorMemoryStore(BaseStore):
 
     def _put(self, items: Sequence[MemoryItem], vectors: Matrix) -> None:
         """Keep the items, which become the store's own, each in the place of the one it replaces."""
-        if self._are_new(items):
+        if len(items) >= _BATCH and self._are_new(items):
             for item in items:
                 item.__dict__["version"] = 1
             with collector_paused(len(items)):

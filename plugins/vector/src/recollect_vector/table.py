@@ -106,9 +106,15 @@ class Table:
         self.matrix[row] = vector
         for facet, value in zip(self.facets.values(), facet_values(facet_key(item)), strict=True):
             facet.add(row, value)
-        self._times[row] = _times([item])[0]
+        self._times[row] = np.datetime64(item.created_at[:26], "us").astype(np.int64)
         self._added[row] = added
-        self._mark(np.array([row], dtype=np.int32), [item], vector[np.newaxis])
+        self._used[row] = True
+        if item.archived_by is not None:
+            self._archived[row] = True
+            self._archived_count += 1
+        if not vector.any():
+            self._zero[row] = True
+            self._zero_count += 1
         return row
 
     def put_new(self, items: Sequence[MemoryItem], vectors: Matrix, added: int) -> Rows:

@@ -21,6 +21,8 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
     """Return the vectors of the texts, each of length one or zero. Raises what :func:`checked_matrix` does."""
     if not texts:
         return np.zeros((0, embeddings.dimension), dtype=np.float32)
+    if len(texts) == 1:
+        return (await embed_one(embeddings, texts[0]))[np.newaxis]
     return checked_matrix(await provided_vectors(embeddings, texts), len(texts), embeddings.dimension)
 
 
