@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -210,6 +211,36 @@ async def test_one_user_does_not_find_anothers_items_by_meaning(tmp_path: Path) 
         for mode in ("semantic", "hybrid"):
             found = await store.scoped(user_id="bob").search(query="green tea (ada)", mode=mode, limit=100)
             assert {item.metadata.user_id for item in found} == {"bob"}
+
+
+async def test_what_is_written_between_searches_is_found(tmp_path: Path) -> None:
+    """Also by another store on the same file, and in memory, where one connection does everything."""
+    for path in (str(tmp_path / "a.db"), ":memory:"):
+        async with SQLiteMemoryStore(path, embeddings=HashingEmbeddings()) as store:
+            await store.add(HumanMemory(id="one", content=TEXTS[0]))
+            for round_number in range(3):
+                assert len(await store.search(query="tea", mode="semantic", limit=100)) == 1 + 2 * round_number
+                await store.add(HumanMemory(id=f"here-{round_number}", content=TEXTS[1]))
+                if path == ":memory:":
+                    await store.add(HumanMemory(id=f"there-{round_number}", content=TEXTS[2]))
+                else:
+                    async with store_at(tmp_path / "a.db") as other:
+                        await other.add(HumanMemory(id=f"there-{round_number}", content=TEXTS[2]))
+            await store.purge("one")
+            found = await store.search(query=TEXTS[0], mode="semantic", limit=100)
+            assert "one" not in {item.id for item in found}
+            assert len(found) == 6
+
+
+async def test_without_numpy_the_answer_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(tmp_path / "a.db")
+    answers = []
+    for _ in range(2):
+        async with store_at(tmp_path / "a.db") as store:
+            ranked = await store.search_ranked(query="green bicycle", mode="semantic")
+            answers.append([(result.item.id, round(result.score, 4)) for result in ranked])
+        monkeypatch.setitem(sys.modules, "numpy", None)
+    assert answers[0] == answers[1]
 
 
 async def test_hybrid_search_finds_what_shares_no_word(tmp_path: Path) -> None:

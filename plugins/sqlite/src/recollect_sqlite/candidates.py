@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from math import inf, log
 from typing import Any
@@ -23,8 +23,8 @@ WHOLE_SCOPE = 1_000
 MOST_HITS = 300
 """Of a larger scope, this many rows are ranked with their neighbours: those with the rarest terms of the query."""
 
-MOST_OF_A_TERM = 50_000
-"""How many rows of one term are looked at; a term that is in more says little."""
+MOST_OF_A_TERM = 20_000
+"""How many rows of one term are looked at, the last added ones; a term that is in more says little."""
 
 MOST_COUNTED = 200_000
 """Beyond this many items, how many more there are makes no difference to a ranking."""
@@ -125,7 +125,7 @@ class Gatherer:
         self._found.frequencies = self._frequencies(postings)
         hits: dict[int, float] = {}
         for numbers in postings.values():
-            rarity = log(1 + (self._found.total + 0.5) / (len(numbers) + 0.5))
+            rarity = log(1 + (self._found.total + 0.5) / (self._frequency(numbers) + 0.5))
             for number in numbers:
                 hits[number] = hits.get(number, 0.0) + rarity
         return hits
@@ -133,7 +133,10 @@ class Gatherer:
     def _indexed_with(self, term: str) -> set[int]:
         metadata = self._scope.metadata
         query = words_query([term], metadata.user_id if metadata else None)
-        text = f"SELECT rowid FROM recollect_words WHERE recollect_words MATCH ? LIMIT {MOST_OF_A_TERM}"
+        text = (
+            f"SELECT rowid FROM recollect_words WHERE recollect_words MATCH ? "
+            f"ORDER BY rowid DESC LIMIT {MOST_OF_A_TERM}"
+        )
         return {number for (number,) in self._connection.execute(text, (query,))}
 
     def _frequencies(self, postings: Mapping[str, set[int]]) -> dict[str, int] | None:
@@ -141,7 +144,11 @@ class Gatherer:
         metadata = self._scope.metadata
         if metadata and not (metadata.session_id is metadata.task_id is metadata.agent_id is None):
             return None
-        return {term: len(numbers) for term, numbers in postings.items()}
+        return {term: self._frequency(numbers) for term, numbers in postings.items()}
+
+    def _frequency(self, numbers: Sized) -> int:
+        """Return how many rows have a term; of one that is in very many, not all were counted."""
+        return len(numbers) if len(numbers) < MOST_OF_A_TERM else max(self._found.total, len(numbers))
 
     def _waiting(self) -> list[tuple[int, str]]:
         """Return the rows of the scope that the index does not know, or not as they are now."""

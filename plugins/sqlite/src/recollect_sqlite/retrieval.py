@@ -14,9 +14,10 @@ from recollect.sql import Statements
 from recollect.sql.dialect import Parameters
 from recollect_sqlite.candidates import Candidates, Gatherer
 from recollect_sqlite.connections import Connections
+from recollect_sqlite.matrices import Matrices
 from recollect_sqlite.passages import Passages, Types, items_of
 from recollect_sqlite.schema import TABLE
-from recollect_sqlite.vectors import Vectors, nearest, similarities, stored_model
+from recollect_sqlite.vectors import Vectors, nearest, stored_model
 
 NEAREST = 200
 """How many of the most similar items a hybrid ranking looks at beside those that share a word."""
@@ -33,10 +34,12 @@ class Retrieval:
         self._weights = weights or Weights()
         self._vectors = vectors
         self._passages = Passages()
+        self._matrices = Matrices()
 
     def forget(self) -> None:
         """Keep nothing of what was purged."""
         self._passages.forget()
+        self._matrices.forget()
 
     async def by_words(
         self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
@@ -58,7 +61,7 @@ class Retrieval:
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
-                alike = similarities(connection, self._statements, _scope(wanted), vector)
+                alike = self._matrices.of(connection, self._statements, _scope(wanted)).similarities(vector)
                 candidates = self._candidates(connection, query, wanted, types, nearest(alike, NEAREST))
                 by_key = {key: alike[number] for key, number in candidates.numbers.items() if number in alike}
                 return self._ranked(connection, query, candidates, by_key, wanted, limit, types)
@@ -73,7 +76,7 @@ class Retrieval:
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
-                alike = similarities(connection, self._statements, wanted, vector)
+                alike = self._matrices.of(connection, self._statements, wanted).similarities(vector)
                 numbers = nearest(alike, limit)
                 items = items_of(connection, numbers, types)
             return [

@@ -142,6 +142,7 @@ class SQLiteMemoryStore(BaseStore):
         while self._under_way:  # noqa: ASYNC110 - an Event would tie the store to one event loop
             await asyncio.sleep(0.005)
         connections, self._connections = self._connections, None
+        self._retrieval = None  # What it keeps is of these connections.
         if connections is not None:
             await connections.close()
 

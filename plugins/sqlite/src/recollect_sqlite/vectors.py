@@ -9,13 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from heapq import nlargest
-from typing import Any
 
 from recollect.embeddings import Embeddings, embed_texts
-from recollect.query import Filter
-from recollect.sql import Statements
-from recollect.sql.dialect import Parameters
-from recollect.vectors import cosines, pack_vector
+from recollect.vectors import pack_vector
 from recollect_sqlite.dialect import DELETED
 from recollect_sqlite.schema import TABLE, meta, set_meta
 from recollect_sqlite.writing import KEEP_VECTOR
@@ -91,20 +87,6 @@ def count_missing(connection: sqlite3.Connection) -> int:
 def keep(connection: sqlite3.Connection, model: str, kept: Sequence[tuple[bytes, str, int]]) -> None:
     """Keep vectors of these ids, unless an item has another version by now."""
     connection.executemany(_KEEP_VERSION, [(vector, item_id, model, version) for vector, item_id, version in kept])
-
-
-def similarities(
-    connection: sqlite3.Connection, statements: Statements, wanted: Filter, vector: Sequence[float]
-) -> dict[int, float]:
-    """Return how alike the vectors of the matching rows are, by the rows' numbers."""
-    parameters = Parameters(statements.dialect)
-    where = statements.conditions(parameters, wanted)
-    text = (
-        f"SELECT {TABLE}.rowid, vector FROM {TABLE} JOIN recollect_vectors ON item = {TABLE}.rowid "
-        f"WHERE {_VALID} AND {where}"
-    )
-    rows: list[Any] = connection.execute(text, parameters.values).fetchall()
-    return dict(zip([row[0] for row in rows], cosines(vector, [row[1] for row in rows]), strict=True))
 
 
 def nearest(found: dict[int, float], most: int) -> list[int]:
