@@ -63,15 +63,19 @@ def made() -> tuple[np.ndarray, list[MemoryItem]]:
 
 async def adding(vectors: np.ndarray, items: list[MemoryItem]) -> None:
     """Print how fast items are added with vectors that are there already, and how much memory that takes."""
-    rates = []
+    rates, processor_rates = [], []
     for _ in range(3):
         store = VectorMemoryStore(Given(vectors))
         gc.collect()
-        started = time.perf_counter()
+        started, processor = time.perf_counter(), time.process_time()
         await store.add_vectors(items, vectors)
         rates.append(ITEMS / (time.perf_counter() - started))
+        processor_rates.append(ITEMS / (time.process_time() - processor))
         del store
-    print(f"\nAdding with vectors given: {max(rates):,.0f} items/s (goal >= 100,000)")
+    print(
+        f"\nAdding with vectors given: {max(rates):,.0f} items/s, {max(processor_rates):,.0f} in a second of one "
+        f"processor (goal >= 100,000)"
+    )
     store = VectorMemoryStore(Given(vectors))
     tracemalloc.start()
     copies = [copy_item(item) for item in items]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from recollect.items import BUILTIN_TYPES
 from recollect.ranking.words import MONTHS, STOPWORDS, fold_words
 
 _NAMES_THAT_ARE_WORDS = "art bill dean drew faith frank grace hope jack joy mark pat rich rose sue"
@@ -26,11 +27,12 @@ def query_without_names(query: str, names: Iterable[str]) -> str:
 
     Names pull small models towards greetings, and who spoke is known anyway. First names count as well as whole ones,
     in any case; a name that is also a common word ("Will", "May") must be written with its capital. A query that would
-    be left with nothing but stopwords comes back as it is.
+    be left with nothing but stopwords comes back as it is. Roles ("human", "ai") are no names.
     """
     asked = set(fold_words(query))
     shorter = query
-    for name in sorted({part for name in names for part in (name, *name.split())}, key=lambda name: (-len(name), name)):
+    parts = {part for name in names if name not in BUILTIN_TYPES for part in (name, *name.split())}
+    for name in sorted(parts, key=lambda name: (-len(name), name)):
         words = fold_words(name)
         if not words or not asked.issuperset(words):
             continue
