@@ -11,6 +11,7 @@ from recollect.ranking.words import MONTHS, STOPWORDS, fold_words
 _NAMES_THAT_ARE_WORDS = "art bill dean drew faith frank grace hope jack joy mark pat rich rose sue"
 _COMMON_WORDS = STOPWORDS.union(MONTHS, _NAMES_THAT_ARE_WORDS.split())
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
+_LONGEST_LABEL = 100
 _POSSESSIVE = r"(?:['’]s?(?!\w))?"
 
 
@@ -18,7 +19,7 @@ def speaker_of(name: str | None, role: str, content: str) -> str:
     """Return who speaks: the name, else a label that the content begins with ("Ana: hello"), else the role."""
     if name:
         return name
-    label = _LABEL.match(content)
+    label = _LABEL.match(content[:_LONGEST_LABEL])
     return label[1] if label and label[1][:1].isupper() else role
 
 
