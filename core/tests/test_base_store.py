@@ -8,7 +8,7 @@ import pytest
 
 from recollect import AIMemory, BaseStore, HumanMemory, MemoryItem, MemoryMetadata, MemoryStore
 from recollect.capabilities import BASE_CAPABILITIES
-from recollect.errors import InputError, StoreClosedError, StoreUnavailableError, VersionConflictError
+from recollect.errors import IdConflictError, InputError, StoreClosedError, StoreUnavailableError, VersionConflictError
 from recollect.in_memory import InMemoryStore
 from recollect.query import Filter
 from recollect.records import copy_item
@@ -165,3 +165,24 @@ async def test_what_is_cleared_during_an_update_does_not_come_back() -> None:
         updated, cleared = await asyncio.gather(store.update(read), store.clear())
         assert (updated.version, cleared) == (2, 1)
         assert await store.count() == 0
+
+
+class DefaultCompareAndSet(InMemoryStore):
+    """A store that hides what is deleted, with the base class's own compare-and-set."""
+
+    _update_many = BaseStore._update_many
+
+
+async def test_the_default_compare_and_set_knows_of_hidden_ids_before_it_writes() -> None:
+    async with DefaultCompareAndSet() as store:
+        mine = MemoryItem(content="mine", metadata=MemoryMetadata(user_id="me"))
+        theirs = MemoryItem(content="theirs", metadata=MemoryMetadata(user_id="them"))
+        await store.add_many([mine, theirs])
+        await store.delete(theirs.id)
+        changed = mine.model_copy(update={"content": "changed", "version": 1})
+        taken = MemoryItem(id=theirs.id, content="taken", metadata=mine.metadata)
+        with pytest.raises(IdConflictError):
+            await store.update_many([changed, taken])
+        kept = await store.get(mine.id)
+        assert kept is not None
+        assert (kept.content, kept.version) == ("mine", 1)

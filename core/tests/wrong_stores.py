@@ -17,6 +17,7 @@ from recollect.query import Filter, extra_matches, metadata_matches
 from recollect.ranked import RankedItem
 from recollect.records import copy_item
 from recollect.store import BaseStore, SearchMode, check_expected, successor
+from recollect.versions import check_owner
 
 
 class DictStore(BaseStore):
@@ -569,6 +570,23 @@ class ScanOfTheBinLeaks(InMemoryStore):
         return super()._scan(Filter(archived=None) if include_deleted else wanted, include_deleted)
 
 
+class BatchForgetsItself(InMemoryStore):
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        for item in items:
+            check_owner(self._stored(item.id), item, within)
+        for item in items:
+            self._put(successor(self._stored(item.id), item))
+
+
+class UpdatesPastTheBin(InMemoryStore):
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        for item in items:
+            check_expected(item, await self._get(item.id), within)
+        for item in items:
+            await self._add(item, within)
+        return [copy_item(self._stored(item.id) or item) for item in items]
+
+
 WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (OldestFirst, "search_returns_newest_first"),
     (OrderOfAdding, "search_returns_newest_first"),
@@ -645,6 +663,8 @@ WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (RankingCutTooEarly, "a_ranking_is_cut_after_it_is_filtered"),
     (RankingRemembers, "ranked_items_are_what_is_stored_and_nobody_elses"),
     (ScanOfTheBinLeaks, "deleted_items_are_counted_and_scanned_when_asked_for"),
+    (BatchForgetsItself, "add_many_within_a_scope_reaches_into_the_batch"),
+    (UpdatesPastTheBin, "update_many_refuses_another_users_hidden_id_as_a_whole"),
     (UntoldObservers, "observers_change_items_before_they_are_stored"),
 ]
 """Each wrong store with the case that is meant to catch it."""

@@ -20,7 +20,7 @@ from recollect.observing import Observer, Observers
 from recollect.query import Filter, check_clearing, check_filter, check_limit, metadata_matches
 from recollect.ranked import RERANKED, RankedItem, Reranker, rank_scope, reranked
 from recollect.records import check_text, copy_item, dump_item, load_item, storable
-from recollect.versions import check_expected, successor
+from recollect.versions import check_expected, check_owner, successor
 
 if TYPE_CHECKING:
     from recollect.scoping import ScopedStore
@@ -437,9 +437,17 @@ class BaseStore(ABC):
             await self._add(item, within)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        unseen = {}
         for item in items:
             existing = await self._get(item.id)
             check_expected(item, existing, within)
+            if existing is None:
+                unseen[item.id] = item
+        if unseen and Capability.DELETE in self.capabilities:
+            # A hidden item holds its id. Its owner is known before anything is written, so that all or none is.
+            async for hidden in self._scan(Filter(archived=None), True):
+                if hidden.id in unseen:
+                    check_owner(hidden, unseen[hidden.id], within)
         updated = []
         for item in items:
             await self._add(item, within)

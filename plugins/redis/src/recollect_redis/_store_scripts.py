@@ -131,7 +131,8 @@ for position = 7, #ARGV, 4 do
     -- Hidden items are nobody's business for a comparison of versions, but their id is still taken.
     if scope[1] ~= item.scope[1] or not within(limits, scope) then return {'taken', number} end
   end
-  if owners[item.id] and owners[item.id][1] ~= item.scope[1] then return {'taken', number} end
+  local before = owners[item.id]
+  if before and (before[1] ~= item.scope[1] or not within(limits, before)) then return {'taken', number} end
   if item.expected then
     local version = found[1] and not found[3] and tonumber(found[1]) or nil
     if (version or 0) ~= item.expected then return {'changed', number, version or -1} end

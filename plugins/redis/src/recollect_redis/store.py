@@ -162,10 +162,14 @@ class RedisMemoryStore(BaseStore):
 
     async def _check_extra(self, items: Sequence[MemoryItem], within: MemoryMetadata) -> None:
         """Refuse ids outside ``within.extra``, which only Python can compare."""
+        before: dict[str, MemoryMetadata] = {}
         for item in items:
-            row = await self._row(item.id, hidden=True)
-            if row is not None and not metadata_matches(within, row.item.metadata):
+            if item.id not in before:
+                row = await self._row(item.id, hidden=True)
+                before[item.id] = within if row is None else row.item.metadata
+            if not metadata_matches(within, before[item.id]):
                 raise IdConflictError(item.id)
+            before[item.id] = item.metadata
 
     # Reading
 

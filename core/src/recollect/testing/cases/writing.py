@@ -171,6 +171,20 @@ class AddManyCases(Cases):
             await store.add_many([item, note("second", second, id=item.id)])
         equal(await store.get(item.id), None, "get after a refused batch")
 
+    @needs(Capability.ATOMIC)
+    async def test_add_many_within_a_scope_reaches_into_the_batch(self, store: BaseStore) -> None:
+        """An id that occurs twice, first outside ``within``, is refused as two calls of add would refuse it."""
+        scope = self.scope(session_id="s1", extra={"colour": "red"})
+        first = note("first", scope)
+        again = note("again", scope.model_copy(update={"session_id": "s2", "extra": {"colour": "blue"}}), id=first.id)
+        for within in (MemoryMetadata(session_id="s2"), MemoryMetadata(extra={"colour": "blue"})):
+            with raises(IdConflictError, "add_many with an id twice, first outside the scope to stay within"):
+                await store.add_many([first, again], within=within)
+            equal(await store.get(first.id), None, "get after a refused batch")
+        await store.add_many([first, again], within=MemoryMetadata(session_id="s1"))
+        found = await store.get(first.id)
+        equal(found and (found.content, found.version), ("again", 2), "the item that occurred twice")
+
 
 class UpdateCases(Cases):
     """Compare-and-set on the version."""
@@ -291,6 +305,19 @@ class UpdateCases(Cases):
                 [note("x", scope, id=mine.id, version=1), note("x", scope, id=theirs.id, version=1)]
             )
         same_item(await store.get(mine.id), mine, "one's own item after a refusal", version=1)
+        same_item(await store.get(theirs.id), theirs, "the other user's item", version=1)
+
+    @needs(Capability.DELETE)
+    async def test_update_many_refuses_another_users_hidden_id_as_a_whole(self, store: BaseStore) -> None:
+        """An id that a deleted item of another user holds keeps the whole batch out."""
+        scope = self.scope()
+        mine, theirs = note("mine", scope), note("theirs", self.scope())
+        await store.add_many([mine, theirs])
+        await store.delete(theirs.id)
+        with raises(ConflictError, "update_many with the id of another user's deleted item"):
+            await store.update_many([note("x", scope, id=mine.id, version=1), note("x", scope, id=theirs.id)])
+        same_item(await store.get(mine.id), mine, "one's own item after a refusal", version=1)
+        await store.restore(theirs.id)
         same_item(await store.get(theirs.id), theirs, "the other user's item", version=1)
 
     async def test_update_many_refuses_an_id_twice(self, store: BaseStore) -> None:
