@@ -439,3 +439,13 @@ def test_taking_out_any_names_leaves_a_query(query: str, names: list[str]) -> No
 )
 def test_the_speaker_is_the_name_the_label_or_the_role(name: str | None, content: str, speaker: str) -> None:
     assert speaker_of(name, "human", content) == speaker
+
+
+def test_a_turn_that_says_nothing_is_not_an_answer() -> None:
+    window = [
+        Passage("asked", "Where is the train?"),
+        Passage("calling", ""),
+        Passage("answer", "The train is in Porto."),
+    ]
+
+    assert [found.key for found in rank_text("train", [window])] == ["answer", "asked"]

@@ -45,8 +45,8 @@ def rank_text(
     term with the query together with the turns around it (two on each side are enough). Windows that overlap are
     joined, and their order does not matter. ``total`` is the number of items in the scope from which the windows were
     taken. ``frequencies`` says in how many of them each term occurs; give it where not all of these are in the windows.
-    Passages without any term of the query in reach are left out; a query without terms finds nothing. At most ``limit``
-    are returned, of those whose key passes ``wanted``; all count as neighbours of each other.
+    Passages without any term of the query in reach are left out, and so are empty ones; a query without terms finds
+    nothing. At most ``limit`` are returned, of those whose key passes ``wanted``; all count as each other's neighbours.
     """
     return rank_hybrid(
         query, windows, {}, total=total, frequencies=frequencies, weights=weights, wanted=wanted, limit=limit
@@ -101,7 +101,9 @@ def rank_hybrid(
         row, _in_proportion(texts, 1 - semantic), _in_proportion(near, semantic), bonuses, weights.session
     )
     ranked = ((key, score, place) for score, _, _, key, place in scoring.best_first())
-    chosen = (entry for entry in ranked if wanted is None or wanted(entry[0]))
+    # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
+    speaking = (entry for entry in ranked if row.passages[entry[2]].terms or row.passages[entry[2]].text.strip())
+    chosen = (entry for entry in speaking if wanted is None or wanted(entry[0]))
     return [
         Scored(key, score, scoring.parts(place), _found_at(place, terms, own))
         for key, score, place in islice(chosen, limit)
