@@ -16,24 +16,24 @@ from recollect_postgres import PostgresMemoryStore
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 
 
-class TestPlainTable(StoreConformance):
-    """As most people use it, on each kind of server."""
+class OnEveryServer(StoreConformance):
+    options: ClassVar[dict[str, Any]] = {}
 
     @pytest_asyncio.fixture
     async def store(self, shared_url: str, schema: str) -> AsyncIterator[PostgresMemoryStore]:
-        async with PostgresMemoryStore(shared_url, schema=schema) as store:
+        async with PostgresMemoryStore(shared_url, schema=schema, **self.options) as store:
             yield store
 
     @pytest.fixture
     def reopen(self, shared_url: str, schema: str) -> Reopen:
         async def reopen() -> PostgresMemoryStore:
-            return PostgresMemoryStore(shared_url, schema=schema)
+            return PostgresMemoryStore(shared_url, schema=schema, **self.options)
 
         return reopen
 
 
-class ConformanceWithOptions(StoreConformance):
-    """Other ways of setting the store up, on the wheel's server, which has pgvector."""
+class OnTheWheelsServer(StoreConformance):
+    """The wheel's server has pgvector."""
 
     options: ClassVar[dict[str, Any]] = {}
 
@@ -50,20 +50,24 @@ class ConformanceWithOptions(StoreConformance):
         return reopen
 
 
-class TestWithoutPreparedStatements(ConformanceWithOptions):
+class TestPlainTable(OnEveryServer):
+    """As most people use it."""
+
+
+class TestPartitionedTable(OnEveryServer):
+    options: ClassVar[dict[str, Any]] = {"partitions": 4}
+
+
+class TestWithoutPreparedStatements(OnTheWheelsServer):
     options: ClassVar[dict[str, Any]] = {"statement_cache_size": 0, "max_size": 3}
 
 
-class TestWithVectors(ConformanceWithOptions):
-    """Items and vectors in two tables."""
-
+class TestWithVectors(OnTheWheelsServer):
     options: ClassVar[dict[str, Any]] = {"embeddings": HashingEmbeddings(64)}
 
 
-class TestPartitionedTable(ConformanceWithOptions):
-    """The table divided by user, and vectors beside it."""
-
-    options: ClassVar[dict[str, Any]] = {"partitions": 3, "embeddings": HashingEmbeddings(64)}
+class TestPartitionedWithVectors(OnTheWheelsServer):
+    options: ClassVar[dict[str, Any]] = {"embeddings": HashingEmbeddings(64), "partitions": 3}
 
 
 class TestGivenPool(StoreConformance):
