@@ -266,6 +266,46 @@ async def test_an_id_that_expired_is_free_for_anyone(store: RedisMemoryStore) ->
     assert await store.count(metadata=MemoryMetadata(user_id="ada")) == 0
 
 
+async def test_what_takes_the_id_of_an_expired_item_stays(store: RedisMemoryStore) -> None:
+    # More have expired than one call tidies up after, and this one is the last in line.
+    await store.add_many([MemoryItem(content="short") for _ in range(200)], ttl=0.05)
+    await store.add(MemoryItem(id="again", content="short"), ttl=0.1)
+    await asyncio.sleep(0.3)
+
+    await store.add(MemoryItem(id="again", content="lasting"))
+
+    assert await store.count() == 1
+    assert [item.content for item in await store.search()] == ["lasting"]
+    found = await store.get("again")
+    assert found is not None
+    assert found.content == "lasting"
+
+
+async def test_an_item_that_the_server_dropped_and_that_is_added_again_is_found_once(
+    store: RedisMemoryStore, raw: Any, namespace: str
+) -> None:
+    ada = MemoryMetadata(user_id="ada", session_id="s")
+    await store.add(MemoryItem(id="dropped", content="first", metadata=ada))
+    await raw.delete(f"recollect:{{{namespace}}}:i:dropped")
+
+    await store.add(MemoryItem(id="dropped", content="second", metadata=ada))
+
+    assert [item.content for item in await store.search(metadata=ada)] == ["second"]
+    assert [item.content async for item in store.scan()] == ["second"]
+    assert await store.count(metadata=ada) == 1
+
+
+async def test_a_comparison_of_versions_says_nothing_of_hidden_items(store: RedisMemoryStore) -> None:
+    await store.add(MemoryItem(id="hidden", content="theirs", metadata=MemoryMetadata(user_id="them")))
+    await store.delete("hidden")
+    mine = MemoryItem(id="hidden", content="mine", metadata=MemoryMetadata(user_id="me"), version=1)
+
+    with pytest.raises(VersionConflictError):
+        await store.update(mine)
+    with pytest.raises(VersionConflictError):
+        await store.update(mine, within=MemoryMetadata(extra={"team": "mine"}))
+
+
 async def test_an_update_keeps_what_is_left_of_a_lifetime(store: RedisMemoryStore) -> None:
     await store.add(HumanMemory(id="id", content="draft", metadata=ADA), ttl=2)
     item = await store.get("id")

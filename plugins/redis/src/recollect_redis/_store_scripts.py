@@ -78,7 +78,8 @@ local function sweep(most)
       for _, family in ipairs({'live', 'hidden'}) do
         each_index(family, scope, function(index) redis.call('ZREM', index, entry[2]) end)
       end
-      redis.call('DEL', item_key(entry[1]))
+      -- Somebody may have used the id again since it became free.
+      if redis.call('HGET', item_key(entry[1]), 'x') == member then redis.call('DEL', item_key(entry[1])) end
       redis.call('ZREM', key, member)
     end
     swept = swept + #gone
@@ -126,17 +127,17 @@ for position = 7, #ARGV, 4 do
     return versions
   end
   local number = #items + 1
+  local version = found[1] and not found[3] and tonumber(found[1]) or nil
+  local stale = item.expected and (version or 0) ~= item.expected
   if found[1] then
     local scope = scope_of(found, 5)
     -- Hidden items are nobody's business for a comparison of versions, but their id is still taken.
+    if stale and found[3] then return {'changed', number, -1} end
     if scope[1] ~= item.scope[1] or not within(limits, scope) then return {'taken', number} end
   end
   local before = owners[item.id]
   if before and (before[1] ~= item.scope[1] or not within(limits, before)) then return {'taken', number} end
-  if item.expected then
-    local version = found[1] and not found[3] and tonumber(found[1]) or nil
-    if (version or 0) ~= item.expected then return {'changed', number, version or -1} end
-  end
+  if stale then return {'changed', number, version or -1} end
   if owners[item.id] then
     item.again = true
   elseif not found[1] then
@@ -232,8 +233,9 @@ while seen < effort do
   end
   for _, member in ipairs(members) do
     local item = redis.call('HMGET', item_key(string.sub(member, 49)),
-      'j', 'v', 'k', 'w', 'r', 'u', 's', 't', 'a', 'c', 'f')
-    if item[1] and (not kind or item[3] == kind) and (not status or item[4] == status)
+      'j', 'v', 'k', 'w', 'r', 'u', 's', 't', 'a', 'c', 'f', 'm')
+    -- A member whose item Redis dropped may name an item that was added again, and is a member by another name.
+    if item[1] and item[12] == member and (not kind or item[3] == kind) and (not status or item[4] == status)
       and (archived == '' or (archived == '1') == (item[5] == '1')) and within(limits, scope_of(item, 6))
       and (query == '' or string.find(item[11] or string.lower(item[10] or ''), query, 1, true)) then
       rows[#rows + 1] = member .. '\\0' .. item[2] .. '\\0' .. item[1] .. '\\0' .. (item[10] or '')
@@ -273,8 +275,8 @@ local count, cursor = 0, '-'
 while true do
   local members = redis.call('ZRANGEBYLEX', index, cursor, '+', 'LIMIT', 0, 500)
   for _, member in ipairs(members) do
-    local values = redis.call('HMGET', item_key(string.sub(member, 49)), 'u', 's', 't', 'a')
-    if within(limits, scope_of(values, 1)) then count = count + 1 end
+    local values = redis.call('HMGET', item_key(string.sub(member, 49)), 'u', 's', 't', 'a', 'm')
+    if values[5] == member and within(limits, scope_of(values, 1)) then count = count + 1 end
   end
   if #members < 500 then return count end
   cursor = '(' .. members[#members]

@@ -151,7 +151,7 @@ class RedisMemoryStore(BaseStore):
                 folded(item.content),
             ]
         if within is not None and within.extra:
-            await self._check_extra(items, within)
+            await self._check_extra(items, within, compare=compare)
         answer = await self._run(PUT, arguments, patience=len(items) / 1000)
         if answer[0] == b"done":
             return [int(version) for version in answer[1:]]
@@ -160,12 +160,13 @@ class RedisMemoryStore(BaseStore):
             raise IdConflictError(refused.id)
         raise VersionConflictError(refused.id, refused.version, None if answer[2] < 0 else answer[2])
 
-    async def _check_extra(self, items: Sequence[MemoryItem], within: MemoryMetadata) -> None:
+    async def _check_extra(self, items: Sequence[MemoryItem], within: MemoryMetadata, *, compare: bool) -> None:
         """Refuse ids outside ``within.extra``, which only Python can compare."""
         before: dict[str, MemoryMetadata] = {}
         for item in items:
             if item.id not in before:
-                row = await self._row(item.id, hidden=True)
+                # A comparison with a version has nothing to do with hidden items.
+                row = await self._row(item.id, hidden=not (compare and item.version))
                 before[item.id] = within if row is None else row.item.metadata
             if not metadata_matches(within, before[item.id]):
                 raise IdConflictError(item.id)
