@@ -151,8 +151,9 @@ def oldest(session: nox.Session) -> None:
     constraints.write_text("\n".join(oldest_pins(str(python).strip())) + "\n")
     install_everything(session, "-c", str(constraints))
     folders = ["core/tests", *(f"plugins/{plugin}/tests" for plugin in PLUGINS)]
-    # Old releases warn about their newer neighbours, which is nobody's fault here.
-    run_pytest(session, "-o", "filterwarnings=default", *folders)
+    # Old releases warn about their newer neighbours, which is nobody's fault here. What the kit makes of wrong stores
+    # does not depend on any of them.
+    run_pytest(session, "-o", "filterwarnings=default", "--ignore=core/tests/test_conformance_kit.py", *folders)
 
 
 @nox.session

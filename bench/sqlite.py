@@ -188,9 +188,7 @@ async def many(folder: Path, count: int) -> list[Line]:
             await store.add_many(items)
             await store.fill_indexes()
             ours.append(time.perf_counter() - started)
-    return [
-        Line(f"add_many of {count:,}, with indexes", min(ours) / count * 1e6, min(floors) / count * 1e6, ">= 0.3x")
-    ]
+    return [Line(f"add_many of {count:,}, with indexes", min(ours) / count * 1e6, min(floors) / count * 1e6, ">= 0.3x")]
 
 
 async def mixed(path: Path, items: Sequence[MemoryItem], calls: int = 2_000) -> list[Line]:
