@@ -184,9 +184,7 @@ class Gatherer:
     def _marks(self, rest: str, condition: str = "", *values: object, indexed: bool = True) -> list[Mark]:
         return list(map(Mark._make, self._select(MARK_COLUMNS, rest, condition, *values, indexed=indexed)))
 
-    def _select(
-        self, columns: str, rest: str, condition: str = "", *values: object, indexed: bool = True
-    ) -> list[Any]:
+    def _select(self, columns: str, rest: str, condition: str = "", *values: object, indexed: bool = True) -> list[Any]:
         """Return columns of those rows of the scope that also meet the condition."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, self._scope)

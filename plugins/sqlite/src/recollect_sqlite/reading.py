@@ -101,5 +101,3 @@ class ReaderThreads:
 
 def _load(worker: Worker) -> int:
     return worker.waiting
-
-

@@ -104,9 +104,7 @@ class Writer:
         self._queue: deque[Request] = deque()
         self._scheduled = False
 
-    async def upsert(
-        self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]] = ()
-    ) -> None:
+    async def upsert(self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]] = ()) -> None:
         """Store rows with their vectors, all or none. Raises IdConflictError for the first that is refused."""
         await self._queued(Upserts(text, rows, vectors))
         self._filler.wait_for_rest()
