@@ -1,8 +1,8 @@
 """Adds of many coroutines, gathered into waves: each wave is one statement and one commit.
 
 Nobody waits for company. An add that finds nothing else going on is written at once; those that arrive meanwhile are
-written together when their turn comes. Two waves are under way at a time, so that one is prepared and executed while
-the other waits for the disk.
+written together when their turn comes. Large waves cost least, so there is one at a time; only where it takes long, as
+with a slow disk or network, a second one is executed while the first waits.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from recollect.sql.rows import Row
 
 _MOST_TOGETHER = 256
 _MOST_WAVES = 2
+_PATIENCE = 0.003  # seconds that adds wait for the wave before them, until a second one is begun
 
 
 class Addition(NamedTuple):
@@ -47,6 +48,7 @@ class Gathering:
         self._under_way = 0
         self._tasks: set[asyncio.Task[None]] = set()  # held here, since the loop alone would let them be collected
         self._settling: list[asyncio.Future[None]] = []
+        self._patience: asyncio.TimerHandle | None = None
 
     async def add(self, addition: Addition) -> None:
         """Write one item. Raises IdConflictError where it was refused."""
@@ -59,9 +61,11 @@ class Gathering:
             if refused:
                 raise IdConflictError(addition.row.id)
             return
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
         self._queue.append((addition, written))
-        self._start()
+        if self._patience is None and self._under_way < _MOST_WAVES:
+            self._patience = loop.call_later(_PATIENCE, self._lose_patience)
         await written
 
     async def settled(self) -> None:
@@ -71,19 +75,26 @@ class Gathering:
             self._settling.append(settled)
             await settled
 
+    def _lose_patience(self) -> None:
+        self._patience = None
+        if self._queue and self._under_way < _MOST_WAVES:
+            self._start()
+
     def _start(self) -> None:
-        """Begin another run of waves, if there may be one; it looks at the queue when all who are ready have added."""
-        if self._under_way < _MOST_WAVES:
-            self._under_way += 1
-            task = asyncio.get_running_loop().create_task(self._write_waves())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        """Begin a run of waves; it looks at the queue when all who are ready have added."""
+        self._under_way += 1
+        task = asyncio.get_running_loop().create_task(self._write_waves())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _ended(self) -> None:
         self._under_way -= 1
         if self._queue:
             self._start()
         elif not self._under_way:
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
             for settled in self._settling:
                 if not settled.done():
                     settled.set_result(None)
