@@ -34,6 +34,37 @@ async def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path, conte
     assert [file.name for file in tmp_path.iterdir()] == ["diary.txt"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows deletes no file that is open")
+async def test_nothing_is_acknowledged_once_the_file_was_deleted_or_replaced(tmp_path: Path) -> None:
+    path, other = tmp_path / "agent.db", tmp_path / "other.db"
+    async with SQLiteMemoryStore(other) as store:
+        await store.add(HumanMemory(content="of the other file"))
+    for replace in (False, True):
+        async with SQLiteMemoryStore(path) as store:
+            await store.add(HumanMemory(content="before"))
+            if replace:
+                other.replace(path)
+            else:
+                for name in ("agent.db", "agent.db-wal", "agent.db-shm"):
+                    (tmp_path / name).unlink()
+            with pytest.raises(StoreUnavailableError, match=r"agent\.db"):
+                await store.add(HumanMemory(content="after"))
+            with pytest.raises(StoreUnavailableError, match=r"agent\.db"):
+                await store.add_many([HumanMemory(content="after") for _ in range(3)])
+            assert path.exists() == replace
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows deletes no file that is open")
+async def test_a_deleted_file_is_not_made_again_by_a_reader(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    async with SQLiteMemoryStore(path) as store:
+        await store.add(HumanMemory(content="before"))
+        path.unlink()
+        with pytest.raises(StoreUnavailableError, match=r"agent\.db"):
+            await store.count()
+        assert not path.exists()
+
+
 async def test_a_folder_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "folder.db").mkdir()
     with pytest.raises(StoreUnavailableError, match=r"folder\.db"):

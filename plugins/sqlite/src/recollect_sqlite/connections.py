@@ -27,7 +27,7 @@ class Connections:
         self.database = database
         self.worker = worker
         self.filler = Filler(worker, database.explained)
-        self.writer = Writer(worker, database.explained, self.filler)
+        self.writer = Writer(worker, database.explained, self.filler, database.check_that_it_stays())
         self._threads: ReaderThreads | None = None
         self._direct: DirectReader | None = None
         self.forked = False

@@ -64,6 +64,19 @@ class Database:
             raise self.explained(error) from error
         return connection
 
+    def check_that_it_stays(self) -> Callable[[], None]:
+        """Return a check that raises StoreUnavailableError once the file is not the one that is there now."""
+        opened = _identity(self.path)
+
+        def check() -> None:
+            if not self.in_memory and (opened is None or _identity(self.path) != opened):
+                raise StoreUnavailableError(
+                    f"The SQLite file {self.path!r} was deleted, moved or replaced while it was open. Nothing of this "
+                    f"call was stored there; close the store and open it again."
+                )
+
+        return check
+
     def explained(self, error: Exception) -> MemoryError:
         """Return recollect's error for one of the driver's or the system's."""
         if isinstance(error, OSError):
@@ -88,7 +101,7 @@ class Database:
             )
         # Without a write-ahead log everything is in the file itself, and nothing need be created beside it.
         option = "mode=ro" if Path(self.path + "-wal").exists() else "immutable=1"
-        uri = f"file:{quote(self.path)}?{option}"
+        uri = f"file:{quote(os.fsencode(self.path))}?{option}"
         connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout, isolation_level=None)
         try:
             self._patiently(lambda: schema.check_version(connection, self.path))
@@ -101,8 +114,14 @@ class Database:
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def _connect(self, timeout: float, *, shared: bool = False) -> sqlite3.Connection:
+        # A file that is gone must not be made anew, empty and for everybody to read.
         connection = sqlite3.connect(
-            self.path, timeout=timeout, isolation_level=None, check_same_thread=not shared, cached_statements=256
+            self.path if self.in_memory else f"file:{quote(os.fsencode(self.path))}?mode=rw",
+            uri=not self.in_memory,
+            timeout=timeout,
+            isolation_level=None,
+            check_same_thread=not shared,
+            cached_statements=256,
         )
         register_functions(connection)
         connection.execute("PRAGMA cache_size = -16384")
@@ -134,6 +153,15 @@ class Database:
                 if not is_busy(error) or time.monotonic() > deadline:
                     raise
             time.sleep(random.uniform(0.001, 0.02))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from every other, or None if there is none of this name."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a Path costs as much again, and this is done at each commit
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def give_back(connection: sqlite3.Connection) -> None:

@@ -95,10 +95,21 @@ class _RefusedError(Exception):
 
 
 class Writer:
-    """Queues requests for the worker that writes, and tells the filler of the rows that were stored."""
+    """Queues requests for the worker that writes, and tells the filler of the rows that were stored.
 
-    def __init__(self, worker: Worker, explained: Callable[[Exception], Exception], filler: Filler) -> None:
+    ``check_file`` raises when the file is not the one that was opened any more: SQLite would write on, into a file that
+    nobody will find again.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        explained: Callable[[Exception], Exception],
+        filler: Filler,
+        check_file: Callable[[], None],
+    ) -> None:
         self._worker = worker
+        self._check_file = check_file
         self._explained = explained
         self._filler = filler
         self._queue: deque[Request] = deque()
@@ -132,10 +143,12 @@ class Writer:
             if not request.future.cancelled():
                 requests.append(request)
         try:
+            self._check_file()
             self._write(self._worker.connection, requests)
+            self._check_file()
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             for request in requests:
-                request.error = self._explained(error)
+                request.error = error if isinstance(error, MemoryError) else self._explained(error)
         rows = sum(len(request.rows) for request in requests if isinstance(request, Upserts) and request.error is None)
         self._filler.written(rows)
         _deliver(requests)
