@@ -94,9 +94,9 @@ def cli_page() -> str:
     lines = [
         "# The command line",
         "",
-        "`recollect COMMAND --help` shows the same. Commands on your store take `--store URL`; without it, the environment's",
-        "`RECOLLECT_URL` is used, else a file in your data folder, and the command says which. `--debug`, anywhere on",
-        "the line, shows where an error happened. Plugins may add commands.",
+        "`recollect COMMAND --help` shows the same. Commands on your store take `--store URL`; without it, the",
+        "environment's `RECOLLECT_URL` is used, else a file in your data folder, and the command says which. `--debug`,",
+        "anywhere on the line, shows where an error happened. Plugins may add commands.",
         "",
     ]
     for section in SECTIONS:
