@@ -95,7 +95,7 @@ def cli_page() -> str:
         "# The command line",
         "",
         "`recollect COMMAND --help` shows the same. Commands on your store take `--store URL`; without it, the",
-        "environment's `RECOLLECT_URL` is used, else a file in your data folder, and the command says which. `--debug`,",
+        "environment's `RECOLLECT_URL` is used, else a file in your data folder; the command says which. `--debug`,",
         "anywhere on the line, shows where an error happened. Plugins may add commands.",
         "",
     ]
