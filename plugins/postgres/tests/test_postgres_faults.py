@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from recollect import HumanMemory, MemoryError, MemoryMetadata
+from recollect import HumanMemory, MemoryError, MemoryItem, MemoryMetadata
 from recollect.errors import InputError, StoreUnavailableError
 from recollect.testing.servers import UnreliableNetwork, free_port, postgres_server
 from recollect_postgres import PostgresMemoryStore
@@ -352,3 +353,25 @@ async def test_one_item_that_cannot_be_stored_does_not_fail_the_others(store: Po
     assert isinstance(results[5], InputError)
     assert [result for result in results if result is not None] == [results[5]]
     assert await store.count() == 10
+
+
+async def test_batches_and_removals_of_the_same_items_never_wait_in_a_circle(url: str) -> None:
+    scope = MemoryMetadata(user_id="u")
+
+    async def busy(number: int) -> None:
+        order = random.Random(number)
+        async with PostgresMemoryStore(url, max_size=3) as store:
+            for _ in range(6):
+                ids = order.sample(range(60), 40)
+                batch = [MemoryItem(id=str(item_id), content="x", metadata=scope) for item_id in ids]
+                await asyncio.gather(
+                    store.add_many(batch), store.clear(metadata=scope), store.restore(), store.purge(deleted_only=True)
+                )
+
+    await asyncio.gather(*map(busy, range(4)))
+
+    connection = await asyncpg.connect(url)
+    query = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    deadlocks = await connection.fetchval(query)
+    await connection.close()
+    assert deadlocks == 0

@@ -203,6 +203,7 @@ async def test_a_url_opens_the_store_with_its_options(url: str, scheme: str) -> 
         ("", {"connect_timeout": float("nan")}, "connect_timeout"),
         ("", {"partitions": -1}, "partitions"),
         ("", {"schema": ""}, "schema"),
+        ("", {"schema": "x" * 64}, "schema"),
         ("", {"colour": "red"}, "colour"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recollect.items import MemoryItem, MemoryMetadata
@@ -162,6 +162,28 @@ class PostgresStatements(Statements):
         if self.dialect.partitioned and metadata is not None and metadata.user_id is not None:
             found.append(f"owner = {parameters.add(owner_of(metadata.user_id))}")
         return found
+
+    def hide(self, wanted: Filter, item_id: str | None = None) -> Statement:
+        """Hide the live items that match, locked in the order of their ids, or the one of this id if it matches."""
+        return self._locking(*super().hide(wanted, item_id), item_id)
+
+    def show(self, wanted: Filter, item_id: str | None = None) -> Statement:
+        """Bring hidden items back, locked in the order of their ids."""
+        return self._locking(*super().show(wanted, item_id), item_id)
+
+    def purge(self, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False) -> Statement:
+        """Delete rows for good, hidden ones too, locked in the order of their ids."""
+        return self._locking(*super().purge(wanted, item_id, deleted_only=deleted_only), item_id)
+
+    def _locking(self, text: str, values: Sequence[Any], item_id: str | None) -> Statement:
+        """Lock many rows in the order in which they are added: what changes them never waits in a circle with that."""
+        if item_id is not None:
+            return text, values
+        change, _, where = text.partition(" WHERE ")
+        key = f"({self.dialect.conflict_key})"
+        chosen = f"SELECT {self.dialect.conflict_key} FROM {self.dialect.table} WHERE {where}"
+        # The conditions stand twice, so that both ways to the rows go through an index.
+        return f'{change} WHERE {where} AND {key} IN ({chosen} ORDER BY id COLLATE "C" FOR UPDATE)', values
 
     def upsert_arrays(self, fields: tuple[str, ...], *, numbered: bool) -> str:
         """Return the text that upserts rows given as one array per column, in the order of ``insert_columns``.

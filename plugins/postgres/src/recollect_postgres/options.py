@@ -41,6 +41,14 @@ def checked_size(name: str, value: int, *, least: int) -> None:
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}.", field=name)
 
 
+def checked_schema(schema: str | None) -> None:
+    """Raise InputError for what cannot be the name of a schema; PostgreSQL cuts longer names off."""
+    if schema is None:
+        return
+    if not isinstance(schema, str) or "\0" in schema or not 0 < len(schema.encode(errors="replace")) < 64:
+        raise InputError("schema must be the name of a schema, of 1 to 63 bytes.", field="schema")
+
+
 def checked_dsn(dsn: str) -> str:
     """Return the URL. Raises InputError, quoting nothing of it, where it is none of PostgreSQL's."""
     if not isinstance(dsn, str) or not dsn.lower().startswith(("postgresql://", "postgres://")):

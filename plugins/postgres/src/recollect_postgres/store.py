@@ -22,7 +22,7 @@ from recollect.vectors import normalised
 from recollect_postgres.dialect import PostgresDialect, PostgresStatements
 from recollect_postgres.gathering import Addition
 from recollect_postgres.health import examine
-from recollect_postgres.options import checked_dsn, checked_size, take_url_options
+from recollect_postgres.options import checked_dsn, checked_schema, checked_size, take_url_options
 from recollect_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
 from recollect_postgres.retrieval import Retrieval
 from recollect_postgres.schema import Layout, prepare
@@ -86,8 +86,7 @@ class PostgresMemoryStore(BaseStore):
         for name, seconds in (("connect_timeout", connect_timeout), ("timeout", timeout)):
             if not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
                 raise InputError(f"{name} must be a number of seconds above 0, not {seconds!r}.", field=name)
-        if schema is not None and (not isinstance(schema, str) or not schema or "\0" in schema):
-            raise InputError("schema must be the name of a schema.", field="schema")
+        checked_schema(schema)
         options = ServerOptions(
             dsn if pool is not None else checked_dsn(dsn),
             min_size,
