@@ -252,6 +252,28 @@ async def test_one_unreadable_row_is_skipped_and_named_in_the_log(
         assert await store.add_many([HumanMemory(id="id-9", content="secret", metadata=scope)]) is None
 
 
+@pytest.mark.parametrize("column", ["metadata", "extra_json"])
+@pytest.mark.parametrize("text", ["", "null", "[]", "1", '"x"', "{", '{"user_id": {}, "archived_by": {}}', "[" * 5000])
+async def test_odd_json_in_one_row_spoils_no_search(tmp_path: Path, column: str, text: str) -> None:
+    path = tmp_path / "agent.db"
+    async with SQLiteMemoryStore(path) as store:
+        await store.add(HumanMemory(id="good", content="a garden"))
+        await store.add(HumanMemory(id="odd", content="a garden"))
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE memory_items SET {column} = ? WHERE id = 'odd'", (text,))
+    connection.close()
+
+    async with SQLiteMemoryStore(path) as store:
+        found = [
+            await store.search(limit=1000),
+            await store.search(query="garden", limit=1000),
+            await store.search(query="garden", mode="text"),
+            [item async for item in store.scan()],
+        ]
+        assert ["good" in [item.id for item in items] for items in found] == [True] * 4
+        assert await store.purge("odd") == 1
+
+
 async def test_an_unreadable_row_can_be_purged(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with SQLiteMemoryStore(path) as store:

@@ -118,7 +118,7 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
         further = {} if extra_json == "{}" else json.loads(extra_json)
         if type(further) is not dict:
             raise TypeError("extra_json is no object")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
     return make_item(base, further, types)
 
