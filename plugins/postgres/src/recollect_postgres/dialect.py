@@ -104,6 +104,16 @@ class PostgresDialect(Dialect):
             return f"id = {placeholder}"
         return f"id = {placeholder} AND owner = (SELECT owner FROM {self.ids} WHERE id = {placeholder})"
 
+    def by_ids(self, placeholder: str) -> str:
+        """Return the condition that finds the rows of an array of ids.
+
+        ``= ANY`` of a parameter would compare every row with every id where the planner does not know the table yet.
+        """
+        given = f"(SELECT unnest({placeholder}::text[]))"
+        if not self.partitioned:
+            return f"id IN {given}"
+        return f"id IN {given} AND owner IN (SELECT owner FROM {self.ids} WHERE id IN {given})"
+
     def contains(self, parameters: Parameters, folded: str) -> str:
         """Return a LIKE, which a trigram index can answer."""
         return f"folded LIKE {parameters.add(f'%{folded.translate(_LIKE_SPECIAL)}%')}"

@@ -109,7 +109,9 @@ class TextSearch:
 
     async def around(self, ids: Sequence[str], scope: Filter) -> tuple[dict[str, Any], list[list[Passage]]]:
         """Return the rows of items with the turns around them."""
-        text = f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._by_ids('$1')}"
+        text = (
+            f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._statements.dialect.by_ids('$1')}"
+        )
         return await self._around(await self._server.fetch(text, [list(ids)]), scope)
 
     async def speakers(self, scope: Filter) -> set[str]:
@@ -210,7 +212,7 @@ class TextSearch:
         for shape, alike in _by_shape(hits).items():
             chains += await self._chains(shape, alike, scope)
         ids = list(dict.fromkeys(item_id for chain in chains for item_id in chain))
-        text = f"SELECT {_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._by_ids('$1')}"
+        text = f"SELECT {_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._statements.dialect.by_ids('$1')}"
         rows = {row["id"]: row for row in await self._server.fetch(text, [ids])}
         passages = {item_id: _passage(row) for item_id, row in rows.items()}
         # An item that was removed between the two queries leaves a gap, which is harmless.
@@ -242,13 +244,6 @@ class TextSearch:
             f"FROM unnest({arrays}) AS hits ({', '.join(f'hit_{name}' for name in _HIT_NAMES)})"
         )
         return [row[0] for row in await self._server.fetch(text, parameters.values)]
-
-    def _by_ids(self, placeholder: str) -> str:
-        dialect = self._statements.dialect
-        found = f"id = ANY ({placeholder}::text[])"
-        if dialect.partitioned:
-            found += f" AND owner IN (SELECT owner FROM {dialect.ids} WHERE id = ANY ({placeholder}::text[]))"
-        return found
 
 
 _HIT_NAMES = ("id", "user_id", "session_id", "task_id", "created_at", "added")

@@ -127,7 +127,7 @@ class Vectors:
         """Return the cosine of each of these items that has a present vector."""
         rows = await self._server.fetch(
             f"SELECT item_id, 1 - (embedding {self._distance} $2::real[]::{self._vector}) FROM {self._dialect.vectors} "
-            f"WHERE item_id = ANY ($1::text[])",
+            f"WHERE item_id IN (SELECT unnest($1::text[]))",
             [list(ids), list(vector)],
         )
         return {row[0]: similarity(row[1]) for row in rows}

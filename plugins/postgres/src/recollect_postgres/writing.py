@@ -197,8 +197,7 @@ class Writer:
     async def _any_there(self, connection: Connection, ids: list[str]) -> bool:
         dialect = self._statements.dialect
         found: bool = await connection.fetchval(
-            f"SELECT EXISTS (SELECT FROM {dialect.ids if dialect.partitioned else dialect.table} "
-            f"WHERE id = ANY ($1::text[]))",
+            f"SELECT EXISTS (SELECT FROM {dialect.table} WHERE {dialect.by_ids('$1')})",
             ids,
             timeout=self._server.timeout,
         )
@@ -232,11 +231,8 @@ class Writer:
     async def _locked_rows(self, connection: Connection, ids: list[str]) -> list[Any]:
         """Lock the rows of these ids, hidden ones too, in the order of their ids, and return them."""
         dialect = self._statements.dialect
-        found = "id = ANY ($1::text[])"
-        if dialect.partitioned:
-            found += f" AND owner IN (SELECT owner FROM {dialect.ids} WHERE id = ANY ($1::text[]))"
         rows: list[Any] = await connection.fetch(
-            f"SELECT {', '.join(ITEM_COLUMNS)}, deleted, token FROM {dialect.table} WHERE {found} "
+            f"SELECT {', '.join(ITEM_COLUMNS)}, deleted, token FROM {dialect.table} WHERE {dialect.by_ids('$1')} "
             f'ORDER BY id COLLATE "C" FOR UPDATE',
             ids,
             timeout=self._server.timeout,
