@@ -411,3 +411,45 @@ async def test_a_fork_during_writes_does_no_harm(tmp_path: Path) -> None:
             path,
         )
     )
+
+
+async def test_a_child_that_is_forked_during_writes_can_write_to_the_file_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    finish(
+        run_python(
+            """
+            import asyncio, os, sys, warnings
+            from recollect import HumanMemory
+            from recollect_sqlite import SQLiteMemoryStore
+
+            warnings.simplefilter("ignore")
+
+            async def own(turn):
+                async with SQLiteMemoryStore(sys.argv[1], busy_timeout=10) as store:
+                    await store.add(HumanMemory(id=f"child-{turn}", content="x"))
+
+            async def main():
+                async with SQLiteMemoryStore(sys.argv[1]) as store:
+                    for turn in range(8):
+                        items = [HumanMemory(id=f"{turn}-{n}", content="x") for n in range(20)]
+                        calls = [asyncio.create_task(store.add(item)) for item in items]
+                        await asyncio.sleep(0.0005)
+                        child = os.fork()
+                        if child == 0:
+                            status = 1
+                            try:
+                                asyncio.events._set_running_loop(None)
+                                asyncio.new_event_loop().run_until_complete(own(turn))
+                                status = 0
+                            finally:
+                                os._exit(status)
+                        await asyncio.gather(*calls)
+                        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+                        assert status == 0
+                    assert await store.count() == 168
+
+            asyncio.run(main())
+            """,
+            path,
+        )
+    )

@@ -84,6 +84,14 @@ class Connections:
             await self._threads.close()
         await self.worker.close()
 
+    def pause(self, seconds: float) -> bool:
+        """Keep the writer out of transactions, and return whether it could be had so within these seconds."""
+        return not self.forked and self.worker.gate.acquire(timeout=seconds)
+
+    def go_on(self) -> None:
+        """Let the writer work again."""
+        self.worker.gate.release()
+
     def abandon(self) -> object:
         """Give up every connection in a forked child."""
         kept = (self.worker, self.writer, self.filler, self._threads, self._direct)

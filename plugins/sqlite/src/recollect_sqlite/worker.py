@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self, TypeVar
@@ -63,6 +64,8 @@ class Worker(aiosqlite.Connection):
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connect, iter_chunk_size=64)
         self.waiting = 0
+        self.gate = threading.RLock()
+        """Held while a job runs: whoever holds it knows that the connection is in no transaction."""
         # A program that forgets to close the store must still come to its end.
         self._thread.daemon = True
 
@@ -124,7 +127,12 @@ class Worker(aiosqlite.Connection):
 
     def submit(self, job: Callable[[], object]) -> None:
         """Run a job on the thread, later. It delivers its own result and raises nothing."""
-        self._tx.put_nowait((_NO_REPLY, job))  # type: ignore[arg-type]  # all that its thread asks of a future
+
+        def gated() -> None:
+            with self.gate:
+                job()
+
+        self._tx.put_nowait((_NO_REPLY, gated))  # type: ignore[arg-type]  # all that its thread asks of a future
 
     async def run(self, work: Work[Result]) -> Result:
         """Run the function on the thread with the connection and return its result."""
