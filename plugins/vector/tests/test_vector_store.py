@@ -471,3 +471,13 @@ async def test_adds_during_the_first_search_by_words_are_found() -> None:
     assert contents(await searching)[:1] == ["word2999"]
     assert contents(await store.search(query="violin", mode="text", limit=1)) == ["violin"]
     assert "word2998" not in contents(await store.search(query="word2998", mode="text", limit=99))
+
+
+async def test_a_text_search_for_a_speaker_alone_finds_what_was_said() -> None:
+    store = VectorMemoryStore(HashingEmbeddings())
+    await store.add(HumanMemory(content="roses in the garden", name="Ada"))
+    await store.add(HumanMemory(content="rain all day", name="Grace"))
+
+    found = await store.search(query="Ada", mode="text")
+
+    assert [item.content for item in found][:1] == ["roses in the garden"]

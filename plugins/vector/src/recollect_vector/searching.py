@@ -20,6 +20,9 @@ from recollect_vector.vectors import embed_one
 SIMILAR = 100
 """How many of the nearest items are candidates of a hybrid ranking, besides those that share a word."""
 
+WHOLE = 200
+"""Up to how many items a scope is ranked as a whole: the speaker or the day alone may answer a query."""
+
 _SAMPLE = 50
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int32)
 _NO_NUMBERS: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
@@ -86,6 +89,8 @@ class Searcher:
         inside = table.mask(table.listed(table.select(scope)))
         hits, frequencies = words.hits(query_terms(query), inside)
         near = np.array([row for row, _ in best(table, rows, found, SIMILAR) if inside[row]], dtype=np.int32)
+        if np.count_nonzero(inside) <= WHOLE:
+            near = np.flatnonzero(inside).astype(np.int32)
         windows = words.windows(np.union1d(hits, near), inside)
         cosines = np.zeros(len(inside), dtype=np.float32)
         cosines[rows] = found
