@@ -6,6 +6,7 @@ surrogates are refused here, by the name of the field, so that no two engines di
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from operator import itemgetter
@@ -41,16 +42,23 @@ _set_private = _slots["__pydantic_private__"].__set__
 ItemT = TypeVar("ItemT", bound=MemoryItem)
 
 
+# json.dumps would make a new encoder for every call.
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def json_text(value: Any) -> str:
+    """Return compact JSON; keys keep their order, text stays as it is."""
+    return _encoded(value)
+
+
 def check_text(text: str, field: str) -> str:
     """Return the text, or raise InputError if some engine could not hold it (NUL, lone surrogates)."""
     if not isinstance(text, str):
         raise InputError(f"{field} must be text, not {type(text).__name__}.", field=field)
-    if text.isascii():
-        if "\0" in text:
-            raise InputError(f"{field} contains a NUL character, which no store can hold.", field=field)
-        return text
     if "\0" in text:
         raise InputError(f"{field} contains a NUL character, which no store can hold.", field=field)
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

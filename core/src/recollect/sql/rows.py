@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 from recollect.errors import CorruptStoreError
 from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemoryStatus
-from recollect.records import SCOPE_FIELDS, bare_item, dump_metadata, further_values, make_item, make_metadata
+from recollect.records import (
+    SCOPE_FIELDS,
+    bare_item,
+    dump_metadata,
+    further_values,
+    json_text,
+    make_item,
+    make_metadata,
+)
 
 ITEM_COLUMNS = (
     "id",
@@ -45,15 +53,6 @@ class Row(NamedTuple):
     extra_json: str
     created_at: str
     updated_at: str
-
-
-# json.dumps would make a new encoder for every call.
-_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
-def json_text(value: Any) -> str:
-    """Return compact JSON; keys keep their order, text stays as it is."""
-    return _encoded(value)
 
 
 def pack(item: MemoryItem) -> Row:

@@ -24,8 +24,9 @@ hypothesis (the extra ``testing``) are loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recollect.lazy import lazy_names
 
 if TYPE_CHECKING:
     from recollect.testing.case import Cases, Reopen
@@ -33,25 +34,15 @@ if TYPE_CHECKING:
     from recollect.testing.expect import ExpectationError, SkipCase
     from recollect.testing.runner import CaseResult, Outcome, Report, check_store, run_conformance
 
-_LAZY = {
-    "Cases": "recollect.testing.case",
-    "Reopen": "recollect.testing.case",
-    "StoreConformance": "recollect.testing.conformance",
-    "ExpectationError": "recollect.testing.expect",
-    "SkipCase": "recollect.testing.expect",
-    "CaseResult": "recollect.testing.runner",
-    "Outcome": "recollect.testing.runner",
-    "Report": "recollect.testing.runner",
-    "check_store": "recollect.testing.runner",
-    "run_conformance": "recollect.testing.runner",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "case": ["Cases", "Reopen"],
+        "conformance": ["StoreConformance"],
+        "expect": ["ExpectationError", "SkipCase"],
+        "runner": ["CaseResult", "Outcome", "Report", "check_store", "run_conformance"],
+    },
+)
 
 __all__ = [
     "CaseResult",

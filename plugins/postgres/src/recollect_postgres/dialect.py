@@ -9,10 +9,10 @@ from typing import Any
 
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter
-from recollect.records import SCOPE_FIELDS
+from recollect.records import SCOPE_FIELDS, json_text
 from recollect.sql import Dialect, Statements
 from recollect.sql.dialect import Parameters
-from recollect.sql.rows import Row, json_text
+from recollect.sql.rows import Row
 from recollect.sql.statements import Statement
 
 SEQUENCE = "added"

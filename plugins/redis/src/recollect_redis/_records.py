@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from recollect.errors import CorruptStoreError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import fold
-from recollect.records import SCOPE_FIELDS, checked_json, further_values, make_item, make_metadata
+from recollect.records import SCOPE_FIELDS, checked_json, further_values, json_text, make_item, make_metadata
 
 SEPARATOR = "\0"
 """Between the parts of a header; no text that a store takes contains it."""
@@ -77,7 +77,7 @@ def body(item: MemoryItem) -> str:
         ],
         **further_values(item),
     }
-    return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json_text(fields)
 
 
 def folded(content: str) -> str:

@@ -11,7 +11,15 @@ from zoneinfo import ZoneInfo
 
 from recollect.errors import CorruptStoreError, InputError
 from recollect.items import MemoryItem, MemoryMetadata, MemoryStatus, utc_text
-from recollect.records import SCOPE_FIELDS, bare_item, check_metadata, check_text, checked_json, make_metadata
+from recollect.records import (
+    SCOPE_FIELDS,
+    bare_item,
+    check_metadata,
+    check_text,
+    checked_json,
+    json_text,
+    make_metadata,
+)
 
 # Every character that some reader takes for the end of a line, and the other control characters but the tab.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -89,7 +97,7 @@ def dump_entry(memory: EpisodicMemory) -> tuple[str, str]:
         more["archived_by"] = memory.archived_by
     if more:
         entry["more"] = more
-    return f'"id":{_json(memory.id)}', _json(entry)[1:-1]
+    return f'"id":{json_text(memory.id)}', json_text(entry)[1:-1]
 
 
 def load_entries(text: bytes, agent_id: str) -> list[EpisodicMemory]:
@@ -189,7 +197,3 @@ def as_metadata(metadata: dict[str, Any] | MemoryMetadata | None, agent_id: str)
         raise InputError(f"metadata must be a dict, not {type(metadata).__name__}.", field="metadata")
     scope["agent_id"] = agent_id
     return make_metadata({**scope, "extra": checked_json(extra, "metadata") if extra else {}})
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -7,9 +7,9 @@ import sqlite3
 from typing import Any
 
 from recollect.query import fold, json_equal
+from recollect.records import json_text
 from recollect.sql import Dialect
 from recollect.sql.dialect import Parameters
-from recollect.sql.rows import json_text
 
 SHOWN, ARCHIVED, DELETED = 0, 1, 2
 """The values of the column ``hidden``: what searches show, what a summary stands for, and what was deleted."""
