@@ -261,6 +261,26 @@ def test_what_is_not_wanted_is_left_out_but_counts_as_a_neighbour() -> None:
     assert keys(ranked) == ["s1"]
 
 
+def test_a_part_of_the_hits_gives_the_scores_of_all() -> None:
+    """Where a common word is in more turns than are given, as many more have it in reach."""
+    turns = [
+        [
+            Passage(
+                f"{session}-{turn}",
+                f"tea and {'a violin' if session % 90 == 0 else 'talk'}" if turn == 2 else "yes",
+                session=str(session),
+            )
+            for turn in range(5)
+        ]
+        for session in range(360)
+    ]
+    whole = rank_text("tea violin", turns, total=1_800)
+    part = rank_text("tea violin", turns[::9], total=1_800, frequencies={"tea": 360, "violin": 4})
+    wanted = {found.key: found.score for found in whole}
+    assert [found.key for found in part[:12]] == [found.key for found in whole[:12]]
+    assert all(abs(found.score - wanted[found.key]) < 0.01 for found in part)
+
+
 def test_frequencies_of_the_scope_tell_how_common_a_term_is() -> None:
     turns = [conversation("dog", session="a"), conversation("violin", session="b")]
     assert keys(rank_text("dog violin", turns, total=1000, weights=BARE, frequencies={"dog": 900}))[0] == "b0"

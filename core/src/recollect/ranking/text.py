@@ -81,7 +81,10 @@ def rank_hybrid(
     row.add_dates(counts, terms, query_date_terms(query), weights)
     known = frequencies or {}
     rarities = _rarities(
-        [max(len(found), known.get(term, 0)) for term, found in zip(terms, counts, strict=True)],
+        [
+            _in_reach(len(found), len(itself), known.get(term, 0))
+            for term, found, itself in zip(terms, counts, own, strict=True)
+        ],
         max(total or 0, len(row.passages)),
     )
     texts = _bm25(counts, rarities, row.lengths_with_neighbours(weights), weights)
@@ -311,7 +314,16 @@ def _shares(weights: Weights) -> list[tuple[int, float]]:
     return [(offset, share) for offset, share in shares if share > 0]
 
 
-def _rarities(frequencies: Sequence[int], total: int) -> list[float]:
+def _in_reach(found: int, occurring: int, everywhere: int) -> float:
+    """Return how many passages of the scope have a term in reach.
+
+    ``found`` of those that were given have it in reach and ``occurring`` in themselves. Where it occurs in more of the
+    scope, as many more have it in reach.
+    """
+    return found * everywhere / occurring if everywhere > occurring > 0 else max(found, everywhere)
+
+
+def _rarities(frequencies: Sequence[float], total: int) -> list[float]:
     """Return how much each term tells, from the number of passages that have it in reach."""
     return [log(1 + max(total - frequency + 0.5, 0.5) / (frequency + 0.5)) for frequency in frequencies]
 
