@@ -17,6 +17,7 @@ from recollect_sqlite.connections import Connections
 from recollect_sqlite.matrices import Matrices
 from recollect_sqlite.passages import Passages, Types, items_of
 from recollect_sqlite.schema import TABLE
+from recollect_sqlite.scope_rows import ScopeRows
 from recollect_sqlite.vectors import Vectors, nearest, stored_model
 
 NEAREST = 200
@@ -48,7 +49,7 @@ class Retrieval:
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
-                candidates = self._candidates(connection, query, wanted, types)
+                candidates = self._candidates(connection, query, wanted, limit, types)
                 return self._ranked(connection, query, candidates, {}, wanted, limit, types)
 
         return await connections.read(work)
@@ -62,7 +63,7 @@ class Retrieval:
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
                 alike = self._matrices.of(connection, self._statements, _scope(wanted)).similarities(vector)
-                candidates = self._candidates(connection, query, wanted, types, nearest(alike, NEAREST))
+                candidates = self._candidates(connection, query, wanted, limit, types, nearest(alike, NEAREST))
                 by_key = {key: alike[number] for key, number in candidates.numbers.items() if number in alike}
                 return self._ranked(connection, query, candidates, by_key, wanted, limit, types)
 
@@ -111,11 +112,16 @@ class Retrieval:
         return {speaker_of(name, "", str(beginning)) for name, beginning in rows} - {""}
 
     def _candidates(
-        self, connection: sqlite3.Connection, query: str, wanted: Filter, types: Types, near: Sequence[int] = ()
+        self,
+        connection: sqlite3.Connection,
+        query: str,
+        wanted: Filter,
+        limit: int,
+        types: Types,
+        near: Sequence[int] = (),
     ) -> Candidates:
-        reach = self._weights.reach
-        gatherer = Gatherer(connection, self._statements, _scope(wanted), self._passages, types, reach)
-        return gatherer.gather(query, near)
+        rows = ScopeRows(connection, self._statements, _scope(wanted))
+        return Gatherer(rows, self._passages, types, self._weights.reach).gather(query, wanted, limit, near)
 
     def _ranked(
         self,

@@ -1,9 +1,14 @@
-"""Substring search: candidates from the trigram index, checked against the rows; or the rows themselves."""
+"""Substring search: candidates from the trigram index, checked against the rows; or the rows themselves.
+
+Both ways give the same answer. Which one is taken decides only how long it takes: never much longer than reading the
+scope, however much others store.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 from recollect.query import Filter
@@ -14,6 +19,9 @@ from recollect_sqlite.text_index import trigram_query
 
 MOST_CANDIDATES = 20_000
 """With more candidates than this the text is so common that reading the newest rows finds enough sooner."""
+
+FEW_CANDIDATES = 1_000
+"""With more candidates than this, most of which may be others', it is asked whether the scope is smaller."""
 
 _CANDIDATES = f"""
 SELECT rowid FROM recollect_trigrams WHERE recollect_trigrams MATCH ?
@@ -34,11 +42,22 @@ def find_rows(
     connection.execute("BEGIN")
     try:
         candidates = [row[0] for row in connection.execute(_CANDIDATES, (query,))]
-        if len(candidates) > MOST_CANDIDATES:
+        if len(candidates) > MOST_CANDIDATES or _is_smaller(connection, statements, wanted, len(candidates)):
             return connection.execute(*statements.search(wanted, limit)).fetchall()
         return among(connection, statements, wanted, candidates, limit)
     finally:
         connection.execute("COMMIT")
+
+
+def _is_smaller(connection: sqlite3.Connection, statements: Statements, wanted: Filter, candidates: int) -> bool:
+    """Whether the scope has fewer rows than there are candidates, so that reading it takes less."""
+    if candidates <= FEW_CANDIDATES:
+        return False
+    parameters = Parameters(statements.dialect)
+    where = statements.conditions(parameters, replace(wanted, query=""))
+    text = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {where} LIMIT {candidates})"
+    (found,) = connection.execute(text, parameters.values).fetchone()
+    return int(found) < candidates
 
 
 def among(

@@ -1,0 +1,239 @@
+"""What others store, live or cleared, changes nothing in an answer: neither items nor order nor scores."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
+from recollect.in_memory import InMemoryStore
+from recollect.ranked import RankedItem
+from recollect.store import BaseStore
+from recollect_sqlite import SQLiteMemoryStore, scope_rows
+
+MINE = MemoryMetadata(user_id="ada", session_id="mine", task_id="mine", agent_id="mine", extra={"team": "mine"})
+THEIRS = MemoryMetadata(user_id="ada", session_id="s", task_id="t", agent_id="a", extra={"team": "theirs"})
+"""Only the user is the same: every other field tells them apart, each by itself."""
+
+ANOTHER = MemoryMetadata(user_id="bea")
+
+FILTERS: dict[str, dict[str, Any]] = {
+    "user and session": {"metadata": MemoryMetadata(user_id="ada", session_id="mine")},
+    "session": {"metadata": MemoryMetadata(session_id="mine")},
+    "task": {"metadata": MemoryMetadata(task_id="mine")},
+    "agent": {"metadata": MemoryMetadata(agent_id="mine")},
+    "user and agent": {"metadata": MemoryMetadata(user_id="ada", agent_id="mine")},
+    "extra": {"metadata": MemoryMetadata(extra={"team": "mine"})},
+    "type": {"metadata": MemoryMetadata(session_id="mine"), "memory_type": "ai"},
+    "status": {"metadata": MemoryMetadata(agent_id="mine"), "status": MemoryStatus.DRAFT},
+    "another user": {"metadata": ANOTHER},
+}
+QUERIES = ("saffron", "word7 word8", "usual saffron", "usual on 2024-01-02")
+CLOSE = 0.02
+"""How near the scores are to those of the whole scope: lengths are compared with those around the hits alone."""
+
+
+def clock(second: int) -> str:
+    return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
+def conversation(metadata: MemoryMetadata, many: int, seed: int = 1) -> list[MemoryItem]:
+    """Return turns over three days, of which one in forty has a rare word and every third a common one."""
+    chance = random.Random(seed)
+    words = [f"word{number}" for number in range(400)]
+    items: list[MemoryItem] = []
+    for number in range(many):
+        text = " ".join(chance.choices(words, k=chance.randint(2, 25)))
+        text += (" saffron" if number % 40 == 0 else "") + (" usual" if number % 3 == 0 else "")
+        items.append(
+            (AIMemory if number % 2 else HumanMemory)(
+                id=f"{metadata.user_id}-{metadata.session_id}-{number:05}",
+                content=text + ("?" if number % 5 == 0 else ""),
+                metadata=metadata,
+                status=MemoryStatus.DRAFT if number % 7 == 0 else MemoryStatus.ACCEPTED,
+                created_at=f"2024-01-{1 + 3 * number // many:02}T{clock(number)}",
+            )
+        )
+    return items
+
+
+def neighbours(many: int) -> list[MemoryItem]:
+    return [
+        HumanMemory(
+            content=f"saffron usual word7 {number}",
+            metadata=THEIRS,
+            created_at=f"2024-01-02T{clock(number)}",
+        )
+        for number in range(many)
+    ]
+
+
+def seen(ranked: Sequence[RankedItem]) -> list[tuple[str, float, dict[str, float]]]:
+    return [(found.item.id, found.score, dict(found.parts)) for found in ranked]
+
+
+async def answers(store: BaseStore) -> dict[str, Any]:
+    """Return what each filter finds, by words and as a substring."""
+    found: dict[str, Any] = {}
+    for name, filters in FILTERS.items():
+        ranked = {query: await store.search_ranked(query=query, mode="text", limit=20, **filters) for query in QUERIES}
+        substring = await store.search(query="SAFFRON", mode="substring", limit=1_000, **filters)
+        found[name] = {
+            "text": ranked,
+            "seen": {query: seen(results) for query, results in ranked.items()},
+            "substring": [item.id for item in substring],
+        }
+    return found
+
+
+@dataclass
+class States:
+    """The same questions with nobody else in the file, with neighbours, and after these were cleared."""
+
+    alone: dict[str, Any] = field(default_factory=dict)
+    crowded: dict[str, Any] = field(default_factory=dict)
+    cleared: dict[str, Any] = field(default_factory=dict)
+    reference: dict[str, Any] = field(default_factory=dict)
+
+    async def fill(self, path: Path, many: int) -> States:
+        own = [*conversation(MINE, 1_200), *conversation(ANOTHER, 1_200, seed=2)]
+        reference = InMemoryStore()
+        await reference.add_many(own)
+        self.reference = await answers(reference)
+        async with SQLiteMemoryStore(path) as store:
+            await store.add_many(own[:1_700])
+            await store.fill_indexes()
+            await store.add_many(own[1_700:])
+            self.alone = await answers(store)
+            await store.add_many(neighbours(many))
+            await store.fill_indexes()
+            self.crowded = await answers(store)
+            await store.clear(metadata=THEIRS)
+            self.cleared = await answers(store)
+        return self
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> States:
+    return asyncio.run(States().fill(tmp_path_factory.mktemp("scopes") / "a.db", 20_001))
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_what_twenty_thousand_neighbours_store_changes_no_answer(states: States, name: str) -> None:
+    assert states.crowded[name]["seen"] == states.alone[name]["seen"]
+    assert states.crowded[name]["substring"] == states.alone[name]["substring"]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_what_neighbours_cleared_changes_no_answer(states: States, name: str) -> None:
+    assert states.cleared[name]["seen"] == states.alone[name]["seen"]
+    assert states.cleared[name]["substring"] == states.alone[name]["substring"]
+
+
+@pytest.mark.parametrize("query", ["saffron", "word7 word8", "usual saffron"])
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_large_scope_is_ranked_as_the_memory_store_ranks_it(states: States, name: str, query: str) -> None:
+    close_to(states.reference[name]["text"][query], states.crowded[name]["text"][query])
+
+
+def close_to(wanted: Sequence[RankedItem], found: Sequence[RankedItem]) -> None:
+    """Check for the same items, nearly the same scores, and the same order wherever scores tell one."""
+    scores = {each.item.id: each.score for each in wanted}
+    least = min(scores.values())
+    for each in found:
+        if each.item.id in scores:
+            assert each.score == pytest.approx(scores[each.item.id], abs=CLOSE)
+        else:
+            assert each.score <= least + CLOSE, "an item that should not be among the best"
+    missing = scores.keys() - {each.item.id for each in found}
+    assert all(scores[key] <= least + CLOSE for key in missing), "an item that should be among the best"
+    order = [scores[each.item.id] for each in found if each.item.id in scores]
+    assert all(later <= earlier + 2 * CLOSE for earlier, later in pairwise(order))
+
+
+BOUNDS = {
+    "more than are counted": {"MOST_COUNTED": 1_100, "MOST_OF_A_TERM": 90},
+    "entries given up": {"ENTRIES_PER_ROW": 0},
+    "both": {"MOST_COUNTED": 1_100, "MOST_OF_A_TERM": 90, "ENTRIES_PER_ROW": 0},
+}
+
+
+@pytest.fixture(params=BOUNDS)
+def bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a small file take the ways of a large one."""
+    for name, value in BOUNDS[request.param].items():
+        monkeypatch.setattr(scope_rows, name, value)
+
+
+@pytest.mark.usefixtures("bounds")
+async def test_whichever_way_leads_to_the_rows_of_a_term_others_change_no_answer(tmp_path: Path) -> None:
+    states = await States().fill(tmp_path / "a.db", 1_500)
+    for name in FILTERS:
+        assert states.crowded[name]["seen"] == states.alone[name]["seen"], name
+        assert states.cleared[name]["seen"] == states.alone[name]["seen"], name
+        for query in ("saffron", "word7 word8"):
+            close_to(states.reference[name]["text"][query], states.crowded[name]["text"][query])
+
+
+async def test_a_rare_word_is_found_in_a_scope_of_twenty_thousand_that_all_have_the_other(tmp_path: Path) -> None:
+    items = neighbours(20_500)
+    for number in (3, 700, 20_400):
+        items[number].content += " telescope"
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many(items)
+        for metadata in (MemoryMetadata(user_id="ada", session_id="s"), MemoryMetadata(agent_id="a"), None):
+            found = await store.search_ranked(query="saffron telescope", metadata=metadata, mode="text", limit=3)
+            assert {each.item.id for each in found} == {items[number].id for number in (3, 700, 20_400)}
+
+
+async def test_what_waits_for_the_index_counts_by_what_it_says_now(tmp_path: Path) -> None:
+    """Of a word that was in four hundred items, one is left; how soon the index learns of it changes no score."""
+    items = conversation(MINE, 1_200)
+    for number in range(400):
+        items[number].content += " obsolete"
+    metadata = MemoryMetadata(user_id="ada", session_id="mine")
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many(items)
+        await store.fill_indexes()
+        for number in range(1, 400):
+            items[number].content = items[number].content.replace(" obsolete", "")
+        await store.add_many(items[:400])
+        rankings = []
+        for _ in range(2):
+            ranked = await store.search_ranked(query="obsolete word7", metadata=metadata, mode="text", limit=20)
+            rankings.append(seen(ranked))
+            await store.fill_indexes()
+    assert rankings[0] == rankings[1]
+
+
+@pytest.mark.parametrize("filters", [{"memory_type": "letter"}, {"status": MemoryStatus.DRAFT}], ids=["type", "status"])
+async def test_items_that_do_not_match_take_no_place_in_a_large_scope(tmp_path: Path, filters: dict[str, Any]) -> None:
+    """Fifteen hundred newer items have the same word, of another type and status."""
+    letter = MemoryItem(
+        content="saffron, once", memory_type="letter", status=MemoryStatus.DRAFT, metadata=MINE, created_at="2023-01-01"
+    )
+    newer = [
+        HumanMemory(content="saffron saffron", metadata=MINE, created_at=f"2024-01-01T{clock(n)}") for n in range(1_500)
+    ]
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([letter, *newer])
+        found = await store.search(query="saffron", metadata=MINE, mode="text", limit=5, **filters)
+        assert [item.id for item in found] == [letter.id]
+
+
+async def test_a_limit_above_the_usual_number_of_hits_is_filled(tmp_path: Path) -> None:
+    items = [
+        HumanMemory(content="saffron", metadata=MemoryMetadata(user_id="ada", session_id=str(number)))
+        for number in range(1_500)
+    ]
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many(items)
+        found = await store.search(query="saffron", metadata=MemoryMetadata(user_id="ada"), mode="text", limit=1_200)
+        assert len(found) == 1_200
