@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from recollect.errors import InputError
 from recollect.items import MemoryMetadata, MemoryStatus
 from recollect.store import BaseStore, Capability, SearchMode
@@ -78,6 +80,49 @@ class RankingCases(Cases):
         (found,) = await store.search(query="an entirely different subject", metadata=scope, mode="semantic", limit=1)
         equal(found.id, first.id, "the best item for the new content")
 
+    async def test_what_others_store_does_not_change_a_ranking(self, store: BaseStore) -> None:
+        """Items, order and scores stay the same while others' memories with the same words grow and are cleared."""
+        await self._stays(store, "text")
+        await self._stays(store, None)
+
+    @needs(Capability.SEMANTIC)
+    async def test_what_others_store_does_not_change_a_ranking_by_meaning(self, store: BaseStore) -> None:
+        """Items, order and scores stay the same while others' memories of the same sense grow and are cleared."""
+        await self._stays(store, "semantic")
+
+    @needs(Capability.HYBRID)
+    async def test_what_others_store_does_not_change_a_hybrid_ranking(self, store: BaseStore) -> None:
+        """Items, order and scores stay the same while others' memories of the same words and sense come and go."""
+        await self._stays(store, "hybrid")
+
+    async def _stays(self, store: BaseStore, mode: SearchMode | None) -> None:
+        """Ask within every kind of scope, with neighbours that lie outside of all of them but in the same user's."""
+        user, own = self.user(), uuid.uuid4().hex
+        mine = MemoryMetadata(user_id=user, session_id=own, task_id=own, agent_id=own, extra={"team": own})
+        theirs = MemoryMetadata(user_id=user, session_id="s", task_id="t", agent_id="a", extra={"team": "other"})
+        await self._sentences(store, mine)
+        scopes = [
+            MemoryMetadata(user_id=user, session_id=own),
+            MemoryMetadata(session_id=own),
+            MemoryMetadata(task_id=own),
+            MemoryMetadata(agent_id=own),
+            MemoryMetadata(user_id=user, extra={"team": own}),
+        ]
+
+        async def rankings() -> list[list[tuple[str, float]]]:
+            found = []
+            for scope in scopes:
+                ranked = await store.search_ranked(query="saffron for the telescope", metadata=scope, mode=mode)
+                found.append([(each.item.content, round(each.score, 6)) for each in ranked])
+            return found
+
+        before = await rankings()
+        that(all(before), f"Nothing was ranked in mode {mode!r}.")
+        await store.add_many([note("saffron telescope saffron", theirs, second) for second in range(60)])
+        equal(await rankings(), before, f"rankings in mode {mode!r} after a neighbour's adds")
+        await store.clear(metadata=MemoryMetadata(user_id=user, session_id="s"))
+        equal(await rankings(), before, f"rankings in mode {mode!r} after a neighbour's items were cleared")
+
 
 class TextRankingCases(Cases):
     """Ranking by words."""
@@ -153,21 +198,6 @@ class TextRankingCases(Cases):
         scope = self.scope()
         await store.add_many([note(text, scope, second) for second, text in enumerate("abc")])
         equal(contents(await store.search(metadata=scope, mode="text")), ["c", "b", "a"], "listing")
-
-    async def test_what_others_store_does_not_change_a_ranking(self, store: BaseStore) -> None:
-        """A user's ranking, scores included, stays the same while another user's memories grow and go."""
-        mine, theirs = self.scope(), self.scope()
-        await store.add_many([note(text, mine, second) for second, text in enumerate(SENTENCES)])
-
-        async def ranking() -> list[tuple[str, float]]:
-            ranked = await store.search_ranked(query="saffron for the telescope", metadata=mine, mode="text")
-            return [(found.item.content, round(found.score, 6)) for found in ranked]
-
-        before = await ranking()
-        await store.add_many([note("saffron telescope saffron", theirs, second) for second in range(40)])
-        equal(await ranking(), before, "a ranking after another user's adds")
-        await store.clear(metadata=theirs)
-        equal(await ranking(), before, "a ranking after another user's items are gone")
 
     async def test_a_ranking_is_cut_after_it_is_filtered(self, store: BaseStore) -> None:
         """Better items of another type or status take no place away from those that match."""
