@@ -481,3 +481,45 @@ async def test_a_text_search_for_a_speaker_alone_finds_what_was_said() -> None:
     found = await store.search(query="Ada", mode="text")
 
     assert [item.content for item in found][:1] == ["roses in the garden"]
+
+
+# Others
+
+
+def saffron(many: int, metadata: MemoryMetadata) -> list[MemoryItem]:
+    """Return so many items with the same word that not all of them are ranked."""
+    return [
+        HumanMemory(
+            id=f"{metadata.user_id}-{number}",
+            content=f"saffron {number}",
+            metadata=metadata,
+            created_at=f"2024-05-01T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}",
+        )
+        for number in range(many)
+    ]
+
+
+@pytest.mark.parametrize("mode", ["text", "hybrid"])
+async def test_where_others_items_lay_does_not_choose_among_mine(mode: Any) -> None:
+    """Rows that others left are given to my later items, which makes them no older."""
+    mine, theirs = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="eve")
+    items = saffron(1_300, mine)
+    rankings = []
+    for others in ([], saffron(600, theirs)):
+        store = VectorMemoryStore(Table({}))
+        await store.add_many(others)
+        await store.add_many(items[:700])
+        await store.purge(metadata=theirs)
+        await store.add_many(items[700:])
+        ranked = await store.search_ranked(query="saffron", metadata=mine, mode=mode, limit=1_300)
+        rankings.append([(found.item.id, found.score) for found in ranked])
+    assert rankings[0] == rankings[1]
+
+
+async def test_items_that_do_not_match_take_no_place_in_a_large_scope() -> None:
+    mine = MemoryMetadata(user_id="ada")
+    letter = MemoryItem(content="saffron", memory_type="letter", metadata=mine, created_at="2023-01-01")
+    store = VectorMemoryStore(Table({}))
+    await store.add_many([letter, *saffron(1_300, mine)])
+    found = await store.search(query="saffron", metadata=mine, mode="text", memory_type="letter")
+    assert [item.id for item in found] == [letter.id]

@@ -15,7 +15,7 @@ from recollect_vector.facets import Rows
 from recollect_vector.table import Table
 
 MOST_HITS = 1_000
-"""How many rows are ranked by words at most. Rare terms come first, so what is left out has only common ones."""
+"""How many rows are usually ranked by words. Rare terms come first, so what is left out has only common ones."""
 
 _AROUND = 2
 _AT_ONCE = 500
@@ -73,16 +73,21 @@ class WordIndex:
             for term in set(terms):
                 self._rows.setdefault(term, array("i")).append(row)
 
-    def hits(self, terms: Iterable[str], scope: np.ndarray) -> tuple[Rows, dict[str, int]]:
-        """Return the rows of a scope (a mask) that have any of the terms, and how many there are for each term."""
+    def hits(self, terms: Iterable[str], scope: np.ndarray, limit: int) -> tuple[Rows, dict[str, int]]:
+        """Return the rows of a scope (a mask) that have any of the terms, and how many there are for each term.
+
+        Of very many, those with the rarest terms and the newest are returned: ``limit`` if that is more than usual.
+        """
+        most = max(MOST_HITS, limit)
         found: dict[str, Rows] = {}
         for term in terms:
             rows = np.frombuffer(self._rows.get(term, array("i")), dtype=np.int32)
             found[term] = np.unique(rows[scope[rows]])
         hits = np.empty(0, dtype=np.int32)
         for rows in sorted(found.values(), key=len):
-            if len(hits) < MOST_HITS:
-                hits = np.union1d(hits, rows[-(MOST_HITS - len(hits)) :])
+            if len(hits) < most:
+                # By time: which number a row has depends on the rows that others have left.
+                hits = np.union1d(hits, self._table.newest_first(rows, most - len(hits)))
         return hits, {term: len(rows) for term, rows in found.items()}
 
     def windows(self, rows: Rows, scope: np.ndarray) -> list[list[Passage]]:

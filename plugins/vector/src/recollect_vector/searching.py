@@ -87,7 +87,12 @@ class Searcher:
         rows, found = await self._compared(query, scope) if with_meaning else (_NO_ROWS, _NO_NUMBERS)
         # From here on nothing waits, so that every row stays what it is. Meanwhile some may have become another's.
         inside = table.mask(table.listed(table.select(scope)))
-        hits, frequencies = words.hits(query_terms(query), inside)
+        terms = query_terms(query)
+        hits, frequencies = words.hits(terms, inside, limit)
+        if wanted != scope:
+            # Those that do not match count as neighbours, but must not take the place of any that do.
+            matching, _ = words.hits(terms, table.mask(table.listed(table.select(wanted))), limit)
+            hits = np.union1d(hits, matching)
         near = np.array([row for row, _ in best(table, rows, found, SIMILAR) if inside[row]], dtype=np.int32)
         if np.count_nonzero(inside) <= WHOLE:
             near = np.flatnonzero(inside).astype(np.int32)
