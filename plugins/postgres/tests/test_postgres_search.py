@@ -299,6 +299,54 @@ async def test_a_common_word_does_not_hide_a_rare_one_in_a_huge_scope(store: Pos
     assert best.id == "1234"
 
 
+@pytest.mark.parametrize(
+    "scope", [MemoryMetadata(user_id="u"), MemoryMetadata(session_id="s")], ids=["user", "session"]
+)
+async def test_items_that_do_not_match_take_no_place_in_a_large_scope(
+    store: PostgresMemoryStore, scope: MemoryMetadata
+) -> None:
+    metadata = MemoryMetadata(user_id="u", session_id="s")
+    letter = MemoryItem(content="saffron", memory_type="letter", metadata=metadata, created_at="2023-01-01")
+    newer = [HumanMemory(content=f"saffron saffron {number}", metadata=metadata) for number in range(2_500)]
+    await store.add_many([letter, *newer])
+    found = await store.search(query="saffron", metadata=scope, mode="text", memory_type="letter", limit=1)
+    assert [item.id for item in found] == [letter.id]
+    assert len(await store.search(query="saffron", metadata=scope, mode="text", limit=2_400)) == 2_400
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        MemoryMetadata(user_id="u", session_id="mine"),
+        MemoryMetadata(session_id="mine"),
+        MemoryMetadata(agent_id="mine"),
+        MemoryMetadata(user_id="u", extra={"team": "mine"}),
+    ],
+    ids=["user and session", "session", "agent", "user and extra"],
+)
+async def test_what_others_store_in_a_large_file_changes_no_ranking(
+    store: PostgresMemoryStore, scope: MemoryMetadata
+) -> None:
+    """Neither while others' items with the same words are there nor after they were cleared."""
+    mine = MemoryMetadata(user_id="u", session_id="mine", agent_id="mine", extra={"team": "mine"})
+    theirs = MemoryMetadata(user_id="u", session_id="theirs", agent_id="theirs", extra={"team": "theirs"})
+    await store.add_many([item.model_copy(update={"metadata": mine}) for item in conversation(1_200)])
+
+    async def rankings() -> list[list[tuple[str, float]]]:
+        found = []
+        for query in ("telescope", f"{COMMON[3]} telescope", COMMON[8]):
+            ranked = await store.search_ranked(query=query, metadata=scope, mode="text", limit=20)
+            found.append([(entry.item.id, entry.score) for entry in ranked])
+        return found
+
+    before = await rankings()
+    words = f"telescope {COMMON[3]} {COMMON[8]}"
+    await store.add_many([HumanMemory(content=f"{words} {number}", metadata=theirs) for number in range(2_500)])
+    assert await rankings() == before
+    await store.clear(metadata=theirs)
+    assert await rankings() == before
+
+
 async def test_a_day_that_the_query_names_is_found_in_a_large_scope(store: PostgresMemoryStore) -> None:
     await store.add_many(conversation(1_500))
     await store.add(

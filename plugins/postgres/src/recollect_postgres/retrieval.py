@@ -55,7 +55,7 @@ class Retrieval:
         scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
         if mode == "semantic":
             return await self._semantic(query, wanted, scope, limit, store)
-        candidates = await self._text.candidates(query, scope)
+        candidates = await self._text.candidates(query, scope, wanted, limit)
         similarities: dict[str, float] = {}
         if mode == "hybrid":
             candidates, similarities = await self._with_meaning(query, candidates, scope, store)

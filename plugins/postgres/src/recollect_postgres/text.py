@@ -25,7 +25,7 @@ SMALL_SCOPE = 1_000
 """Up to this many items a scope is read whole."""
 
 MOST_HITS = 2_000
-"""How many items that share a term are ranked at most; rare terms come first."""
+"""How many items that share a term are usually ranked; rare terms come first."""
 
 COUNTED = 100_000
 """How far the items of a scope are counted; how rare a term is hardly changes beyond."""
@@ -97,13 +97,17 @@ class TextSearch:
         self._statements = statements
         self._reach = reach
 
-    async def candidates(self, query: str, scope: Filter) -> Candidates:
-        """Return what a text ranking of the query in this scope needs to see."""
+    async def candidates(self, query: str, scope: Filter, wanted: Filter, limit: int) -> Candidates:
+        """Return what a text ranking in this scope needs to see, to find the best items that match ``wanted``."""
         total = await self.size(scope, SMALL_SCOPE)
         if total <= SMALL_SCOPE:
             return await self._whole(scope)
         total = await self.size(scope, COUNTED)
-        hits, frequencies = await self._hits(query, scope)
+        most = max(MOST_HITS, limit)
+        hits, frequencies = await self._hits(query, scope, most)
+        if frequencies and wanted != scope:
+            # Those that do not match count as neighbours, but must not take the place of any that do.
+            hits += (await self._hits(query, wanted, most))[0]
         rows, windows = await self._around(hits, scope)
         return Candidates(rows, windows, total, frequencies, whole=False)
 
@@ -142,7 +146,7 @@ class TextSearch:
             conversations.setdefault(_conversation(row), []).append(_passage(row))
         return Candidates({row["id"]: row for row in rows}, list(conversations.values()), len(rows), {}, whole=True)
 
-    async def _hits(self, query: str, scope: Filter) -> tuple[list[Any], dict[str, int]]:
+    async def _hits(self, query: str, scope: Filter, most: int) -> tuple[list[Any], dict[str, int]]:
         """Return the newest items that share a term with the query, or that are of a day or month that it names.
 
         Where there are too many, only those with the rarest terms, and how many items have each term.
@@ -151,18 +155,18 @@ class TextSearch:
         hits: list[Any] = []
         frequencies: dict[str, int] = {}
         if terms:
-            hits = await self._matching(terms, scope)
-            if len(hits) > MOST_HITS:
+            hits = await self._matching(terms, scope, most)
+            if len(hits) > most:
                 frequencies = await self._frequencies(terms, scope)
-                hits = await self._matching(_rarest(frequencies), scope)
+                hits = await self._matching(_rarest(frequencies, most), scope, most)
         for day in query_dates(query):
             hits += await self._dated(day, scope)
-        return hits[: 2 * MOST_HITS], frequencies
+        return hits[: 2 * most], frequencies
 
-    async def _matching(self, terms: Sequence[str], scope: Filter) -> list[Any]:
+    async def _matching(self, terms: Sequence[str], scope: Filter, most: int) -> list[Any]:
         parameters = Parameters(self._statements.dialect)
         source = self._matches(parameters, terms, scope)
-        text = f"SELECT {_HIT_COLUMNS} FROM {source} ORDER BY created_at DESC, added DESC LIMIT {MOST_HITS + 1}"
+        text = f"SELECT {_HIT_COLUMNS} FROM {source} ORDER BY created_at DESC, added DESC LIMIT {most + 1}"
         return await self._server.fetch(text, parameters.values)
 
     def _matches(self, parameters: Parameters, terms: Sequence[str], scope: Filter) -> str:
@@ -178,7 +182,7 @@ class TextSearch:
             return f"{dialect.table} WHERE {where} AND {TERMS_VECTOR} @@ {matches}"
         mark = _mark(f'{parameters.add(user)}::text COLLATE "C"')
         matches = _any_of(f"quote_literal(term || {mark})", wanted)
-        where = " AND ".join(self._statements.scope_conditions(parameters, scope.metadata))
+        where = self._statements.conditions(parameters, scope)
         # Only the full-text index is as narrow as user and term together; a plan that reads the scope by another index
         # would make a tsvector of every item in it. So the scope is looked at afterwards.
         return (
@@ -274,11 +278,11 @@ def _name(extra_json: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _rarest(frequencies: dict[str, int]) -> list[str]:
+def _rarest(frequencies: dict[str, int], most: int) -> list[str]:
     """Return the rarest terms, as many as together have no more than the most hits; at least one."""
     by_rarity = sorted(frequencies, key=frequencies.__getitem__)
     sums = itertools.accumulate(frequencies[term] for term in by_rarity)
-    return [term for term, hits in zip(by_rarity, sums, strict=True) if hits <= MOST_HITS] or by_rarity[:1]
+    return [term for term, hits in zip(by_rarity, sums, strict=True) if hits <= most] or by_rarity[:1]
 
 
 def _any_of(lexeme: str, terms: str) -> str:
