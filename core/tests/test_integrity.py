@@ -34,11 +34,15 @@ def shown(*shapes: str) -> list[str]:
 
 
 def kept_by_oracle(items: Sequence[MemoryItem]) -> list[int]:
-    """Say by search which positions stay: give each result, in turn, to the nearest caller before it that waits."""
+    """Say by search which positions stay: give each result, in turn, to the nearest caller before it if that waits."""
     waiting: list[tuple[int, str]] = []
+    superseded: set[int] = set()
     results: dict[int, list[int]] = {}
     for position, item in enumerate(items):
         if isinstance(item, AIMemory):
+            ids = {call["id"] for call in item.tool_calls}
+            superseded |= {caller for caller, call_id in waiting if call_id in ids}
+            waiting = [slot for slot in waiting if slot[1] not in ids]
             waiting += [(position, call["id"]) for call in item.tool_calls]
         elif isinstance(item, ToolMemory):
             matching = [slot for slot in waiting if slot[1] == item.tool_call_id]
@@ -46,7 +50,7 @@ def kept_by_oracle(items: Sequence[MemoryItem]) -> list[int]:
                 nearest = max(matching)
                 waiting.remove(nearest)
                 results.setdefault(nearest[0], []).append(position)
-    incomplete = {caller for caller, _ in waiting}
+    incomplete = superseded | {caller for caller, _ in waiting}
     answered = {position for caller, each in results.items() if caller not in incomplete for position in each}
     return [
         position
@@ -100,6 +104,7 @@ def assert_every_call_has_its_results(items: Sequence[MemoryItem]) -> None:
         (["call a", "result a", "result a"], ["call a", "result a"]),
         (["call a", "result a", "call a", "result a"], ["call a", "result a", "call a", "result a"]),
         (["call a", "hi", "call a", "result a"], ["hi", "call a", "result a"]),
+        (["call a", "hi", "call a", "result a", "result a"], ["hi", "call a", "result a"]),
         (["call a b", "result a", "call a", "result a"], ["call a", "result a"]),
         (["call a", "call b", "result a", "result b"], ["call a", "call b", "result a", "result b"]),
         (["call a", "call b", "result b"], ["call b", "result b"]),

@@ -41,11 +41,12 @@ ANY_ITEM: st.SearchStrategy[MemoryItem] = st.one_of(
 def conversations(draw: st.DrawFn) -> list[MemoryItem]:
     """Whole conversations: every call is answered, in any order, right behind it."""
     items: list[MemoryItem] = []
-    for kind in draw(st.lists(st.sampled_from(["human", "ai"]), max_size=6)):
+    for turn, kind in enumerate(draw(st.lists(st.sampled_from(["human", "ai"]), max_size=6))):
         if kind == "human":
             items.append(HumanMemory(content=draw(FULL_TEXT)))
             continue
-        item = draw(ai_items().filter(lambda ai: bool(ai.tool_calls or ai.content.strip())))
+        ids = CALL_IDS.map(f"{turn}{{}}".format)
+        item = draw(ai_items(ids).filter(lambda ai: bool(ai.tool_calls or ai.content.strip())))
         if not item.content.strip():
             item.content = ""  # The Anthropic format has no place for blank text.
         items.append(item)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from recollect import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
 from recollect.errors import InputError
 from recollect.items import SummaryMemory
-from recollect.windowing import check_rounds, last_rounds, newest, round_starts, rounds_within
+from recollect.windowing import check_rounds, last_rounds, newest, rounds_within
+from recollect.windowing import rounds_of as positions_of
 
 KINDS: dict[str, type[MemoryItem]] = {
     "S": SystemMemory,
@@ -71,7 +72,7 @@ def test_the_last_rounds_are_kept(shape: str, rounds: int, wanted: list[str]) ->
 @given(HISTORIES, st.integers(0, 6))
 def test_last_rounds_are_whole_and_lose_no_system_item(shape: str, rounds: int) -> None:
     items = conversation(shape)
-    cut = rounds_of(items)
+    cut = rounds_of([item for item in items if item.memory_type not in ("system", "summary")])
     kept = cut[-rounds:] if rounds else []
     inside = [item.id for each in kept for item in each]
     wanted = [item for item in items if item.id in inside or item.memory_type in ("system", "summary")]
@@ -81,9 +82,9 @@ def test_last_rounds_are_whole_and_lose_no_system_item(shape: str, rounds: int) 
 @given(HISTORIES)
 def test_every_round_but_the_first_starts_with_a_human(shape: str) -> None:
     items = conversation(shape)
-    starts = round_starts(items)
-    lengths = [len(each) for each in rounds_of(items)]
-    assert starts == [sum(lengths[:position]) for position in range(len(lengths))]
+    turns = [item for item in items if item.memory_type not in ("system", "summary")]
+    found = [[items[position] for position in positions] for positions in positions_of(items)]
+    assert found == rounds_of(turns)
 
 
 @pytest.mark.parametrize("rounds", [-1, 1.5, "2", None, True])

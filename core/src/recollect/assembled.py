@@ -13,6 +13,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
 
 from recollect.errors import InputError
+from recollect.integrity import results_behind_calls
 from recollect.items import HumanMemory, MemoryItem, SystemMemory
 from recollect.messages import Message, call_arguments, call_name, to_anthropic, to_openai
 
@@ -105,7 +106,7 @@ class Parts:
         """Return the context as one prompt."""
         sections = [self.soul.strip(), self.notes()]
         if self.conversation:
-            turns = [conversation_entry(item) for item in self.conversation]
+            turns = [conversation_entry(item) for item in results_behind_calls(self.conversation)]
             sections.append("\n".join([CONVERSATION_HEADING, *turns]))
         sections.append(f"{REQUEST_HEADING}\n{indented(self.query, '  ')}")
         return "\n\n".join(section for section in sections if section)

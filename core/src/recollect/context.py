@@ -222,6 +222,7 @@ class _Fitting:
         self._count = count
         self._decisions: list[Decision] = []
         self._warnings = fetched.warnings
+        self._said: Sequence[MemoryItem] = ()
         self._parts = Parts(soul=fetched.soul, query=query, timezone=fetched.timezone)
 
     def context(self) -> AssembledContext:
@@ -266,6 +267,7 @@ class _Fitting:
             fits = id(item) in chosen
             reason = "it is part of the conversation" if fits else _DOES_NOT_FIT
             self._decide("conversation", item.id, fits, reason, self._count(item))
+        self._said = items
         self._parts = replace(self._parts, conversation=kept)
         return left - sum(self._count(item) for item in kept)
 
@@ -305,7 +307,7 @@ class _Fitting:
 
     def _make_whole(self) -> None:
         """Take incomplete tool-call groups out."""
-        conversation = whole_groups(self._parts.conversation)
+        conversation = whole_groups(self._parts.conversation, self._said)
         long_term = whole_groups(self._parts.long_term)
         whole = {id(item) for item in [*conversation, *long_term]}
         for item in [*self._parts.conversation, *self._parts.long_term]:

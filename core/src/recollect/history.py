@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from recollect.errors import InputError
+from recollect.integrity import pairs
 from recollect.items import (
     AIMemory,
     HumanMemory,
@@ -113,19 +114,16 @@ class History:
     @classmethod
     def from_items(cls, items: Sequence[MemoryItem], size: int = 10) -> History:
         """Return a history of items given oldest first; tool results go into the response that called for them."""
-        memories: list[Memory] = []
-        callers: dict[str, ResponseMem] = {}
-        for item in items:
-            if item.memory_type == "tool":
-                caller = callers.get(getattr(item, "tool_call_id", ""))
-                if caller is not None:
+        memories: dict[int, Memory] = {}
+        callers, _ = pairs(items)
+        for position, item in enumerate(items):
+            if item.memory_type != "tool":
+                memories[position] = _memory_of(item)
+            elif position in callers:
+                caller = memories[callers[position]]
+                if isinstance(caller, ResponseMem):
                     caller.tool_results.append(_result_of(item, caller))
-                continue
-            memory = _memory_of(item)
-            if isinstance(memory, ResponseMem):
-                callers |= {call["id"]: memory for call in memory.tool_calls}
-            memories.append(memory)
-        return cls(memories, size)
+        return cls(memories.values(), size)
 
 
 _ROLES = {"human": "user", "ai": "assistant"}

@@ -1,14 +1,35 @@
 """Which tool calls and results may be shown: only whole groups, wherever they stand.
 
 A model's API refuses a call without its results and a result without its call, so a context that holds half a group is
-a wrong context. These functions import no store.
+a wrong context; one that holds another's result is worse. Which result answers which call is decided here, by
+:func:`pairs`, and nowhere else:
+
+- Only a call and a result of the same conversation, which is the same ``user_id`` and the same ``session_id``, belong
+  together. Two sessions that are read together may both count their calls from ``call_0``.
+- Within a conversation ``task_id`` and ``agent_id`` say whose call is meant: a result answers the latest earlier call
+  of its id of its own task and agent. A call that was made again under its id before it was answered is answered no
+  more: what comes later may as well be a second result of the later call.
+- A result of a task and agent that made no call of that id may be a sub-agent's, written under a name of its own. It
+  answers the call of its id that waits in the conversation, by the same rule; where calls of several tasks or agents
+  wait, nobody can tell whose it is, and it answers nothing.
+
+These functions import no store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from recollect.items import MemoryItem
+
+ConversationKey = tuple[str | None, str | None]
+
+
+def conversation_of(item: MemoryItem) -> ConversationKey:
+    """Return what the items of one conversation have in common: whose it is, and the session."""
+    metadata = item.metadata
+    return metadata.user_id, metadata.session_id
 
 
 def call_ids(item: MemoryItem) -> list[str]:
@@ -18,48 +39,119 @@ def call_ids(item: MemoryItem) -> list[str]:
     return [str(call.get("id") or "") if isinstance(call, Mapping) else "" for call in calls] if calls else []
 
 
-def whole_groups(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None) -> list[MemoryItem]:
     """Return the items, oldest first, without incomplete tool-call groups; nothing else is dropped.
 
     An AI item with calls stays if every one of its calls has a result after it, and a result stays if it answers a call
-    of an AI item that stays. A result answers the latest earlier call of its id that has none yet, so that ids which a
-    provider uses again in later turns pair up turn by turn; a second result for the same call answers nothing.
+    of an AI item that stays. Ids that a provider uses again in later turns pair up turn by turn; a second result for
+    the same call answers nothing. The module says which result answers which call.
+
+    ``history`` is what the items were chosen from, the same objects. Pairs are then made in it, so that a result whose
+    own call was not chosen cannot pass for the answer to another call of that id.
     """
-    callers, missing = pairs(items)
-    return [item for position, item in enumerate(items) if _is_shown(item, position, callers.get(position), missing)]
+    if history is None:
+        callers, missing = pairs(items)
+        return [item for at, item in enumerate(items) if _is_shown(item, at, callers.get(at), missing)]
+    callers, missing = pairs(history)
+    positions = {id(item): position for position, item in enumerate(history)}
+    chosen = {positions[id(item)] for item in items}
+    for result, caller in callers.items():
+        if result not in chosen or caller not in chosen:
+            missing[caller] += 1
+    return [item for item in items if _is_shown(item, at := positions[id(item)], callers.get(at), missing)]
 
 
 def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
     """Return for each result's position that of the item that called, and for each caller how many results it lacks.
 
-    Results that answer nothing are not among the first. The rule is the one of :func:`whole_groups`.
+    Results that answer nothing are not among the first. The module says which result answers which call.
     """
-    caller_of: dict[int, int] = {}
-    unanswered: dict[str, list[int]] = {}
+    ends: list[_End] = []
     missing: dict[int, int] = {}
     for position, item in enumerate(items):
         if item.memory_type == "tool":
-            answered = str(getattr(item, "tool_call_id", ""))
-            waiting = unanswered.get(answered)
-            if waiting and answered:
-                caller = waiting.pop()
-                caller_of[position] = caller
-                missing[caller] -= 1
+            ends.append(_end(item, position, str(getattr(item, "tool_call_id", "")), is_result=True))
         else:
             ids = call_ids(item)
             if ids:
                 missing[position] = len(ids)
-                for call_id in ids:
-                    unanswered.setdefault(call_id, []).append(position)
-    return caller_of, missing
+                ends += [_end(item, position, call_id) for call_id in ids]
+    calling = {_own(end) for end in ends if not end.is_result}
+    results = [place for place, end in enumerate(ends) if end.is_result and end.call_id]
+    others = [place for place in results if _own(ends[place]) not in calling]
+    # What a task and agent made itself comes before what may be a sub-agent's, also where it comes later.
+    joined = _joined(ends, set(results).difference(others), _own, {})
+    if others:
+        joined = _joined(ends, set(others), lambda end: (end.conversation, end.call_id), joined)
+    callers = {ends[result].position: ends[call].position for result, call in sorted(joined.items())}
+    for caller in callers.values():
+        missing[caller] -= 1
+    return callers, missing
 
 
-def _is_shown(item: MemoryItem, position: int, caller: int | None, missing: dict[int, int]) -> bool:
-    if item.memory_type == "tool":
-        return caller is not None and missing[caller] == 0
-    return missing.get(position, 0) == 0
+def results_behind_calls(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the items with each result moved up to its call, in the order of the results; all others stay put."""
+    callers, _ = pairs(items)
+    results: dict[int, list[MemoryItem]] = {}
+    for result, caller in callers.items():
+        results.setdefault(caller, []).append(items[result])
+    ordered: list[MemoryItem] = []
+    for position, item in enumerate(items):
+        if position not in callers:
+            ordered += [item, *results.get(position, ())]
+    return ordered
 
 
 def is_whole(items: Sequence[MemoryItem]) -> bool:
     """Whether every call among the items has all its results and every result its call."""
     return len(whole_groups(items)) == len(items)
+
+
+class _End(NamedTuple):
+    """One end of a pair: a call or a result."""
+
+    position: int
+    call_id: str
+    conversation: ConversationKey
+    speaker: tuple[str | None, str | None]
+    is_result: bool
+
+
+def _end(item: MemoryItem, position: int, call_id: str, *, is_result: bool = False) -> _End:
+    metadata = item.metadata
+    return _End(position, call_id, conversation_of(item), (metadata.task_id, metadata.agent_id), is_result)
+
+
+def _own(end: _End) -> Hashable:
+    return end.conversation, end.call_id, end.speaker
+
+
+def _joined(
+    ends: Sequence[_End], results: Set[int], key: Callable[[_End], Hashable], already: Mapping[int, int]
+) -> dict[int, int]:
+    """Return which result answers which call, both by their places among the ends; ``already`` is part of it.
+
+    For each key only the latest call of every speaker waits, and where those of several wait a result answers none.
+    """
+    joined = dict(already)
+    answered = set(already.values())
+    waiting: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for place, end in enumerate(ends):
+        if not end.is_result:
+            speakers = waiting.setdefault(key(end), {})
+            calls = speakers.get(end.speaker)
+            if not calls or ends[calls[-1]].position != end.position:
+                speakers[end.speaker] = calls = []
+            if place not in answered:
+                calls.append(place)
+        elif place in results:
+            candidates = [calls for calls in waiting.get(key(end), {}).values() if calls]
+            if len(candidates) == 1:
+                joined[place] = candidates[0].pop()
+    return joined
+
+
+def _is_shown(item: MemoryItem, position: int, caller: int | None, missing: Mapping[int, int]) -> bool:
+    if item.memory_type == "tool":
+        return caller is not None and missing[caller] == 0
+    return missing.get(position, 0) == 0

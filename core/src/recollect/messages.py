@@ -1,18 +1,20 @@
 """Items as provider messages and back: OpenAI chat messages and Anthropic messages.
 
 What goes out is always valid: incomplete tool-call groups are left out, and results stand right behind their call, as
-both providers demand, even where other items came in between. What comes in is kept: fields that items have no place
-for travel in an extra field named after the provider, and go out again.
+both providers demand, even where other items came in between. A call id that comes again, in a later turn or in another
+session that is read along, goes out under a new name, ``call_0_2`` for a second ``call_0``, and so does its result:
+within one request an id names one call. What comes in is kept: fields that items have no place for travel in an extra
+field named after the provider, and go out again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from recollect.errors import InputError
-from recollect.integrity import call_ids, whole_groups
+from recollect.integrity import call_ids, results_behind_calls, whole_groups
 from recollect.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 
 Message = dict[str, Any]
@@ -43,7 +45,7 @@ def to_openai(items: Sequence[MemoryItem]) -> list[Message]:
 
     That format has no place for ``is_error``; the content of a failed result should say so.
     """
-    return [_to_openai(item) for item in _results_behind_calls(whole_groups(items))]
+    return [_to_openai(item, ids) for item, ids in _outgoing(items)]
 
 
 def from_openai(messages: Iterable[Mapping[str, Any]], *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
@@ -70,8 +72,8 @@ def to_anthropic(items: Sequence[MemoryItem]) -> tuple[list[Message], list[Messa
     system: list[Message] = []
     messages: list[Message] = []
     previous: MemoryItem | None = None
-    for item in _results_behind_calls(whole_groups(items)):
-        blocks = _anthropic_blocks(item)
+    for item, ids in _outgoing(items):
+        blocks = _anthropic_blocks(item, ids)
         if _role(item) == "system":
             system += blocks
         elif previous is not None and previous.memory_type == "tool" and _shares_message(item):
@@ -120,33 +122,46 @@ def _text(item: MemoryItem) -> str:
     return (LASTING_HEADING if getattr(item, "lasting", False) else SUMMARY_HEADING) + item.content
 
 
-def _results_behind_calls(items: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return whole groups with each result moved up to its call, in the order of the results."""
-    results: dict[int, list[MemoryItem]] = {}
-    unanswered: dict[str, list[int]] = {}
-    for position, item in enumerate(items):
+def _outgoing(items: Sequence[MemoryItem]) -> Iterator[tuple[MemoryItem, list[str]]]:
+    """Yield the whole groups and all else, results right behind their call, with the ids that each has in a request.
+
+    An item has the ids of its calls, a result that of the call it answers, all others none. New names depend only on
+    what comes before, so that a conversation that goes on goes out the same up to there.
+    """
+    given: dict[str, int] = {}
+    waiting: dict[str, list[str]] = {}
+    for item in results_behind_calls(whole_groups(items)):
         if item.memory_type == "tool":
-            caller = unanswered[str(getattr(item, "tool_call_id", ""))].pop()
-            results.setdefault(caller, []).append(item)
-        for call_id in call_ids(item):
-            unanswered.setdefault(call_id, []).append(position)
-    ordered: list[MemoryItem] = []
-    for position, item in enumerate(items):
-        if item.memory_type != "tool":
-            ordered += [item, *results.get(position, ())]
-    return ordered
+            yield item, [waiting[str(getattr(item, "tool_call_id", ""))].pop(0)]
+            continue
+        own = call_ids(item)
+        ids = [_unused(call_id, given) for call_id in own]
+        waiting = {}
+        for call_id, new_id in zip(own, ids, strict=True):
+            waiting.setdefault(call_id, []).append(new_id)
+        yield item, ids
 
 
-def _to_openai(item: MemoryItem) -> Message:
+def _unused(call_id: str, given: dict[str, int]) -> str:
+    """Return the id, or a name made from it if it is in use; ``given`` counts how often each was asked for."""
+    name = call_id
+    while name in given:
+        given[call_id] += 1
+        name = f"{call_id}_{given[call_id]}"
+    given[name] = 1
+    return name
+
+
+def _to_openai(item: MemoryItem, ids: Sequence[str]) -> Message:
     message: Message = {"role": _role(item), "content": _text(item)}
     if item.name is not None and message["role"] != "tool":
         message["name"] = item.name
     calls = _calls(item)
     if calls:
         message["content"] = item.content or None
-        message["tool_calls"] = [_openai_call(call) for call in calls]
+        message["tool_calls"] = [_openai_call(call, call_id) for call, call_id in zip(calls, ids, strict=True)]
     elif item.memory_type == "tool":
-        message["tool_call_id"] = getattr(item, "tool_call_id", "")
+        (message["tool_call_id"],) = ids
     kept = {name: value for name, value in _kept_for(item, "openai").items() if name not in _OPENAI_FIELDS}
     if kept.get("role") != "developer" or message["role"] != "system":
         kept.pop("role", None)  # A role is never taken from what came along with a message.
@@ -165,11 +180,11 @@ def _is_foreign(call: Mapping[str, Any]) -> bool:
     return kind not in (None, "function") and isinstance(call.get(str(kind)), Mapping)
 
 
-def _openai_call(call: Mapping[str, Any]) -> Message:
+def _openai_call(call: Mapping[str, Any], call_id: str) -> Message:
     if _is_foreign(call):
-        return dict(call)
+        return {**call, "id": call_id}
     return {
-        "id": call["id"],
+        "id": call_id,
         "type": "function",
         "function": {"name": call_name(call), "arguments": call_arguments(call)},
     }
@@ -221,18 +236,20 @@ def _parsed(arguments: str) -> Any:
     return parsed if isinstance(parsed, dict) and _json(parsed) == arguments else arguments
 
 
-def _anthropic_blocks(item: MemoryItem) -> list[Message]:
+def _anthropic_blocks(item: MemoryItem, ids: Sequence[str]) -> list[Message]:
     kept = _kept_for(item, "anthropic")
     if "blocks" in kept:
         whole = [dict(block) for block in kept["blocks"]]
-        uses = [block.get("id") for block in whole if block.get("type") == "tool_use"]
-        if _joined(whole) == item.content and uses == call_ids(item):
+        uses = [block for block in whole if block.get("type") == "tool_use"]
+        if _joined(whole) == item.content and [use.get("id") for use in uses] == call_ids(item):
+            for use, call_id in zip(uses, ids, strict=True):
+                use["id"] = call_id
             return whole
         kept = {}
     if item.memory_type == "tool":
         block: Message = {
             "type": "tool_result",
-            "tool_use_id": getattr(item, "tool_call_id", ""),
+            "tool_use_id": ids[0],
             "content": item.content,
         }
         return [block | ({"is_error": True} if getattr(item, "is_error", False) else {}) | kept]
@@ -241,11 +258,11 @@ def _anthropic_blocks(item: MemoryItem) -> list[Message]:
     blocks += [
         {
             "type": "tool_use",
-            "id": call["id"],
+            "id": call_id,
             "name": call_name(call),
             "input": _object(call_arguments(call)),
         }
-        for call in _calls(item)
+        for call, call_id in zip(_calls(item), ids, strict=True)
     ]
     return blocks
 

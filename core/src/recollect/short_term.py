@@ -56,13 +56,16 @@ class Conversation(BaseStore):
                 query=query, metadata=metadata, memory_type=memory_type, status=status, limit=limit, mode=mode
             )
         wanted = Filter.of(query=query, metadata=metadata, memory_type=memory_type, status=status)
-        found = (await self._search(wanted, EVERYTHING))[::-1]
+        # A keyword picks from the middle of a conversation; whose result is whose shows only in the whole of it.
+        looked_at = wanted if memory_type is not None else _scope_of(wanted)
+        said = (await self._search(looked_at, EVERYTHING))[::-1]
+        found = said if looked_at == wanted else [item for item in said if wanted.matches(item)]
         if self.max_rounds:
             found = last_rounds(found, self.max_rounds)
         if memory_type is not None:
             shown = found[-limit:] if limit else []
         else:
-            shown = whole_groups(newest(found, limit))
+            shown = whole_groups(newest(found, limit), said)
         if self._observers:
             self._observers.searched(query, shown)
         return shown
@@ -129,3 +132,11 @@ class ScopedConversation(Conversation, ScopedStore):
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         merge_scope(check_filter(metadata), self.scope)  # Another scope than the handle's is refused, used or not.
         return super()._in_scope(metadata)
+
+
+def _scope_of(wanted: Filter) -> Filter:
+    """Return a filter for everything that was said where another one looks."""
+    scope = wanted.metadata
+    if scope is not None and scope.extra:
+        scope = scope.model_copy(update={"extra": {}})
+    return Filter(metadata=scope)

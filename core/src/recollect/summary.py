@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from recollect.errors import InputError, PluginNotFoundError, SummaryError, SummaryTimeoutError
-from recollect.integrity import pairs
+from recollect.integrity import conversation_of, pairs, results_behind_calls
 from recollect.items import MemoryItem, MemoryStatus
 from recollect.templates import PlainTemplate, Template
 from recollect.tokens import TokenCounter, sent_length
@@ -191,9 +191,9 @@ def split(items: Sequence[MemoryItem], keep_recent: int) -> tuple[list[MemoryIte
     last_of = dict.fromkeys(missing, -1)
     for result, caller in callers.items():
         last_of[caller] = max(last_of[caller], result)
-    last_human = max((position for position, item in enumerate(items) if item.memory_type == "human"), default=-1)
+    last_human = {conversation_of(item): at for at, item in enumerate(items) if item.memory_type == "human"}
     for caller in sorted(missing, reverse=True):
-        waiting = missing[caller] > 0 and caller > last_human
+        waiting = missing[caller] > 0 and caller > last_human.get(conversation_of(items[caller]), -1)
         if caller < start and (waiting or last_of[caller] >= start):
             start = caller
     pinned = {position for position, item in enumerate(items) if is_pinned(item)}
@@ -247,7 +247,8 @@ async def ask(
     if not older:
         return []
     templates = {str(name): find_template(name, config, registry) for name in config.templates}
-    transcript = transcribe(older)
+    # Whose result is whose must show where sessions spoke at the same time.
+    transcript = transcribe(results_behind_calls(older))
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [

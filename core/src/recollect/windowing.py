@@ -1,15 +1,19 @@
 """How much of a conversation is shown: its last rounds, as many as fit a budget, or its newest items.
 
-A round starts with what a human said; whatever precedes the first one belongs to the first round. System items and
-summaries are outside the rounds and always stay: a summary is all that is left to show of what it stands for. All
-functions take and return items oldest first, and import no store.
+A round starts with what a human said and ends before the next time that one speaks in the same conversation; whatever
+precedes the first one belongs to the first round. Where several sessions are read together each has rounds of its own,
+and the newest rounds are those that started last. System items and summaries are outside the rounds and always stay: a
+summary is all that is left to show of what it stands for. All functions take and return items oldest first, and import
+no store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from recollect.errors import InputError
+from recollect.integrity import ConversationKey, conversation_of
 from recollect.items import MemoryItem
 
 
@@ -20,12 +24,23 @@ def check_rounds(rounds: int, field: str = "max_rounds") -> int:
     return rounds
 
 
-def round_starts(items: Sequence[MemoryItem]) -> list[int]:
-    """Return where each round starts; the first start is 0 as soon as there is any item."""
-    starts = [position for position, item in enumerate(items) if item.memory_type == "human"]
-    if not items:
-        return []
-    return [0, *starts[1:]]
+def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
+    """Return the positions of the items of each round, in the order in which the rounds start."""
+    rounds: list[list[int]] = []
+    latest: dict[ConversationKey, list[int]] = {}
+    spoken: set[ConversationKey] = set()
+    for position, item in enumerate(items):
+        if stays(item):
+            continue
+        conversation = conversation_of(item)
+        is_human = item.memory_type == "human"
+        if conversation not in latest or (is_human and conversation in spoken):
+            latest[conversation] = []
+            rounds.append(latest[conversation])
+        if is_human:
+            spoken.add(conversation)
+        latest[conversation].append(position)
+    return rounds
 
 
 def stays(item: MemoryItem) -> bool:
@@ -38,18 +53,17 @@ def _comes_first(item: MemoryItem) -> bool:
     return stays(item) and not getattr(item, "lasting", False)
 
 
-def from_position(items: Sequence[MemoryItem], start: int) -> list[MemoryItem]:
-    """Return the items from a position on, and the system items and summaries before it."""
-    return [item for item in items[:start] if stays(item)] + list(items[start:])
+def _with_rounds(items: Sequence[MemoryItem], rounds: Iterable[Iterable[int]]) -> list[MemoryItem]:
+    """Return the items of some rounds, every system item and every summary."""
+    chosen = set(chain.from_iterable(rounds))
+    return [item for position, item in enumerate(items) if position in chosen or stays(item)]
 
 
 def last_rounds(items: Sequence[MemoryItem], rounds: int) -> list[MemoryItem]:
     """Return the last rounds of a conversation, every system item and every summary; 0 rounds leave only those."""
     check_rounds(rounds, "rounds")
-    starts = round_starts(items)
-    if rounds >= len(starts):
-        return list(items)
-    return from_position(items, starts[-rounds] if rounds else len(items))
+    found = rounds_of(items)
+    return list(items) if rounds >= len(found) else _with_rounds(items, found[len(found) - rounds :])
 
 
 def rounds_within(
@@ -63,13 +77,14 @@ def rounds_within(
     if not isinstance(budget, int) or isinstance(budget, bool) or budget < 0:
         raise InputError(f"budget must be a whole number of tokens of at least 0, not {budget!r}.", field="budget")
     left = budget - sum(count_tokens(item) for item in items if stays(item))
-    end = kept = len(items)
-    for start in reversed(round_starts(items)):
-        left -= sum(count_tokens(item) for item in items[start:end] if not stays(item))
+    found = rounds_of(items)
+    kept = len(found)
+    for positions in reversed(found):
+        left -= sum(count_tokens(items[position]) for position in positions)
         if left < 0:
             break
-        end = kept = start
-    return from_position(items, kept)
+        kept -= 1
+    return _with_rounds(items, found[kept:])
 
 
 def newest(items: Sequence[MemoryItem], limit: int) -> list[MemoryItem]:

@@ -12,7 +12,7 @@ import typer
 
 from recollect.cli import options
 from recollect.cli.terminal import preview, say, show, show_json
-from recollect.integrity import call_ids, whole_groups
+from recollect.integrity import call_ids, results_behind_calls, whole_groups
 from recollect.windowing import last_rounds, rounds_within
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def window_of(
         shown = _cut(shown, last_rounds(shown, rounds), f"before the last {_rounds(rounds)}", reasons)
     if tokens is not None:
         shown = _cut(shown, rounds_within(shown, tokens, count), f"over the budget of {tokens} tokens", reasons)
-    whole = whole_groups(shown)
+    whole = whole_groups(shown, items)
     kept = {id(item) for item in whole}
     for item in shown:
         if id(item) not in kept:
@@ -142,7 +142,7 @@ def _show(items: Sequence[MemoryItem], form: Format) -> None:
     if form is Format.TEXT:
         from recollect.cli.render import conversation
 
-        show(conversation(items))
+        show(conversation(results_behind_calls(items)))
     else:
         typer.echo(json.dumps(messages_of(items, form), ensure_ascii=False, indent=2))
 
