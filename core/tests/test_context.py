@@ -29,6 +29,7 @@ from recollect.context import ContextManager
 from recollect.errors import StoreUnavailableError
 from recollect.in_memory import InMemoryStore
 from recollect.integrity import is_whole
+from recollect.messages import from_openai, to_openai
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -609,4 +610,94 @@ async def test_system_items_and_summaries_are_kept_beyond_the_limit_of_a_plain_s
     contents = [message["content"] for message in context.messages()]
     assert contents[0] == "rules"
     assert contents[1].endswith("They talked.")
-    assert contents[2:] == ["turn 17", "turn 18", "turn 19", "go"]
+    assert contents[2:] == ["turn 19", "go"]
+
+
+@pytest.mark.parametrize("kind", [InMemoryStore, ShortTermMemory, FourMethods])
+async def test_every_system_item_of_a_conversation_stays_also_beyond_the_limit(kind: type[Any]) -> None:
+    store = kind()
+    for number in range(5):
+        await store.add(SystemMemory(content=f"rule {number}"))
+    for number in range(4):
+        await store.add(HumanMemory(content=f"turn {number}"))
+    context = await ContextManager(recent_limit=3).assemble_context("go", store)
+    assert [message["content"] for message in context.messages()] == [*(f"rule {number}" for number in range(5)), "go"]
+
+
+async def shown_of(stored: Sequence[MemoryItem], given: Sequence[MemoryItem]) -> list[str]:
+    """Return what a context shows of a conversation that a store and the caller both have."""
+    store = ShortTermMemory(scope="user")
+    await store.add_many(stored)
+    context = await ContextManager().assemble_context("go", store, conversation=given)
+    return [message["content"] for message in context.messages()][:-1]
+
+
+def turns_of(*contents: str) -> list[MemoryItem]:
+    """Return what two say in turn."""
+    return [(AIMemory if number % 2 else HumanMemory)(content=content) for number, content in enumerate(contents)]
+
+
+async def test_a_turn_that_the_store_and_the_caller_have_is_shown_once() -> None:
+    turns = turns_of("one", "two", "three")
+    assert await shown_of(turns, turns) == ["one", "two", "three"]
+    assert await shown_of(turns[:2], turns[1:]) == ["one", "two", "three"]
+    assert await shown_of(turns, turns[1:2]) == ["one", "two", "three"]
+    assert await shown_of(turns[1:2], turns) == ["one", "two", "three"]
+
+
+async def test_a_turn_that_was_changed_is_shown_as_the_caller_has_it() -> None:
+    turns = turns_of("one", "two")
+    assert await shown_of(turns, [turns[0].model_copy(update={"content": "changed"})]) == ["changed", "two"]
+
+
+async def test_a_turn_that_is_given_twice_is_shown_once_and_explained() -> None:
+    turn = HumanMemory(content="one")
+    context = await ContextManager().assemble_context("go", conversation=[turn, turn])
+    assert [message["content"] for message in context.messages()] == ["one", "go"]
+    assert [decision.reason for decision in context.explain().dropped] == ["it is in the context already"]
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 6), (0, 4), (2, 6), (3, 5)])
+async def test_a_conversation_that_was_read_back_from_messages_is_shown_once(first: int, last: int) -> None:
+    metadata = MemoryMetadata(user_id="ada", session_id="s")
+    turns: list[MemoryItem] = [
+        SystemMemory(content="rules", metadata=metadata),
+        HumanMemory(content="weather?", metadata=metadata),
+        AIMemory(content="", tool_calls=[{"id": "c", "name": "look", "arguments": {"at": "sky"}}], metadata=metadata),
+        ToolMemory(content="blue", tool_call_id="c", metadata=metadata),
+        AIMemory(content="Fine.", metadata=metadata),
+        HumanMemory(content="Thanks.", metadata=metadata),
+    ]
+    copies = from_openai(to_openai(turns))
+    assert await shown_of(turns, copies) == ["rules", "weather?", None, "blue", "Fine.", "Thanks."]
+    stored = turns[first:last]
+    assert len(await shown_of(stored, copies)) == 6
+    assert await shown_of(turns, copies[4:]) == ["rules", "weather?", None, "blue", "Fine.", "Thanks."]
+
+
+async def test_saying_the_same_again_is_no_copy() -> None:
+    assert await shown_of(turns_of("hi", "Hello."), turns_of("hi", "Hello again.")) == [
+        "hi",
+        "Hello.",
+        "hi",
+        "Hello again.",
+    ]
+
+
+async def test_another_session_that_says_the_same_is_no_copy() -> None:
+    stored = HumanMemory(content="hi", metadata=MemoryMetadata(session_id="one"))
+    assert await shown_of([stored], [HumanMemory(content="hi", metadata=MemoryMetadata(session_id="two"))]) == [
+        "hi",
+        "hi",
+    ]
+
+
+@given(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8), st.booleans())
+def test_however_two_accounts_overlap_each_turn_is_shown_once_in_order(
+    start: int, end: int, meeting: int, copied: bool
+) -> None:
+    turns = turns_of(*(f"turn {number}" for number in range(9)))
+    stored, given_turns = turns[start : max(end, meeting)], turns[meeting:]
+    given_turns = from_openai(to_openai(given_turns)) if copied else given_turns
+    shown = asyncio.run(shown_of(stored, given_turns))
+    assert shown == [f"turn {number}" for number in range(min(start, meeting) if stored else meeting, 9)]

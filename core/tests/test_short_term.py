@@ -201,6 +201,12 @@ async def test_a_limit_keeps_the_newest_and_system_items() -> None:
     assert await memory.search(limit=0) == []
 
 
+async def test_every_system_item_stays_also_beyond_the_limit() -> None:
+    memory = await filled(ShortTermMemory(), *turns("system 1", "system 2", "h1", "system 3", "a1"))
+    assert said(await memory.search(limit=2)) == ["system 1", "system 2", "system 3"]
+    assert await memory.search(limit=0) == []
+
+
 async def test_the_default_limit_is_ten() -> None:
     memory = await filled(ShortTermMemory(), *turns(*(f"h{number}" for number in range(12))))
     assert said(await memory.search()) == [f"h{number}" for number in range(2, 12)]
@@ -347,7 +353,7 @@ async def test_any_search_is_a_valid_context(acts: list[Any], limit: int, rounds
         else:
             await memory.add(AIMemory(content="a", tool_calls=[{"id": call_id} for call_id in act]))
     found = await memory.search(limit=limit)
-    assert len(found) <= limit
     assert is_whole(found)
     systems = acts.count("system")
-    assert sum(item.memory_type == "system" for item in found) == min(systems, limit)
+    assert len(found) <= (max(limit, systems) if limit else 0)
+    assert sum(item.memory_type == "system" for item in found) == (systems if limit else 0)

@@ -150,7 +150,11 @@ def test_a_bad_budget_is_refused(budget: Any) -> None:
         ("SHAHA", 1, ["S0"]),
         ("SHAHA", 0, []),
         ("HAHA", 2, ["H2", "A3"]),
-        ("SSSHA", 2, ["S1", "S2"]),
+        ("SSSHA", 2, ["S0", "S1", "S2"]),
+        ("HSASHS", 1, ["S1", "S3", "S5"]),
+        ("SSSHA", 0, []),
+        ("SYYHA", 2, ["S0", "Y2"]),
+        ("SSYHA", 2, ["S0", "S1"]),
         ("HASHA", 3, ["S2", "H3", "A4"]),
         ("SHAHA", 99, ["S0", "H1", "A2", "H3", "A4"]),
         ("YHAHA", 2, ["Y0", "A4"]),
@@ -167,10 +171,12 @@ def test_lasting_summaries_do_not_crowd_out_what_was_said() -> None:
 
 
 @given(HISTORIES, st.integers(0, 16))
-def test_a_limit_is_never_exceeded_and_keeps_the_order(shape: str, limit: int) -> None:
+def test_only_system_items_exceed_a_limit_and_the_order_is_kept(shape: str, limit: int) -> None:
     items = conversation(shape)
+    systems = [item for item in items if item.memory_type == "system"]
     kept = newest(items, limit)
-    assert len(kept) == min(limit, len(items))
+    assert len(kept) == (min(max(limit, len(systems)), len(items)) if limit else 0)
+    assert not limit or [item for item in kept if item.memory_type == "system"] == systems
     positions = [items.index(item) for item in kept]
     assert positions == sorted(positions)
     dropped = [item for item in items if item not in kept]

@@ -24,17 +24,19 @@ from recollect.assembled import (
 from recollect.errors import InputError, MemoryError
 from recollect.integrity import whole_groups
 from recollect.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
+from recollect.merging import merged
 from recollect.query import check_limit
 from recollect.records import check_text
 from recollect.short_term import Conversation
-from recollect.store import Capability, MemoryStore
+from recollect.store import EVERYTHING, Capability, MemoryStore
 from recollect.tokens import TokenCounter, estimate_tokens
-from recollect.windowing import rounds_within
+from recollect.windowing import newest, rounds_within
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_BUDGET = 8000
 
+_ALREADY = "it is in the context already"
 _DOES_NOT_FIT = "it does not fit the token budget"
 _INCOMPLETE = "its tool call or one of its results is not in the context"
 _RANKED = (Capability.HYBRID, Capability.TEXT, Capability.SEMANTIC)
@@ -52,6 +54,7 @@ class _Fetched:
 
     soul: str = ""
     conversation: list[MemoryItem] = field(default_factory=list)
+    copies: list[MemoryItem] = field(default_factory=list)
     recent: list[MemoryItem] = field(default_factory=list)
     long_term: list[MemoryItem] = field(default_factory=list)
     timezone: tzinfo = UTC
@@ -63,8 +66,9 @@ class ContextManager:
 
     ``soul_path`` is a text file that says who the agent is; it is read anew for every context. ``long_term`` is any
     store, a scoped handle included: a ranked search where the store has one, otherwise the newest items that contain
-    the query, otherwise the newest. At most ``recent_limit`` interactions of the last ``recent_hours`` and
-    ``long_term_limit`` long-term memories are looked at. ``token_counter`` is a function from an item to its tokens.
+    the query, otherwise the newest. At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a
+    conversation store, and ``long_term_limit`` long-term memories are looked at; system items of a conversation all
+    stay, also where there are more of them. ``token_counter`` is a function from an item to its tokens.
 
     What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the system
     items and the newest whole rounds of the conversation; then the recent memories, newest first, without gaps; then
@@ -109,13 +113,15 @@ class ContextManager:
 
         ``short_term_manager`` is asked for its recent interactions and connected if need be; a conversation store,
         such as ShortTermMemory, gives its items as ``conversation`` instead, which may also be given as items, oldest
-        first. ``metadata`` filters what is read from stores. Raises InputError for a query that is not text, a negative
-        budget, and a filter that contradicts the scope of a handle; what cannot be fetched is a warning, not an error.
+        first. Where both are given they are put together, each turn once (see :func:`recollect.merging.merged`); a turn
+        that was read back from messages is known by what it says and where. ``metadata`` filters what is read from
+        stores. Raises InputError for a query that is not text, a negative budget, and a filter that contradicts the
+        scope of a handle; what cannot be fetched is a warning, not an error.
         """
         check_text(input_query, "input_query")
         budget = self.token_budget if token_budget is None else _checked_budget(token_budget)
         fetched = await self._fetch(input_query, short_term_manager, metadata)
-        fetched.conversation = [*fetched.conversation, *conversation]
+        fetched.conversation, fetched.copies = merged(fetched.conversation, conversation)
         return _Fitting(fetched, input_query, budget, self.token_counter).context()
 
     async def _fetch(
@@ -174,18 +180,21 @@ class ContextManager:
         # A conversation view answers oldest first, and keeps what always stays; any other store answers newest first.
         if isinstance(store, Conversation):
             return found
-        return [*await self._staying(store, metadata, found), *found[::-1]]
+        return newest([*await self._staying(store, metadata, found), *found[::-1]], self.recent_limit)
 
     async def _staying(
         self, store: MemoryStore, metadata: MemoryMetadata | None, found: Sequence[MemoryItem]
     ) -> list[MemoryItem]:
-        """Return the system items and summaries that are older than the limit reaches, oldest first."""
+        """Return the system items and summaries that are older than the limit reaches, oldest first.
+
+        Every system item stays; of summaries no more than the limit are ever shown.
+        """
         if len(found) < self.recent_limit or not found:
             return []
         ids = {item.id for item in found}
         older = []
-        for kind in ("system", "summary"):
-            of_kind = await store.search(metadata=metadata, memory_type=kind, limit=self.recent_limit)
+        for kind, limit in (("system", EVERYTHING), ("summary", self.recent_limit)):
+            of_kind = await store.search(metadata=metadata, memory_type=kind, limit=limit)
             older += [item for item in reversed(of_kind) if item.id not in ids]
         return sorted(older, key=lambda item: item.created_at)
 
@@ -258,6 +267,8 @@ class _Fitting:
 
     def _fit_conversation(self, left: int) -> int:
         items = self._fetched.conversation
+        for item in self._fetched.copies:
+            self._decide("conversation", item.id, False, _ALREADY, self._count(item))
         if items and items[-1].memory_type == "human" and items[-1].content == self._parts.query:
             self._decide("conversation", items[-1].id, False, "it is the query", self._count(items[-1]))
             items = items[:-1]
@@ -278,8 +289,9 @@ class _Fitting:
         for item in reversed(self._fetched.recent):
             tokens = self._cost(recent_entry(item, self._parts.timezone))
             if item.id in shown:
-                self._decide("recent", item.id, False, "it is in the context already", tokens)
+                self._decide("recent", item.id, False, _ALREADY, tokens)
                 continue
+            shown.add(item.id)
             full = full or tokens > left
             if not full:
                 kept.append(item)
@@ -294,7 +306,7 @@ class _Fitting:
         for item in self._fetched.long_term:
             tokens = self._cost(long_term_entry(item))
             if item.id in shown:
-                self._decide("long-term", item.id, False, "it is in the context already", tokens)
+                self._decide("long-term", item.id, False, _ALREADY, tokens)
                 continue
             fits = tokens <= left
             if fits:

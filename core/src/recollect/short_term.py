@@ -39,11 +39,14 @@ class Conversation(BaseStore):
         """Return the conversation that matches, oldest first, as a model may be shown it.
 
         Filters come first (of ``metadata``, only the fields of the scope and ``extra``), then the keyword, then the
-        last ``max_rounds`` rounds, then the limit, which keeps the newest items but never drops a system item for
-        another; last, tool calls without all their results and results without their call are taken out, so that
-        fewer than ``limit`` items may be left. A filter by ``memory_type`` asks for a listing of those records, not for
-        a conversation: the limit then keeps simply the newest, and tool calls and results are not paired. With a ranked
-        ``mode`` the result is a listing too, best first.
+        last ``max_rounds`` rounds, then the limit, which keeps the newest items; last, tool calls without all their
+        results and results without their call are taken out, so that fewer than ``limit`` items may be left. System
+        items stay: they count towards the limit, and where there are more of them than it allows, all of them are
+        returned and nothing else. A limit of 0 returns nothing.
+
+        A filter by ``memory_type`` asks for a listing of those records, not for a conversation: the limit then keeps
+        simply the newest, and tool calls and results are not paired. With a ranked ``mode`` the result is a listing
+        too, best first.
 
         Raises InputError when ``metadata`` names only fields that the scope ignores: the filter would be widened to
         everything.

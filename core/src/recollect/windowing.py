@@ -48,11 +48,6 @@ def stays(item: MemoryItem) -> bool:
     return item.memory_type in ("system", "summary")
 
 
-def _comes_first(item: MemoryItem) -> bool:
-    """Whether a limit keeps an item before newer ones. Facts are many, and would leave no room for what was said."""
-    return stays(item) and not getattr(item, "lasting", False)
-
-
 def _with_rounds(items: Sequence[MemoryItem], rounds: Iterable[Iterable[int]]) -> list[MemoryItem]:
     """Return the items of some rounds, every system item and every summary."""
     chosen = set(chain.from_iterable(rounds))
@@ -88,15 +83,20 @@ def rounds_within(
 
 
 def newest(items: Sequence[MemoryItem], limit: int) -> list[MemoryItem]:
-    """Return at most ``limit`` items, in their order: system items and summaries before all, then the newest others.
+    """Return at most ``limit`` items, in their order: every system item, then summaries, then the newest others.
 
-    Lasting summaries, such as facts, count among the others.
+    System items count towards the limit and stay even where they alone exceed it: a limit below their number returns
+    all of them and nothing else. It is the one case in which a limit is exceeded; 0 asks for nothing and returns
+    nothing. Lasting summaries, such as facts, count among the others: they are many, and would leave no room for what
+    was said.
     """
     if limit >= len(items):
         return list(items)
-    first = [position for position, item in enumerate(items) if _comes_first(item)]
-    kept = set(first[-limit:] if limit else ())
-    for position in range(len(items) - 1, -1, -1):
+    if not limit:
+        return []
+    kept = {position for position, item in enumerate(items) if item.memory_type == "system"}
+    summaries = [at for at, item in enumerate(items) if stays(item) and not getattr(item, "lasting", False)]
+    for position in chain(reversed(summaries), range(len(items) - 1, -1, -1)):
         if len(kept) >= limit:
             break
         kept.add(position)
