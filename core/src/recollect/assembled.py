@@ -15,7 +15,8 @@ from typing import Any, Literal
 from recollect.errors import InputError
 from recollect.integrity import results_behind_calls
 from recollect.items import HumanMemory, MemoryItem, SystemMemory
-from recollect.messages import Message, call_arguments, call_name, to_anthropic, to_openai
+from recollect.messages import Message, to_anthropic, to_openai
+from recollect.tool_calls import call_arguments, call_name
 
 Source = Literal["soul", "query", "conversation", "recent", "long-term"]
 

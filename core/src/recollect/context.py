@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
@@ -27,6 +28,7 @@ from recollect.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemor
 from recollect.merging import merged
 from recollect.query import check_limit
 from recollect.records import check_text
+from recollect.shapes import items_of, whole_number, wrong
 from recollect.short_term import Conversation
 from recollect.store import EVERYTHING, Capability, MemoryStore
 from recollect.tokens import TokenCounter, estimate_tokens
@@ -90,11 +92,16 @@ class ContextManager:
         recent_limit: int = 20,
         long_term_limit: int = 10,
     ) -> None:
+        if not isinstance(soul_path, (str, os.PathLike, type(None))):
+            raise wrong("soul_path", "a path", soul_path)
         self.soul_path = None if soul_path is None else Path(soul_path)
         self.long_term = long_term
-        self.token_budget = _checked_budget(token_budget)
+        self.token_budget = whole_number(token_budget, "token_budget")
         self.token_counter: TokenCounter = token_counter or estimate_tokens
-        if isinstance(recent_hours, bool) or not (math.isfinite(recent_hours) and recent_hours >= 0):
+        if token_counter is not None and not callable(token_counter):
+            raise wrong("token_counter", "a function from an item to a number", token_counter)
+        is_number = isinstance(recent_hours, (int, float)) and not isinstance(recent_hours, bool)
+        if not is_number or not 0 <= recent_hours < math.inf:
             raise InputError("recent_hours must be a number of at least 0.", field="recent_hours")
         self.recent_hours = recent_hours
         self.recent_limit = check_limit(recent_limit)
@@ -115,13 +122,15 @@ class ContextManager:
         such as ShortTermMemory, gives its items as ``conversation`` instead, which may also be given as items, oldest
         first. Where both are given they are put together, each turn once (see :func:`recollect.merging.merged`); a turn
         that was read back from messages is known by what it says and where. ``metadata`` filters what is read from
-        stores. Raises InputError for a query that is not text, a negative budget, and a filter that contradicts the
-        scope of a handle; what cannot be fetched is a warning, not an error.
+        stores. Raises InputError for a query that is not text, a conversation that holds anything but items, a
+        negative budget, and a filter that contradicts the scope of a handle; what cannot be fetched is a warning, not
+        an error.
         """
         check_text(input_query, "input_query")
-        budget = self.token_budget if token_budget is None else _checked_budget(token_budget)
+        budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
+        given = items_of(conversation, "conversation")
         fetched = await self._fetch(input_query, short_term_manager, metadata)
-        fetched.conversation, fetched.copies = merged(fetched.conversation, conversation)
+        fetched.conversation, fetched.copies = merged(fetched.conversation, given)
         return _Fitting(fetched, input_query, budget, self.token_counter).context()
 
     async def _fetch(
@@ -353,12 +362,6 @@ class _Fitting:
             if decision.kept and decision.item_id == item.id:
                 self._decisions[position] = replace(decision, kept=False, reason=reason)
                 return
-
-
-def _checked_budget(budget: int) -> int:
-    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 0:
-        raise InputError(f"token_budget must be a whole number of at least 0, not {budget!r}.", field="token_budget")
-    return budget
 
 
 def _failed(what: str, error: Exception) -> str:

@@ -19,7 +19,8 @@ from recollect.items import (
     now_text,
     utc_text,
 )
-from recollect.messages import call_name
+from recollect.shapes import each, items_of, owner_of, whole_number, wrong
+from recollect.tool_calls import call_name
 
 
 class Memory:
@@ -57,8 +58,8 @@ class ResponseMem(Memory):
         role: str = "assistant",
     ) -> None:
         super().__init__(message, created, role)
-        self.tool_calls: list[Any] = list(tool_calls or ())
-        self.tool_results: list[Any] = list(tool_results or ())
+        self.tool_calls: list[Any] = each(tool_calls or (), "tool_calls", "tool calls")
+        self.tool_results: list[Any] = each(tool_results or (), "tool_results", "results")
 
     def __repr__(self) -> str:
         return (
@@ -78,12 +79,15 @@ class ResponseMem(Memory):
 class History:
     """The newest ``size`` memories, oldest first, in ``MemoryList``.
 
-    The list given is copied. Size 0 keeps nothing; a negative one is an InputError, which is a ValueError.
+    The list given is copied. Size 0 keeps nothing; a negative one is an InputError, which is a ValueError, and so is
+    anything that is no Memory.
     """
 
     def __init__(self, memoryList: Iterable[Memory] | None = None, size: int = 10) -> None:  # noqa: N803 - a fixed name
-        self.MemoryList: list[Memory] = list(memoryList or ())
-        self.size = _checked_size(size)
+        self.MemoryList: list[Memory] = each(memoryList or (), "memoryList", "memories")
+        for position, memory in enumerate(self.MemoryList):
+            _check_memory(memory, f"memoryList[{position}]")
+        self.size = whole_number(size, "size")
         self._size_update()
 
     def _size_update(self) -> None:
@@ -94,27 +98,36 @@ class History:
 
     def window(self, size: int) -> list[Memory]:
         """Keep only this many from now on, drop what is too old at once, and return the list."""
-        self.size = _checked_size(size)
+        self.size = whole_number(size, "size")
         self._size_update()
         return self.MemoryList
 
     def add(self, memory: Memory) -> None:
         """Append a memory and drop the oldest if there are now too many."""
+        _check_memory(memory, "memory")
         self.MemoryList.append(memory)
         self._size_update()
 
     def to_items(self, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
         """Return the memories as items, oldest first; a response's results follow it as items of their own.
 
-        A time that is neither a datetime, ISO-8601 text, seconds since 1970 nor None is an InputError.
+        A time that is neither a datetime, ISO-8601 text, seconds since 1970 nor None is an InputError that names the
+        place, and so is a message that is no text, a call that is none and a result that is no dict.
         """
-        owner = metadata or MemoryMetadata()
-        return [item for memory in self.MemoryList for item in _items_of(memory, owner)]
+        owner = owner_of(metadata)
+        items: list[MemoryItem] = []
+        for position, memory in enumerate(self.MemoryList):
+            try:
+                items += _items_of(memory, owner)
+            except InputError as error:
+                raise InputError(f"MemoryList[{position}]: {error}", field=error.field) from error
+        return items
 
     @classmethod
     def from_items(cls, items: Sequence[MemoryItem], size: int = 10) -> History:
         """Return a history of items given oldest first; tool results go into the response that called for them."""
         memories: dict[int, Memory] = {}
+        items = items_of(items)
         callers, _ = pairs(items)
         for position, item in enumerate(items):
             if item.memory_type != "tool":
@@ -130,10 +143,9 @@ _ROLES = {"human": "user", "ai": "assistant"}
 _TYPES: dict[str, type[MemoryItem]] = {"user": HumanMemory, "human": HumanMemory, "system": SystemMemory}
 
 
-def _checked_size(size: int) -> int:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise InputError(f"size must be a whole number of at least 0, not {size!r}.", field="size")
-    return size
+def _check_memory(memory: Any, place: str) -> None:
+    if not isinstance(memory, Memory):
+        raise wrong(place, "a Memory", memory)
 
 
 def _name_of(call: Any) -> str:
@@ -154,6 +166,9 @@ def _time_text(created: Any) -> str:
 
 
 def _items_of(memory: Memory, metadata: MemoryMetadata) -> list[MemoryItem]:
+    _check_memory(memory, "it")
+    if not isinstance(memory.role, str):
+        raise wrong("role", "text", memory.role)
     created = _time_text(memory.created)
     shared: dict[str, Any] = {"metadata": metadata, "created_at": created}
     if not isinstance(memory, ResponseMem):
@@ -161,9 +176,8 @@ def _items_of(memory: Memory, metadata: MemoryMetadata) -> list[MemoryItem]:
         further: dict[str, Any] = {"memory_type": memory.role} if kind is MemoryItem else {}
         return [kind(content=memory.message, **shared, **further)]
     response = AIMemory(content=memory.message, **shared)
-    response.tool_calls = [
-        _call_dict(call, f"{response.id}-{position}") for position, call in enumerate(memory.tool_calls)
-    ]
+    calls = each(memory.tool_calls, "tool_calls", "tool calls")
+    response.tool_calls = [_call_dict(call, f"{response.id}-{position}") for position, call in enumerate(calls)]
     return [response, *_results(response, memory.tool_results, shared)]
 
 
@@ -178,7 +192,9 @@ def _results(response: AIMemory, results: Sequence[Any], shared: dict[str, Any])
     """Return a result item for each result that some call, not answered yet, asked for by that name."""
     waiting = list(response.tool_calls)
     items: list[MemoryItem] = []
-    for result in results:
+    for position, result in enumerate(each(results, "tool_results", "results")):
+        if not isinstance(result, Mapping):
+            raise wrong(f"tool_results[{position}]", "a dict", result)
         name = str(result.get("name", ""))
         call = next((call for call in waiting if call_name(call) == name), None)
         if call is not None:
@@ -186,7 +202,7 @@ def _results(response: AIMemory, results: Sequence[Any], shared: dict[str, Any])
         value = result.get("result")
         items.append(
             ToolMemory(
-                content=value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str),
+                content=value if isinstance(value, str) else _as_text(value, f"tool_results[{position}].result"),
                 tool_call_id=call["id"] if call is not None else "",
                 tool_name=name,
                 is_error=bool(result.get("is_error")),
@@ -196,17 +212,24 @@ def _results(response: AIMemory, results: Sequence[Any], shared: dict[str, Any])
     return items
 
 
+def _as_text(value: Any, place: str) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{place}: it cannot be written as JSON.", field=place) from error
+
+
 def _memory_of(item: MemoryItem) -> Memory:
     role = _ROLES.get(item.memory_type, item.memory_type)
     if isinstance(item, AIMemory):
-        return ResponseMem(item.content, item.created_at, [dict(call) for call in item.tool_calls])
+        calls = [dict(call) if isinstance(call, Mapping) else call for call in item.tool_calls]
+        return ResponseMem(item.content, item.created_at, calls)
     return UserMem(item.content, item.created_at) if role == "user" else Memory(item.content, item.created_at, role)
 
 
 def _result_of(item: MemoryItem, caller: ResponseMem) -> dict[str, Any]:
     call_id = getattr(item, "tool_call_id", "")
-    name = getattr(item, "tool_name", "") or next(
-        call_name(call) for call in caller.tool_calls if call["id"] == call_id
-    )
+    asked = [call_name(call) for call in caller.tool_calls if isinstance(call, Mapping) and call.get("id") == call_id]
+    name = getattr(item, "tool_name", "") or next(iter(asked), "")
     result = {"name": name, "result": item.content}
     return result | ({"is_error": True} if getattr(item, "is_error", False) else {})

@@ -35,8 +35,12 @@ def conversation_of(item: MemoryItem) -> ConversationKey:
 def call_ids(item: MemoryItem) -> list[str]:
     """Return the ids of the tool calls that an item makes; empty for all but AI items with calls."""
     calls = getattr(item, "tool_calls", None) if item.memory_type == "ai" else None
-    # A call without an id cannot be answered, so that its item is never shown.
-    return [str(call.get("id") or "") if isinstance(call, Mapping) else "" for call in calls] if calls else []
+    if not calls:
+        return []
+    # What is no call, or has no id, cannot be answered, so that its item is never shown.
+    if not isinstance(calls, (list, tuple)):
+        return [""]
+    return [str(call.get("id") or "") if isinstance(call, Mapping) else "" for call in calls]
 
 
 def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None) -> list[MemoryItem]:

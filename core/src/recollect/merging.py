@@ -11,7 +11,7 @@ from heapq import merge
 
 from recollect.integrity import ConversationKey, conversation_of, results_behind_calls, whole_groups
 from recollect.items import MemoryItem
-from recollect.messages import call_arguments, call_name
+from recollect.tool_calls import call_arguments, call_name
 from recollect.windowing import stays
 
 

@@ -24,7 +24,7 @@ def check_limit(limit: int) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise InputError(f"limit must be a whole number, not {type(limit).__name__}.", field="limit")
     if limit < 0:
-        raise InputError(f"limit must be at least 0, not {limit}.", field="limit")
+        raise InputError("limit must be at least 0.", field="limit")
     return limit
 
 

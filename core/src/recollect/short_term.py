@@ -103,7 +103,8 @@ class ShortTermMemory(Conversation, InMemoryStore):
 
     def __init__(self, *, scope: str = "task", max_rounds: int = 0) -> None:
         if not isinstance(scope, str) or scope not in SCOPES:
-            raise MemoryError(f"{scope!r} is no scope; there are {', '.join(SCOPES)}.")
+            said = repr(scope) if isinstance(scope, str) else f"A value of type {type(scope).__name__}"
+            raise MemoryError(f"{said} is no scope; there are {', '.join(SCOPES)}.")
         super().__init__()
         self.scope = self.matched_scope = scope
         self.max_rounds = check_rounds(max_rounds)

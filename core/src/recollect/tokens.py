@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from recollect.items import MemoryItem
-from recollect.messages import call_arguments, call_name
+from recollect.tool_calls import call_arguments, call_name
 
 TokenCounter = Callable[[MemoryItem], int]
 

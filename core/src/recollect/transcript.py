@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from recollect.items import MemoryItem
-from recollect.messages import call_arguments, call_name
+from recollect.tool_calls import call_arguments, call_name
 
 _CONTINUED = "\n    | "
 _PREFIXES = ("msg", "turn", "entry", "line")

@@ -12,16 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from recollect.errors import InputError
 from recollect.integrity import ConversationKey, conversation_of
 from recollect.items import MemoryItem
+from recollect.shapes import whole_number
 
 
 def check_rounds(rounds: int, field: str = "max_rounds") -> int:
     """Return the number of rounds, or raise InputError unless it is an integer of at least 0."""
-    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 0:
-        raise InputError(f"{field} must be a whole number of at least 0, not {rounds!r}.", field=field)
-    return rounds
+    return whole_number(rounds, field)
 
 
 def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
@@ -69,8 +67,7 @@ def rounds_within(
     Those two count towards the budget and stay even where they alone exceed it. Rounds are whole: the first one,
     from the newest, that does not fit ends the window, so that a window has no gaps.
     """
-    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 0:
-        raise InputError(f"budget must be a whole number of tokens of at least 0, not {budget!r}.", field="budget")
+    whole_number(budget, "budget", " of tokens")
     left = budget - sum(count_tokens(item) for item in items if stays(item))
     found = rounds_of(items)
     kept = len(found)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recollect.cli.terminal import console, preview, table, visible
-from recollect.messages import call_arguments, call_name
 from recollect.records import SCOPE_FIELDS, dump_item
+from recollect.tool_calls import call_arguments, call_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
