@@ -288,12 +288,12 @@ def test_sessions_are_told_apart_by_whoever_sees_only_a_window(
         assert_every_result_is_its_calls(window)
 
 
-@given(interleavings(), st.integers(0, 6), st.integers(0, 40))
-def test_no_search_mixes_sessions_up(items: list[MemoryItem], rounds: int, limit: int) -> None:
+@given(interleavings(), st.integers(0, 6), st.integers(0, 40), st.sampled_from(["", "/1", "call_0", "0/", "calls"]))
+def test_no_search_mixes_sessions_up(items: list[MemoryItem], rounds: int, limit: int, query: str) -> None:
     async def found() -> list[MemoryItem]:
         memory = ShortTermMemory(scope="user", max_rounds=rounds)
         await memory.add_many(items)
-        return await memory.search(metadata=MemoryMetadata(user_id="ada"), limit=limit)
+        return await memory.search(query=query, metadata=MemoryMetadata(user_id="ada"), limit=limit)
 
     shown = asyncio.run(found())
     assert whole_groups(shown) == shown

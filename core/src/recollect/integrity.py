@@ -18,12 +18,14 @@ These functions import no store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from recollect.items import MemoryItem
 
 ConversationKey = tuple[str | None, str | None]
+_Own = tuple[str, str | None, str | None, str | None, str | None]  # a call's id, and whose call it is
+_Shared = tuple[str, str | None, str | None]  # the same without the task and the agent
 
 
 def conversation_of(item: MemoryItem) -> ConversationKey:
@@ -70,24 +72,31 @@ def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
 
     Results that answer nothing are not among the first. The module says which result answers which call.
     """
-    ends: list[_End] = []
+    callers: dict[int, int] = {}
     missing: dict[int, int] = {}
+    waiting: dict[_Own, list[int]] = {}
+    unclaimed: list[tuple[int, _Own]] = []
     for position, item in enumerate(items):
-        if item.memory_type == "tool":
-            ends.append(_end(item, position, str(getattr(item, "tool_call_id", "")), is_result=True))
-        else:
-            ids = call_ids(item)
-            if ids:
-                missing[position] = len(ids)
-                ends += [_end(item, position, call_id) for call_id in ids]
-    calling = {_own(end) for end in ends if not end.is_result}
-    results = [place for place, end in enumerate(ends) if end.is_result and end.call_id]
-    others = [place for place in results if _own(ends[place]) not in calling]
-    # What a task and agent made itself comes before what may be a sub-agent's, also where it comes later.
-    joined = _joined(ends, set(results).difference(others), _own, {})
-    if others:
-        joined = _joined(ends, set(others), lambda end: (end.conversation, end.call_id), joined)
-    callers = {ends[result].position: ends[call].position for result, call in sorted(joined.items())}
+        kind = item.memory_type
+        if kind == "tool":
+            own = _own(item, str(getattr(item, "tool_call_id", "")))
+            calls = waiting.get(own)
+            if calls and own[0]:
+                callers[position] = calls.pop()
+            elif calls is None and own[0]:
+                unclaimed.append((position, own))
+        elif kind == "ai" and (ids := call_ids(item)):
+            missing[position] = len(ids)
+            for call_id in ids:
+                own = _own(item, call_id)
+                calls = waiting.get(own)
+                if calls and calls[-1] == position:
+                    calls.append(position)
+                else:
+                    waiting[own] = [position]  # Whatever waited under this name is answered no more.
+    foreign = [position for position, own in unclaimed if own not in waiting]
+    if foreign:
+        callers = dict(sorted((callers | _sub_agents_answers(items, foreign, callers)).items()))
     for caller in callers.values():
         missing[caller] -= 1
     return callers, missing
@@ -111,48 +120,32 @@ def is_whole(items: Sequence[MemoryItem]) -> bool:
     return len(whole_groups(items)) == len(items)
 
 
-class _End(NamedTuple):
-    """One end of a pair: a call or a result."""
-
-    position: int
-    call_id: str
-    conversation: ConversationKey
-    speaker: tuple[str | None, str | None]
-    is_result: bool
-
-
-def _end(item: MemoryItem, position: int, call_id: str, *, is_result: bool = False) -> _End:
+def _own(item: MemoryItem, call_id: str) -> _Own:
     metadata = item.metadata
-    return _End(position, call_id, conversation_of(item), (metadata.task_id, metadata.agent_id), is_result)
+    return call_id, metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id
 
 
-def _own(end: _End) -> Hashable:
-    return end.conversation, end.call_id, end.speaker
-
-
-def _joined(
-    ends: Sequence[_End], results: Set[int], key: Callable[[_End], Hashable], already: Mapping[int, int]
+def _sub_agents_answers(
+    items: Sequence[MemoryItem], results: Sequence[int], callers: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return which result answers which call, both by their places among the ends; ``already`` is part of it.
+    """Return which call each of these results answers, none of them of a task and agent that made such a call.
 
-    For each key only the latest call of every speaker waits, and where those of several wait a result answers none.
+    What a task and agent answered itself is left to it, also where its answer comes later.
     """
-    joined = dict(already)
-    answered = set(already.values())
-    waiting: dict[Hashable, dict[Hashable, list[int]]] = {}
-    for place, end in enumerate(ends):
-        if not end.is_result:
-            speakers = waiting.setdefault(key(end), {})
-            calls = speakers.get(end.speaker)
-            if not calls or ends[calls[-1]].position != end.position:
-                speakers[end.speaker] = calls = []
-            if place not in answered:
-                calls.append(place)
-        elif place in results:
-            candidates = [calls for calls in waiting.get(key(end), {}).values() if calls]
+    answered = Counter((caller, str(getattr(items[result], "tool_call_id", ""))) for result, caller in callers.items())
+    waiting: dict[_Shared, dict[_Own, list[int]]] = {}
+    foreign = set(results)
+    found: dict[int, int] = {}
+    for position, item in enumerate(items):
+        if position in foreign:
+            shared = _own(item, str(getattr(item, "tool_call_id", "")))[:3]
+            candidates = [calls for calls in waiting.get(shared, {}).values() if calls]
             if len(candidates) == 1:
-                joined[place] = candidates[0].pop()
-    return joined
+                found[position] = candidates[0].pop()
+        for call_id, count in Counter(call_ids(item)).items():
+            own = _own(item, call_id)
+            waiting.setdefault(own[:3], {})[own] = [position] * (count - answered[position, call_id])
+    return found
 
 
 def _is_shown(item: MemoryItem, position: int, caller: int | None, missing: Mapping[int, int]) -> bool:

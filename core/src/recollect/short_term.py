@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from recollect.errors import InputError, MemoryError
 from recollect.in_memory import InMemoryStore
 from recollect.integrity import whole_groups
@@ -59,19 +61,28 @@ class Conversation(BaseStore):
                 query=query, metadata=metadata, memory_type=memory_type, status=status, limit=limit, mode=mode
             )
         wanted = Filter.of(query=query, metadata=metadata, memory_type=memory_type, status=status)
-        # A keyword picks from the middle of a conversation; whose result is whose shows only in the whole of it.
-        looked_at = wanted if memory_type is not None else _scope_of(wanted)
-        said = (await self._search(looked_at, EVERYTHING))[::-1]
-        found = said if looked_at == wanted else [item for item in said if wanted.matches(item)]
-        if self.max_rounds:
-            found = last_rounds(found, self.max_rounds)
+        matching = (await self._search(wanted, EVERYTHING))[::-1]
+        found = last_rounds(matching, self.max_rounds) if self.max_rounds else matching
         if memory_type is not None:
             shown = found[-limit:] if limit else []
         else:
-            shown = whole_groups(newest(found, limit), said)
+            shown = whole_groups(newest(found, limit), await self._said(wanted, matching))
         if self._observers:
             self._observers.searched(query, shown)
         return shown
+
+    async def _said(self, wanted: Filter, matching: Sequence[MemoryItem]) -> Sequence[MemoryItem]:
+        """Return what was said where a filter looks, oldest first, with the very objects that match it.
+
+        A keyword picks from the middle of a conversation; whose result is whose shows only in the whole of it.
+        """
+        scope = _scope_of(wanted)
+        kinds = {item.memory_type for item in matching}
+        if scope == wanted or not {"ai", "tool"} <= kinds:  # Nothing to pair, or nothing to pair it wrongly with.
+            return matching
+        known = {item.id: item for item in matching}
+        said = [known.pop(item.id, item) for item in reversed(await self._search(scope, EVERYTHING))]
+        return [*known.values(), *said]  # A result that was removed meanwhile answers nothing from up there.
 
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         """Return the filter with only the fields that the scope matches on."""
