@@ -11,6 +11,7 @@ from recollect.errors import CorruptStoreError
 from recollect.health import Finding
 from recollect.sql import ITEM_COLUMNS, unpack
 from recollect_sqlite import text_index
+from recollect_sqlite.agreement import disagreements
 from recollect_sqlite.connections import Connections
 from recollect_sqlite.passages import Types
 from recollect_sqlite.schema import TABLE, stored_version
@@ -18,6 +19,7 @@ from recollect_sqlite.vectors import Vectors, count_missing, stored_model
 from recollect_sqlite.worker import Work
 
 _RESTORE = "Restore a copy, or save what can be read with 'sqlite3 FILE .recover'."
+_REBUILD = "Call reindex(), or let 'recollect doctor --repair' build it again; searches may miss items until then."
 _MOST_NAMED = 10
 _LARGE_LOG = 64 << 20
 _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
@@ -37,6 +39,15 @@ async def examine(connections: Connections, vectors: Vectors | None, types: Type
         model = vectors.model
         findings.append(await _looked(connections, "vectors", lambda connection: _vectors(connection, model)))
     return findings
+
+
+async def repair_text_index(connections: Connections) -> None:
+    """Build the text indexes again if they are not as they should be, and fill them."""
+    if not connections.filler.available:
+        return
+    if not (await _looked(connections, "text index", _text_index)).ok:
+        await connections.writer.call(text_index.empty)
+    await connections.filler.finish()
 
 
 async def _looked(connections: Connections, name: str, look: Work[Finding]) -> Finding:
@@ -116,6 +127,9 @@ def _text_index(connection: sqlite3.Connection) -> Finding:
             f"SQLite {sqlite3.sqlite_version} has no FTS5 with trigrams, so searches read all rows",
             "Use a Python whose SQLite is 3.35 or later and built with FTS5.",
         )
+    faults = disagreements(connection)
+    if faults:
+        return Finding("text index", False, "; ".join(faults), _REBUILD)
     waiting = text_index.pending(connection)
     detail = f"{waiting:,} rows wait for it" if waiting else "complete"
     return Finding("text index", True, detail)

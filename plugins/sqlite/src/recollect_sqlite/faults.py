@@ -32,6 +32,11 @@ def is_too_big(error: BaseException) -> bool:
     return primary_code(error) == sqlite3.SQLITE_TOOBIG
 
 
+def is_corrupt(error: BaseException) -> bool:
+    """Whether the file, or one of its indexes, is damaged."""
+    return primary_code(error) in _CORRUPT
+
+
 def translated(error: Exception, path: str) -> MemoryError:
     """Return the error of recollect for what the driver raised on this file."""
     code = primary_code(error)

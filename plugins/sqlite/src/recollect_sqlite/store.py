@@ -341,13 +341,14 @@ class SQLiteMemoryStore(BaseStore):
     async def doctor(self, repair: bool = False) -> list[Finding]:
         """Examine the file: whether it is whole, what cannot be read, and what the indexes lack.
 
-        With ``repair``, the indexes are completed; nothing that is stored is changed.
+        With ``repair``, the indexes are completed, and built again where they do not hold what the table holds; nothing
+        that is stored is changed.
         """
-        from recollect_sqlite.examining import examine
+        from recollect_sqlite.examining import examine, repair_text_index
 
         self._ensure_open()
         if repair:
-            await self._opened().filler.finish()
+            await repair_text_index(self._opened())
             await self._embed_missing()
         return await examine(self._opened(), self._vectors, self.item_types)
 
