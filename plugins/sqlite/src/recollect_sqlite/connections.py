@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from recollect.errors import StoreClosedError
 from recollect_sqlite import forking
+from recollect_sqlite.faults import DRIVER_ERRORS
 from recollect_sqlite.files import Database
 from recollect_sqlite.filling import Filler
 from recollect_sqlite.reading import MOST_ASKED, DirectReader, ReaderThreads
@@ -36,7 +36,7 @@ class Connections:
     @classmethod
     async def open(cls, database: Database) -> Connections:
         """Open everything, or nothing if one of them fails."""
-        worker = await Worker(database.open_writer).open()
+        worker = await Worker(database.open_writer, database.explained).open()
         opened = cls(database, worker)
         try:
             if not database.in_memory:
@@ -54,7 +54,7 @@ class Connections:
             return None
         try:
             return self._direct.rows(text, values, most_asked)
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             raise self.database.explained(error) from error
 
     async def read(self, work: Work[Result]) -> Result:
@@ -63,8 +63,6 @@ class Connections:
             if self._threads is None:
                 return await self.worker.run(work)
             return await self._threads.run(work)
-        except sqlite3.Error as error:
-            raise self.database.explained(error) from error
         except WorkerClosedError as error:
             raise StoreClosedError(f"The store of {self.database.path!r}") from error
 

@@ -55,7 +55,7 @@ async def _looked(connections: Connections, name: str, look: Work[Finding]) -> F
     try:
         return await connections.read(look)
     except CorruptStoreError as error:
-        return Finding(name, False, str(error.__cause__), _RESTORE)
+        return Finding(name, False, str(error), _RESTORE)
 
 
 def _integrity(connection: sqlite3.Connection) -> Finding:

@@ -11,6 +11,12 @@ _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _UNWRITABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
 
 
+DRIVER_ERRORS = (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError)
+"""What the driver raises: its own, and Python's where it brings a value from one form into the other."""
+
+_UNDECODABLE = "Could not decode to UTF-8"
+
+
 def primary_code(error: BaseException) -> int:
     """Return SQLite's primary result code, or -1 where the driver itself raised."""
     code = getattr(error, "sqlite_errorcode", None)
@@ -40,6 +46,12 @@ def is_corrupt(error: BaseException) -> bool:
 def translated(error: Exception, path: str) -> MemoryError:
     """Return the error of recollect for what the driver raised on this file."""
     code = primary_code(error)
+    if isinstance(error, UnicodeError) or str(error).startswith(_UNDECODABLE):
+        # The driver's own message repeats the text.
+        return CorruptStoreError(
+            f"The SQLite file {path!r} holds text that is no Unicode. It was left as it is; restore a copy, or save "
+            f"what can be read with 'sqlite3 FILE .recover'."
+        )
     if code in _BUSY:
         return StoreUnavailableError(
             f"The SQLite file {path!r} stayed locked by another program ({error}). Nothing of this call was stored; "

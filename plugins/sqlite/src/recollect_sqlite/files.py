@@ -16,7 +16,7 @@ from urllib.parse import quote
 from recollect.errors import CorruptStoreError, MemoryError, StoreError, StoreUnavailableError
 from recollect_sqlite import schema, text_index
 from recollect_sqlite.dialect import register_functions
-from recollect_sqlite.faults import is_busy, translated
+from recollect_sqlite.faults import DRIVER_ERRORS, is_busy, translated
 
 MEMORY = ":memory:"
 _MAGIC = b"SQLite format 3\0"
@@ -49,7 +49,7 @@ class Database:
                 self._inspect()
                 self._create_private()
             return self._prepared()
-        except (sqlite3.Error, OSError) as error:
+        except (*DRIVER_ERRORS, OSError) as error:
             raise self.explained(error) from error
 
     def open_reader(self, *, shared: bool = False) -> sqlite3.Connection:
@@ -60,7 +60,7 @@ class Database:
         try:
             connection = self._connect(0.0 if shared else self.busy_timeout, shared=shared)
             connection.execute("PRAGMA query_only = ON")
-        except (sqlite3.Error, OSError) as error:
+        except (*DRIVER_ERRORS, OSError) as error:
             raise self.explained(error) from error
         return connection
 

@@ -107,15 +107,15 @@ class Filler:
             done = 0 if self._stopped else _filled(self._worker.connection, size)
             self._waiting = max(self._waiting - done, 0)
         except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
-            error = raised
-            logger.info("The text indexes could not be filled now: %s", raised)
+            error = self._explained(raised)
+            logger.info("The text indexes could not be filled now: %s", error)
         if done and not self._stopped:
             self._worker.submit(self._batch)  # Behind the writes that came meanwhile.
             return
         self._running = False
         ends, self._ends = self._ends, []
         for end in ends:
-            deliver(end, None, error and self._explained(error))
+            deliver(end, None, error)
 
 
 def _filled(connection: sqlite3.Connection, size: int) -> int:

@@ -84,7 +84,7 @@ class ReaderThreads:
     async def _opened(self) -> Worker:
         self._opening += 1
         try:
-            worker = await Worker(self._database.open_reader).open()
+            worker = await Worker(self._database.open_reader, self._database.explained).open()
             self._workers.append(worker)
             return worker
         finally:

@@ -11,6 +11,8 @@ from typing import Any, Self, TypeVar
 
 import aiosqlite
 
+from recollect_sqlite.faults import DRIVER_ERRORS
+
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
 
@@ -57,12 +59,15 @@ class Worker(aiosqlite.Connection):
     A function that has begun is always finished, even if whoever waits for it was cancelled: it can hold a transaction
     from beginning to end. Any event loop may call. ``waiting`` is the number of functions not finished yet,
     ``connection`` the driver's connection, which only functions on the thread use.
+
+    ``explained`` makes recollect's error of one of the driver's; none leaves the thread without it.
     """
 
     connection: sqlite3.Connection
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], explained: Callable[[Exception], Exception]) -> None:
         super().__init__(connect, iter_chunk_size=64)
+        self._explained = explained
         self.waiting = 0
         self.gate = threading.RLock()
         """Held while a job runs: whoever holds it knows that the connection is in no transaction."""
@@ -83,7 +88,7 @@ class Worker(aiosqlite.Connection):
                 connection = self._connector()
             except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
                 self.stop()
-                deliver(future, None, error)
+                deliver(future, None, self._told(error))
                 return
             try:
                 future.get_loop().call_soon_threadsafe(self._connected, future, connection)
@@ -113,17 +118,25 @@ class Worker(aiosqlite.Connection):
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def job() -> None:
-            error = None
+            error: BaseException | None = None
             try:
                 connection.close()
             except sqlite3.Error as raised:
-                error = raised
+                error = self._told(raised)
             # Called on this thread, where there is no event loop that would have to outlive it.
             self.stop()
             deliver(future, None, error)
 
         self.submit(job)
         return future
+
+    def _told(self, error: BaseException) -> BaseException:
+        """Return what the caller is told: recollect's error in the place of the driver's."""
+        if not isinstance(error, DRIVER_ERRORS):
+            return error
+        told = self._explained(error)
+        told.__cause__ = error
+        return told
 
     def submit(self, job: Callable[[], object]) -> None:
         """Run a job on the thread, later. It delivers its own result and raises nothing."""
@@ -147,7 +160,7 @@ class Worker(aiosqlite.Connection):
                 result = work(connection)
             except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
                 self.waiting -= 1
-                deliver(future, None, error)
+                deliver(future, None, self._told(error))
             else:
                 self.waiting -= 1
                 deliver(future, result, None)
