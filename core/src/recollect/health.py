@@ -36,3 +36,12 @@ class Reindexable(Protocol):
     async def reindex(self, progress: Progress | None = None) -> int:
         """Build the indexes again and return the number of items in them; a store may leave ``progress`` out."""
         ...
+
+
+@runtime_checkable
+class Erasing(Protocol):
+    """A store whose engine may keep what was purged on its disk for a while, and that knows whether it does."""
+
+    async def unerased(self) -> str:
+        """Return why what was purged is not off the disk yet, as a sentence; empty if it is."""
+        ...

@@ -12,6 +12,7 @@ import typer
 from recollect.cli import options
 from recollect.cli.exits import CommandError
 from recollect.cli.terminal import agree, progress, say, show, show_json, table
+from recollect.health import Erasing
 from recollect.items import MemoryMetadata, now_text
 from recollect.store import Capability
 from recollect.urls import redacted
@@ -31,12 +32,13 @@ class Receipt:
     method: str
     removed: int = 0
     left: dict[str, int] = field(default_factory=dict)
+    pending: str = ""
     at: str = field(default_factory=now_text)
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left anywhere that was looked at."""
-        return not any(self.left.values())
+        """Whether nothing is left anywhere that was looked at, and nothing waits to be erased from the disk."""
+        return not any(self.left.values()) and not self.pending
 
 
 def forget(
@@ -53,7 +55,7 @@ def forget(
     """Erase all traces of a user, look again everywhere, and print a receipt.
 
     Hidden and archived memories and summaries go too. What other users' memories say about the user stays. The exit
-    code is 1 if anything is left.
+    code is 1 if anything is left, also if the engine still has what was removed on its disk.
     """
     from recollect.cli.stores import chosen_url, run
 
@@ -68,11 +70,13 @@ def forget(
         show_json(document)
     else:
         _show(receipt)
-    if not receipt.complete:
+    if any(receipt.left.values()):
         raise CommandError(
             "Something is left. If it is hidden only, this store cannot purge; otherwise somebody is still writing for "
             "this user: stop them and run it again."
         )
+    if receipt.pending:
+        raise CommandError(f"Nothing is found any more. {receipt.pending} Run it again then for a complete receipt.")
 
 
 async def _forget(url: str, store_options: list[str] | None, user: str, dry_run: bool, yes: bool) -> Receipt | None:
@@ -92,8 +96,14 @@ async def _forget(url: str, store_options: list[str] | None, user: str, dry_run:
                 purges = Capability.PURGE in store.capabilities
                 receipt.removed = await (store.purge(metadata=owner) if purges else store.clear(metadata=owner))
         receipt.left = await _traces(store, owner)
+        receipt.pending = await unerased(store)
         receipt.at = now_text()
     return receipt
+
+
+async def unerased(store: BaseStore) -> str:
+    """Return why what was removed is not off the disk yet; empty if it is, or the store's engine does not say."""
+    return await store.unerased() if isinstance(store, Erasing) else ""
 
 
 async def _before(store: BaseStore, url: str, owner: MemoryMetadata) -> Receipt:
@@ -122,7 +132,7 @@ async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
 
 def _show(receipt: Receipt) -> None:
     left = ", ".join(f"{way} {number}" for way, number in receipt.left.items())
-    verdict = "nothing is left" if receipt.complete else "SOMETHING IS LEFT"
+    verdict = "SOMETHING IS LEFT" if any(receipt.left.values()) else "nothing is left"
     rows = [
         ("user", receipt.user_id),
         ("store", receipt.store),
@@ -131,4 +141,6 @@ def _show(receipt: Receipt) -> None:
         ("removed", f"{receipt.removed:,}, by {receipt.method}"),
         ("looked again", f"{left}: {verdict}"),
     ]
+    if receipt.pending:
+        rows.append(("still pending", receipt.pending))
     show(table(("", {"no_wrap": True, "style": "bold"}), "", rows=rows))

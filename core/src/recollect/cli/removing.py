@@ -105,6 +105,7 @@ def purge(
     store_options: options.StoreOptions = None,
 ) -> None:
     """Remove memories for good, hidden ones too: one id, an owner's, or the bin with --deleted."""
+    from recollect.cli.forgetting import unerased
     from recollect.cli.stores import opened, run
 
     metadata = options.metadata_of(user, session, task, agent, extra)
@@ -122,6 +123,8 @@ def purge(
             with progress("purging", None):
                 purged = await target.purge(item_id, metadata=metadata, deleted_only=deleted)
             say(f"{items_text(purged)} removed for good.")
+            if pending := await unerased(target):
+                say(pending)
 
     run(work())
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from recollect.errors import StoreClosedError
 from recollect_sqlite import forking
+from recollect_sqlite.erasing import Eraser
 from recollect_sqlite.faults import DRIVER_ERRORS
 from recollect_sqlite.files import Database
 from recollect_sqlite.filling import Filler
@@ -27,7 +28,8 @@ class Connections:
         self.database = database
         self.worker = worker
         self.filler = Filler(worker, database.explained)
-        self.writer = Writer(worker, database.explained, self.filler, database.check_that_it_stays())
+        self.eraser = Eraser(worker, in_memory=database.in_memory)
+        self.writer = Writer(worker, database.explained, self.filler, self.eraser, database.check_that_it_stays())
         self._threads: ReaderThreads | None = None
         self._direct: DirectReader | None = None
         self.forked = False
@@ -43,6 +45,7 @@ class Connections:
                 opened._threads = ReaderThreads(database)
                 opened._direct = DirectReader(database)
             await opened.filler.start()
+            await opened.eraser.start()
         except BaseException:
             await opened.close()
             raise
@@ -80,6 +83,7 @@ class Connections:
             self._direct.close()
         if self._threads is not None:
             await self._threads.close()
+        await self.eraser.close()
         await self.worker.close()
 
     def pause(self, seconds: float) -> bool:
@@ -92,8 +96,8 @@ class Connections:
 
     def abandon(self) -> object:
         """Give up every connection in a forked child."""
-        kept = (self.worker, self.writer, self.filler, self._threads, self._direct)
+        kept = (self.worker, self.writer, self.filler, self.eraser, self._threads, self._direct)
         self.forked = True
         self._direct = self._threads = None
-        del self.worker, self.writer, self.filler
+        del self.worker, self.writer, self.filler, self.eraser
         return kept

@@ -33,7 +33,8 @@ async def examine(connections: Connections, vectors: Vectors | None, types: Type
         await connections.worker.run(_settings),
     ]
     if not connections.database.in_memory:
-        findings += [_mode(connections.database.path), _log(connections.database.path)]
+        pending = await connections.eraser.attempt()
+        findings += [_mode(connections.database.path), _log(connections.database.path, pending)]
     findings.append(await _looked(connections, "text index", _text_index))
     if vectors is not None:
         model = vectors.model
@@ -108,13 +109,13 @@ def _mode(path: str) -> Finding:
     return Finding("privacy", private, detail, f"chmod 600 {path}")
 
 
-def _log(path: str) -> Finding:
+def _log(path: str, pending: str) -> Finding:
     log = Path(path + "-wal")
     size = log.stat().st_size if log.exists() else 0
     return Finding(
         "log",
-        size < _LARGE_LOG,
-        f"the write-ahead log has {size:,} bytes",
+        not pending and size < _LARGE_LOG,
+        f"the write-ahead log has {size:,} bytes. {pending}".rstrip(". "),
         "Some program reads the file for a very long time, which keeps the log from being emptied; end it.",
     )
 

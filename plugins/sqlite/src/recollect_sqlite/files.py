@@ -21,7 +21,6 @@ from recollect_sqlite.faults import DRIVER_ERRORS, is_busy, translated
 MEMORY = ":memory:"
 _MAGIC = b"SQLite format 3\0"
 _OLDEST_SQLITE = (3, 35, 0)
-_PATIENCE_FOR_READERS = 2_000
 
 Durability = Literal["full", "normal"]
 Result = TypeVar("Result")
@@ -162,17 +161,3 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def give_back(connection: sqlite3.Connection) -> None:
-    """Leave nothing of what was purged: cut off freed pages, and bring the file and its log in line with each other.
-
-    While another connection still reads an older state, the log must be kept for it; it goes with a later commit.
-    """
-    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
-    connection.execute(f"PRAGMA busy_timeout = {min(patience, _PATIENCE_FOR_READERS)}")
-    with suppress(sqlite3.OperationalError):
-        # As a script it runs to its end; as a statement the driver would stop after the first page.
-        connection.executescript("PRAGMA incremental_vacuum")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.execute(f"PRAGMA busy_timeout = {patience}")

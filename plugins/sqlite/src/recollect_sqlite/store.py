@@ -20,10 +20,10 @@ from recollect.records import copy_item
 from recollect.sql import Row, Statements, pack, unpack
 from recollect.store import EVERYTHING, BaseStore, check_expected
 from recollect.urls import take_options
-from recollect_sqlite import text_index
+from recollect_sqlite import erasing, text_index
 from recollect_sqlite.connections import Connections
 from recollect_sqlite.dialect import SQLiteDialect
-from recollect_sqlite.files import MEMORY, Database, Durability, give_back
+from recollect_sqlite.files import MEMORY, Database, Durability
 from recollect_sqlite.options import checked_durability, checked_path, checked_wait, path_of
 from recollect_sqlite.reading import MOST_ASKED
 from recollect_sqlite.scanning import scanned
@@ -245,17 +245,28 @@ class SQLiteMemoryStore(BaseStore):
 
         def work(connection: sqlite3.Connection) -> int:
             purged = connection.execute(text, values).rowcount
-            if purged and connections.filler.available:
-                text_index.forget(connection)
+            if purged:
+                erasing.mark(connection)
+                if connections.filler.available:
+                    text_index.forget(connection)
             return purged
 
         with self._call():
             purged = await connections.writer.call(work)
             if self._retrieval is not None:
                 self._retrieval.forget()
-            if purged:
-                await connections.worker.run(give_back)
+            if purged and (pending := await connections.eraser.attempt(erasing.PATIENCE)):
+                logger.warning("%r: %s", self, pending)
         return purged
+
+    async def unerased(self) -> str:
+        """Return why what was purged is not off the disk yet, after one more attempt; empty if it is.
+
+        Another program that reads an older state of the file needs the log in which that is kept. The store tries again
+        by itself while it is open, and so does the next one that opens the file.
+        """
+        self._ensure_open()
+        return await self._opened().eraser.attempt()
 
     async def _changed(self, text: str, values: Sequence[Any]) -> int:
         return await self._opened().writer.call(lambda connection: connection.execute(text, values).rowcount)

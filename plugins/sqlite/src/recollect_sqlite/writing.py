@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from recollect.errors import IdConflictError, MemoryError, StoreClosedError
+from recollect_sqlite.erasing import Eraser
 from recollect_sqlite.faults import is_busy
 from recollect_sqlite.filling import Filler
 from recollect_sqlite.worker import Worker, settle
@@ -95,7 +96,7 @@ class _RefusedError(Exception):
 
 
 class Writer:
-    """Queues requests for the worker that writes, and tells the filler of the rows that were stored.
+    """Queues requests for the worker that writes, and tells the filler and the eraser of what was stored.
 
     ``check_file`` raises when the file is not the one that was opened any more: SQLite would write on, into a file that
     nobody will find again.
@@ -106,12 +107,14 @@ class Writer:
         worker: Worker,
         explained: Callable[[Exception], Exception],
         filler: Filler,
+        eraser: Eraser,
         check_file: Callable[[], None],
     ) -> None:
         self._worker = worker
         self._check_file = check_file
         self._explained = explained
         self._filler = filler
+        self._eraser = eraser
         self._queue: deque[Request] = deque()
         self._scheduled = False
 
@@ -119,10 +122,12 @@ class Writer:
         """Store rows with their vectors, all or none. Raises IdConflictError for the first that is refused."""
         await self._queued(Upserts(text, rows, vectors))
         self._filler.wait_for_rest()
+        self._eraser.written()
 
     async def call(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice."""
         result: Result = await self._queued(Call(work))
+        self._eraser.written()
         return result
 
     def _queued(self, request: Request) -> asyncio.Future[Any]:
