@@ -112,7 +112,12 @@ class PostgresDialect(Dialect):
         given = f"(SELECT unnest({placeholder}::text[]))"
         if not self.partitioned:
             return f"id IN {given}"
-        return f"id IN {given} AND owner IN (SELECT owner FROM {self.ids} WHERE id IN {given})"
+        return f"(owner, id) IN (SELECT owner, id FROM {self.ids} WHERE id IN {given})"
+
+    def lock_by_ids(self, placeholder: str) -> str:
+        """Return the statement that locks the items of an array of ids, in the one order that all writers keep to."""
+        table = self.ids if self.partitioned else self.table
+        return f"SELECT id FROM {table} WHERE id IN (SELECT unnest({placeholder}::text[])) ORDER BY id FOR UPDATE"
 
     def contains(self, parameters: Parameters, folded: str) -> str:
         """Return a LIKE, which a trigram index can answer."""
@@ -174,26 +179,44 @@ class PostgresStatements(Statements):
         return found
 
     def hide(self, wanted: Filter, item_id: str | None = None) -> Statement:
-        """Hide the live items that match, locked in the order of their ids, or the one of this id if it matches."""
+        """Hide the live items that match, or the one of this id if it matches."""
         return self._locking(*super().hide(wanted, item_id), item_id)
 
     def show(self, wanted: Filter, item_id: str | None = None) -> Statement:
-        """Bring hidden items back, locked in the order of their ids."""
+        """Bring hidden items back."""
         return self._locking(*super().show(wanted, item_id), item_id)
 
     def purge(self, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False) -> Statement:
-        """Delete rows for good, hidden ones too, locked in the order of their ids."""
+        """Delete rows for good, hidden ones too."""
         return self._locking(*super().purge(wanted, item_id, deleted_only=deleted_only), item_id)
 
     def _locking(self, text: str, values: Sequence[Any], item_id: str | None) -> Statement:
-        """Lock many rows in the order in which they are added: what changes them never waits in a circle with that."""
-        if item_id is not None:
+        """Lock many rows in the order in which they are added; those of a partitioned table are locked beforehand."""
+        if item_id is not None or self.dialect.partitioned:
             return text, values
         change, _, where = text.partition(" WHERE ")
-        key = f"({self.dialect.conflict_key})"
-        chosen = f"SELECT {self.dialect.conflict_key} FROM {self.dialect.table} WHERE {where}"
+        chosen = f"SELECT id FROM {self.dialect.table} WHERE {where}"
         # The conditions stand twice, so that both ways to the rows go through an index.
-        return f'{change} WHERE {where} AND {key} IN ({chosen} ORDER BY id COLLATE "C" FOR UPDATE)', values
+        return f"{change} WHERE {where} AND id IN ({chosen} ORDER BY id FOR UPDATE)", values
+
+    def chosen(self, change: str) -> str:
+        """Return the text that selects the ids of the rows that a change would reach, in the order of locking."""
+        return f"SELECT id FROM {self.dialect.table} WHERE {change.partition(' WHERE ')[2]} ORDER BY id"
+
+    def among(self, change: str, placeholder: str) -> str:
+        """Return the text of a change of a partitioned table that reaches only rows of an array of ids.
+
+        Each is looked up by its key and only then compared with the conditions: a plan that went from the conditions
+        to the array would compare every row with every id where the planner does not know the table yet.
+        """
+        change, _, where = change.partition(" WHERE ")
+        given = (
+            f"SELECT owner AS its_owner, id AS its_id FROM {self.dialect.ids} "
+            f"WHERE id IN (SELECT unnest({placeholder}::text[]))"
+        )
+        there = f"SELECT * FROM {self.dialect.table} WHERE owner = its_owner AND id = its_id OFFSET 0"
+        meant = f"SELECT owner, id FROM ({given}) AS given CROSS JOIN LATERAL ({there}) AS there WHERE {where}"
+        return f"{change} WHERE (owner, id) IN ({meant})"
 
     def upsert_arrays(self, fields: tuple[str, ...], *, numbered: bool) -> str:
         """Return the text that upserts rows given as one array per column, in the order of ``insert_columns``.
@@ -210,6 +233,30 @@ class PostgresStatements(Statements):
             names = ", ".join(f"{drawn} AS {name}" if name == SEQUENCE else name for name in columns)
         given = f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)})"
         return self._claimed(given, fields)
+
+    def insert_or_lock_arrays(self) -> str:
+        """Return the text that inserts those of the rows, given as in ``upsert_arrays``, whose ids are new.
+
+        The others are locked and left as they are. It returns the ids of what was inserted.
+        """
+        columns = self.insert_columns
+        arrays = ", ".join(f"${at}::{self.dialect.column_type(name)}[]" for at, name in enumerate(columns, 1))
+        drawn = f"coalesce({SEQUENCE}, nextval('{self.dialect.numbers_literal}'))"
+        names = ", ".join(drawn if name == SEQUENCE else name for name in columns)
+        source = f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)}) ORDER BY id"
+        # A row that meets a conflict is locked before the condition is looked at.
+        return self.upsert_text(source, "false", "stored.id")
+
+    def claim_ids(self) -> str:
+        """Return the text that locks ids, given as arrays of them and of owners, and reserves those that are new."""
+        return self._claim("unnest($1::text[], $2::text[]) AS given (id, owner)")
+
+    def _claim(self, given: str) -> str:
+        return (
+            f"INSERT INTO {self.dialect.ids} AS stored (id, owner) SELECT id, owner FROM {given} "
+            f'ORDER BY id COLLATE "C" '
+            f"ON CONFLICT (id) DO UPDATE SET owner = excluded.owner WHERE stored.owner = excluded.owner"
+        )
 
     def upsert_one(self, fields: tuple[str, ...]) -> str:
         """Return the text that upserts one row, whose columns are bound in the order of ``insert_columns``."""
@@ -230,12 +277,7 @@ class PostgresStatements(Statements):
         if not self.dialect.partitioned:
             return self.upsert_same(f'SELECT {columns} FROM ({given}) AS given ORDER BY id COLLATE "C"', fields)
         # The partitions know nothing of each other, so an id is first claimed for its owner in the table of ids.
-        claims = (
-            f"WITH given AS MATERIALIZED ({given}), claimed AS ("
-            f"INSERT INTO {self.dialect.ids} AS stored (id, owner) "
-            f'SELECT id, owner FROM given ORDER BY id COLLATE "C" '
-            f"ON CONFLICT (id) DO UPDATE SET owner = excluded.owner WHERE stored.owner = excluded.owner RETURNING id) "
-        )
+        claims = f"WITH given AS MATERIALIZED ({given}), claimed AS ({self._claim('given')} RETURNING id) "
         chosen = (
             f"SELECT {columns} FROM given WHERE given.id IN (SELECT claimed.id FROM claimed) "
             f'ORDER BY given.id COLLATE "C"'

@@ -11,7 +11,8 @@ from recollect.embeddings import Embeddings, embed_texts
 from recollect.query import fold
 from recollect.vectors import normalised
 from recollect_postgres.connections import Connection
-from recollect_postgres.dialect import PostgresStatements
+from recollect_postgres.dialect import PostgresDialect, PostgresStatements
+from recollect_postgres.locking import lock_items
 from recollect_postgres.retrieval import named_model
 from recollect_postgres.schema import create_extension, extension_schema, lock
 from recollect_postgres.server import Server
@@ -72,7 +73,7 @@ async def fill_vectors(
         kept = [
             (item_id, version, normalised(vector)) for (item_id, _, version), vector in zip(page, made, strict=True)
         ]
-        await server.run(partial(vectors.keep, vectors=kept))
+        await server.run(partial(vectors.keep_present, vectors=kept))
 
 
 async def rebuild(
@@ -113,11 +114,21 @@ async def _set_terms(server: Server, statements: PostgresStatements, rows: Seque
             changed.append((row["id"], row["version"], terms, folded))
     if changed:
         columns = [list(column) for column in zip(*changed, strict=True)]
-        await server.fetch(
-            f"UPDATE {statements.dialect.table} AS stored SET terms = made.terms, folded = made.folded "
+        await server.run(partial(_write_terms, server=server, dialect=statements.dialect, columns=columns))
+
+
+async def _write_terms(
+    connection: Connection, server: Server, dialect: PostgresDialect, columns: list[list[Any]]
+) -> None:
+    async with server.transaction(connection):
+        locked = await lock_items(server, connection, dialect, columns[0])
+        await connection.execute(
+            f"UPDATE {dialect.table} AS stored SET terms = made.terms, folded = made.folded "
             f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[]) AS made (id, version, terms, folded) "
-            f"WHERE stored.id = made.id AND stored.version = made.version",
-            columns,
+            f"WHERE stored.id = made.id AND stored.version = made.version AND made.id IN (SELECT unnest($5::text[]))",
+            *columns,
+            locked,
+            timeout=server.timeout,
         )
 
 

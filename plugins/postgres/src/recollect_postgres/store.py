@@ -24,6 +24,7 @@ from recollect_postgres.gathering import Addition
 from recollect_postgres.health import examine
 from recollect_postgres.options import checked_dsn, checked_schema, checked_size, take_url_options
 from recollect_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
+from recollect_postgres.removing import Removals
 from recollect_postgres.retrieval import Retrieval
 from recollect_postgres.schema import Layout, prepare
 from recollect_postgres.server import Server, ServerOptions
@@ -104,6 +105,7 @@ class PostgresMemoryStore(BaseStore):
         self._layout: Layout
         self._statements: PostgresStatements
         self._writer: Writer
+        self._removals: Removals
         self._retrieval: Retrieval
         self._vectors: Vectors | None = None
 
@@ -177,6 +179,7 @@ class PostgresMemoryStore(BaseStore):
         self._statements = PostgresStatements(dialect)
         self._vectors = await self._opened_vectors()
         self._writer = Writer(self._server, self._statements, self._vectors)
+        self._removals = Removals(self._server, self._statements, has_vectors=self._layout.has_vectors)
         self._retrieval = Retrieval(
             self._server,
             self._statements,
@@ -279,42 +282,20 @@ class PostgresMemoryStore(BaseStore):
     # Removing
 
     async def _clear(self, wanted: Filter) -> int:
-        return await self._hide(wanted)
+        return await self._removals.hide(wanted)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        return bool(await self._hide(Filter(metadata=within, archived=None), item_id))
-
-    async def _hide(self, wanted: Filter, item_id: str | None = None) -> int:
-        text, values = self._statements.hide(wanted, item_id)
-        return await self._change(text, values, *self._without_vectors())
+        return bool(await self._removals.hide(Filter(metadata=within, archived=None), item_id))
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        text, values = self._statements.show(wanted, item_id)
         if self._vectors is None:
-            return await self._change(text, values)
-        rows = await self._server.change_rows(f"{text} RETURNING id, content, version", values)
-        await self._embed_again([(row["id"], row["content"], row["version"]) for row in rows])
+            return await self._removals.show(wanted, item_id)
+        rows = await self._removals.show_contents(wanted, item_id)
+        await self._embed_again(rows)
         return len(rows)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        text, values = self._statements.purge(wanted, item_id, deleted_only=deleted_only)
-        dialect = self._statements.dialect
-        if not dialect.partitioned:
-            # The vectors go with the items that they refer to.
-            return await self._change(text, values)
-        freed = f"freed AS (DELETE FROM {dialect.ids} AS ids USING changed WHERE ids.id = changed.id)"
-        return await self._change(text, values, freed)
-
-    def _without_vectors(self) -> list[str]:
-        if not self._layout.has_vectors:
-            return []
-        return [f"gone AS (DELETE FROM {self._statements.dialect.vectors} USING changed WHERE item_id = changed.id)"]
-
-    async def _change(self, text: str, values: Sequence[Any], *further: str) -> int:
-        """Run a statement that changes rows, with whatever else must go with them, and return how many there were."""
-        clauses = ", ".join((f"changed AS ({text} RETURNING id)", *further))
-        rows = await self._server.change_rows(f"WITH {clauses} SELECT count(*) FROM changed", values)
-        return int(rows[0][0])
+        return await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
 
     async def _embed_again(self, rows: Sequence[tuple[str, str, int]]) -> None:
         """Make vectors for items that came back; a failing embedder leaves them for reindex()."""

@@ -17,6 +17,7 @@ from recollect.sql import ITEM_COLUMNS
 from recollect.sql.dialect import Parameters
 from recollect_postgres.connections import Connection
 from recollect_postgres.dialect import PostgresStatements
+from recollect_postgres.locking import lock_items
 from recollect_postgres.server import UNHURRIED, Server
 
 EXACT_BELOW = 20_000
@@ -49,6 +50,8 @@ class Vectors:
         """Make an empty table for the present model, in place of any other. Needs a transaction."""
         dialect = self._dialect
         items = dialect.ids if dialect.partitioned else dialect.table
+        # Whoever writes has these before the vectors, and whoever reads too.
+        await connection.execute(f"LOCK TABLE {items} IN ACCESS EXCLUSIVE MODE")
         await connection.execute(f"DROP TABLE IF EXISTS {dialect.vectors}")
         await connection.execute(
             f'CREATE TABLE {dialect.vectors} (item_id TEXT COLLATE "C" PRIMARY KEY '
@@ -86,7 +89,7 @@ class Vectors:
         return found
 
     async def keep(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[float]]]) -> None:
-        """Store the vectors of versions of items, in the transaction that stored those.
+        """Store the vectors of versions of items, in the transaction that stored or locked those.
 
         Where another process has made the table over to another model, nothing is kept: the items are there, and
         reindexing finds them.
@@ -110,6 +113,19 @@ class Vectors:
             self.dimension,
             timeout=self._server.timeout,
         )
+
+    async def keep_present(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[float]]]) -> None:
+        """Store vectors that were made after their items, as far as those are still there and of these versions."""
+        ids = [item_id for item_id, _, _ in vectors]
+        async with self._server.transaction(connection):
+            ids = await lock_items(self._server, connection, self._dialect, ids)
+            rows = await connection.fetch(
+                f"SELECT id, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')} AND deleted = 0",
+                ids,
+                timeout=self._server.timeout,
+            )
+            present = {(row["id"], row["version"]) for row in rows}
+            await self.keep(connection, [entry for entry in vectors if entry[:2] in present])
 
     async def nearest(self, vector: Sequence[float], wanted: Filter, limit: int, size: int) -> list[Any]:
         """Return the items nearest to a vector, nearest first: rows of ``ITEM_COLUMNS`` and the similarity.
@@ -169,7 +185,7 @@ class Vectors:
         where = self._statements.conditions(parameters, wanted)
         text = (
             f"SELECT {_COLUMNS}, 1 - (embedding {self._distance} {given}) AS similarity "
-            f"FROM {self._dialect.vectors} JOIN {self._dialect.table} ON id = item_id AND version = item_version "
+            f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON id = item_id AND version = item_version "
             f"WHERE {where} ORDER BY embedding {self._distance} {given} LIMIT {limit}"
         )
         settings = {

@@ -7,31 +7,26 @@ the row in between is overwritten by the repeated call, as by a call that came a
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import secrets
-from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Sequence
 
 import asyncpg
 
 from recollect.errors import IdConflictError, VersionConflictError
 from recollect.items import MemoryItem, MemoryMetadata
-from recollect.query import fold, metadata_matches
+from recollect.query import metadata_matches
 from recollect.records import SCOPE_FIELDS, copy_item
 from recollect.sql import ITEM_COLUMNS, pack, unpack
 from recollect.store import check_expected, successor
 from recollect_postgres.connections import Connection
-from recollect_postgres.dialect import PostgresStatements, exact_row, further_values, owner_of
+from recollect_postgres.dialect import PostgresStatements, exact_row, further_values
 from recollect_postgres.gathering import Addition, Gathering
 from recollect_postgres.server import Server
-from recollect_postgres.text import indexed_terms
+from recollect_postgres.upserts import TOGETHER, Upserts
 from recollect_postgres.vectors import Vectors
 
-_CHUNK = 1000
 _COPY_FROM = 64
-_COPIED_TOGETHER = 10_000
-_TURN = 100
 _WIDTH = len(ITEM_COLUMNS)
 
 
@@ -68,11 +63,9 @@ class Writer:
 
     def __init__(self, server: Server, statements: PostgresStatements, vectors: Vectors | None = None) -> None:
         self._server = server
-        self._statements = statements
-        self._partitioned = statements.dialect.partitioned
         self._vectors = vectors
+        self._upserts = Upserts(server, statements, vectors)
         self._tokens = Tokens()
-        self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
         self._gathering = Gathering(self._write)
 
     def addition(self, item: MemoryItem, within: MemoryMetadata | None) -> Addition:
@@ -100,13 +93,13 @@ class Writer:
             await self.add_together(additions)
             return set()
         if self._vectors is None:
-            text, values = self._bound(additions)
+            text, values = self._upserts.bound(additions)
             rows = await self._server.fetch(text, values)
             return set() if len(rows) == len(additions) else _refused(additions, {row["id"] for row in rows})
 
         async def work(connection: Connection) -> set[str]:
             async with self._server.transaction(connection):
-                return _refused(additions, await self._write_on(connection, additions))
+                return _refused(additions, await self._upserts.write(connection, additions))
 
         return await self._server.run(work)
 
@@ -132,15 +125,12 @@ class Writer:
 
     async def add_together(self, additions: list[Addition]) -> None:
         """Write items of different ids in one transaction. Raises IdConflictError, and then nothing was written."""
-        # Locks taken in one order everywhere cannot wait for each other in a circle.
-        in_order = sorted(enumerate(additions), key=lambda numbered: numbered[1].row.id)
         copying = len(additions) >= _COPY_FROM
 
         async def work(connection: Connection) -> None:
             async with self._server.transaction(connection):
-                numbers = await self._draw(connection, len(additions))
-                numbered = [addition._replace(number=numbers[place]) for place, addition in in_order]
-                if copying and not await self._any_there(connection, [addition.row.id for addition in numbered]):
+                numbered = await self._numbered(connection, additions)
+                if copying and not await self._upserts.any_there(connection, [added.row.id for added in numbered]):
                     await self._copy(connection, numbered)
                 else:
                     await self._upsert(connection, numbered)
@@ -151,93 +141,43 @@ class Writer:
             copying = False
             await self._server.run(work)
 
+    async def _numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
+        """Return the additions numbered as they came, in the order in which they are locked."""
+        numbers = await self._upserts.draw(connection, len(additions))
+        numbered = [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
+        return sorted(numbered, key=lambda addition: addition.row.id)
+
+    async def _copy(self, connection: Connection, additions: list[Addition]) -> None:
+        try:
+            await self._upserts.copy(connection, additions)
+        except asyncpg.UniqueViolationError as error:
+            raise _AddedMeanwhileError from error
+
     async def _upsert(self, connection: Connection, additions: list[Addition]) -> None:
         for chunk in _chunks(additions):
             for group in _alike(chunk):
-                there = await self._checked_scope(connection, group)
-                versions = await self._write_on(connection, group)
+                if group[0].within is not None:
+                    group = await self._checked_scope(connection, group)
+                versions = await self._upserts.write(connection, group) if group else {}
                 for addition in group:
-                    version = versions.get(addition.row.id)
-                    # A row that was added since the scope was checked may lie outside of it.
-                    unseen = addition.within is not None and addition.row.id not in there
-                    if version is None or (unseen and version != addition.times):
+                    if addition.row.id not in versions:
                         raise IdConflictError(addition.row.id)
 
-    async def _copy(self, connection: Connection, additions: list[Addition]) -> None:
-        """Write rows whose ids are new by COPY, which takes half the time of an insert."""
-        try:
-            for start in range(0, len(additions), _COPIED_TOGETHER):
-                await self._copy_some(connection, additions[start : start + _COPIED_TOGETHER])
-        except asyncpg.UniqueViolationError as error:
-            raise _AddedMeanwhileError from error
-        await self._keep_vectors(connection, additions, {addition.row.id: addition.times for addition in additions})
+    async def _checked_scope(self, connection: Connection, additions: list[Addition]) -> list[Addition]:
+        """Look at the rows themselves where the shared fields cannot say what ``within`` asks.
 
-    async def _copy_some(self, connection: Connection, additions: list[Addition]) -> None:
-        schema, table, ids = self._statements.dialect.names
-        if self._partitioned:
-            owners = [(addition.row.id, owner_of(addition.further[0])) for addition in additions]
-            await connection.copy_records_to_table(
-                ids, schema_name=schema, columns=("id", "owner"), records=owners, timeout=self._server.timeout
-            )
-        await connection.copy_records_to_table(
-            table,
-            schema_name=schema,
-            columns=self._statements.insert_columns,
-            records=self._unhurried(additions),
-            timeout=self._server.timeout,
-        )
-
-    async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
-        """Yield the rows; making their terms takes a while, in which other calls get their turn."""
-        for place, addition in enumerate(additions):
-            if place % _TURN == 0:
-                await asyncio.sleep(0)
-            yield self._values(addition)
-
-    async def _any_there(self, connection: Connection, ids: list[str]) -> bool:
-        dialect = self._statements.dialect
-        found: bool = await connection.fetchval(
-            f"SELECT EXISTS (SELECT FROM {dialect.table} WHERE {dialect.by_ids('$1')})",
-            ids,
-            timeout=self._server.timeout,
-        )
-        return found
-
-    async def _draw(self, connection: Connection, count: int) -> Sequence[int | None]:
-        """Return as many new numbers, in their order."""
-        if count == 1:
-            return [None]
-        drawn = (
-            f"SELECT nextval('{self._statements.dialect.numbers_literal}') AS number FROM generate_series(1, {count})"
-        )
-        first, last = await connection.fetchrow(
-            f"SELECT min(number), max(number) FROM ({drawn}) AS drawn", timeout=self._server.timeout
-        )
-        # Numbers that others drew at the same time lie in between; then only the list itself will do.
-        if last - first + 1 == count:
-            return range(first, last + 1)
-        rows = await connection.fetch(drawn, timeout=self._server.timeout)
-        return sorted(row[0] for row in rows)
-
-    async def _checked_scope(self, connection: Connection, additions: list[Addition]) -> set[str]:
-        """Look at the rows themselves where the shared fields cannot say what ``within`` asks; return their ids."""
-        scopes = {addition.row.id: addition.within for addition in additions if addition.within is not None}
-        rows = await self._locked_rows(connection, list(scopes)) if scopes else []
-        for row in rows:
-            if not metadata_matches(scopes[row["id"]], unpack(row[:_WIDTH]).metadata):
+        Returns what is left to be written. Raises IdConflictError for a row that lies outside.
+        """
+        written = await self._upserts.claim(connection, additions)
+        versions = {addition.row.id: addition.times for addition in additions if addition.row.id in written}
+        await self._upserts.keep_vectors(connection, additions, versions)
+        left = {addition.row.id: addition for addition in additions if addition.row.id not in written}
+        for row in await self._upserts.locked(connection, list(left)) if left else ():
+            addition = left[row["id"]]
+            # What this very call wrote, before its answer was lost, lay in the scope when it did.
+            if row["token"] != addition.token and not metadata_matches(addition.within, unpack(row[:_WIDTH]).metadata):
                 raise IdConflictError(row["id"])
-        return {row["id"] for row in rows}
-
-    async def _locked_rows(self, connection: Connection, ids: list[str]) -> list[Any]:
-        """Lock the rows of these ids, hidden ones too, in the order of their ids, and return them."""
-        dialect = self._statements.dialect
-        rows: list[Any] = await connection.fetch(
-            f"SELECT {', '.join(ITEM_COLUMNS)}, deleted, token FROM {dialect.table} WHERE {dialect.by_ids('$1')} "
-            f'ORDER BY id COLLATE "C" FOR UPDATE',
-            ids,
-            timeout=self._server.timeout,
-        )
-        return rows
+        return list(left.values())
 
     async def update_together(
         self, items: Sequence[MemoryItem], additions: Sequence[Addition], within: MemoryMetadata | None
@@ -257,89 +197,52 @@ class Writer:
         additions: Sequence[Addition],
         within: MemoryMetadata | None,
     ) -> list[MemoryItem]:
-        rows = {row["id"]: row for row in await self._locked_rows(connection, [item.id for item in items])}
-        updated, changes = [], []
+        in_order = await self._numbered(connection, additions)
+        new = {item.id for item in items if not item.version}
+        written = await self._claimed_new(connection, in_order, new)
+        rows = {row["id"]: row for row in await self._upserts.locked(connection, [item.id for item in items])}
+        updated: dict[str, MemoryItem] = {}
+        changing = set()
         for item, addition in zip(items, additions, strict=True):
-            row = rows.get(item.id)
+            row = None if item.id in written else rows.get(item.id)
             if row is not None and row["token"] == addition.token:
                 # This very call wrote it before its answer was lost.
-                updated.append(_with_version(item, row["version"]))
+                updated[item.id] = _with_version(item, row["version"])
                 continue
             stored = None if row is None else unpack(row[:_WIDTH])
             check_expected(item, None if row is None or row["deleted"] else stored, within)
-            updated.append(successor(stored, item, within))
-            changes.append(addition)
-        if changes:
-            numbers = await self._draw(connection, len(changes))
-            numbered = [addition._replace(number=number) for addition, number in zip(changes, numbers, strict=True)]
-            numbered.sort(key=lambda addition: addition.row.id)
-            await self._set_versions(connection, numbered, {item.id: item.version for item in updated})
-        return updated
+            updated[item.id] = successor(stored, item, within)
+            if item.id not in written:
+                changing.add(item.id)
+        changes = [addition for addition in in_order if addition.row.id in changing]
+        await self._set_versions(connection, changes, {item_id: item.version for item_id, item in updated.items()})
+        return list(updated.values())
+
+    async def _claimed_new(self, connection: Connection, additions: list[Addition], new: set[str]) -> set[str]:
+        """Lock items some of which may be ``new``, and return the ids of those that this has written.
+
+        What is there is locked by looking at it, all at once and in order, and so is a single item. Only new ones among
+        several must have their turn in that order.
+        """
+        written: set[str] = set()
+        if new and len(additions) > 1:
+            for chunk in _chunks(additions):
+                # One that should be there and is not ends the call, so that its text need not be sent for this.
+                outlined = [added if added.row.id in new else _outlined(added) for added in chunk]
+                written |= await self._upserts.claim(connection, outlined)
+            await self._upserts.keep_vectors(connection, additions, dict.fromkeys(written, 1))
+        return written
 
     async def _set_versions(self, connection: Connection, changes: list[Addition], versions: dict[str, int]) -> None:
         """Write rows that are locked or not there yet; whoever added one of the latter meanwhile was first."""
         for chunk in _chunks(changes):
-            written = await self._write_on(connection, chunk)
+            written = await self._upserts.write(connection, chunk)
             for addition in chunk:
                 item_id = addition.row.id
                 if item_id not in written:
                     raise IdConflictError(item_id)
                 if written[item_id] != versions[item_id]:
                     raise VersionConflictError(item_id, 0, written[item_id] - 1)
-
-    async def _write_on(self, connection: Connection, additions: list[Addition]) -> dict[str, int]:
-        """Write items of different ids and the same shared fields and return the versions of those not refused."""
-        text, values = self._bound(additions)
-        rows = await connection.fetch(text, *values, timeout=self._server.timeout)
-        versions = {row["id"]: row["version"] for row in rows}
-        await self._keep_vectors(connection, additions, versions)
-        return versions
-
-    async def _keep_vectors(
-        self, connection: Connection, additions: Iterable[Addition], versions: Mapping[str, int]
-    ) -> None:
-        if self._vectors is not None:
-            kept = [
-                (addition.row.id, versions[addition.row.id], addition.vector)
-                for addition in additions
-                if addition.vector is not None and addition.row.id in versions
-            ]
-            for start in range(0, len(kept), _CHUNK):
-                await self._vectors.keep(connection, kept[start : start + _CHUNK])
-
-    def _bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
-        fields = additions[0].fields
-        if len(additions) == 1:
-            return self._text("one", fields), self._values(additions[0])
-        return self._text("drawn" if additions[0].number is None else "numbered", fields), self._arrays(additions)
-
-    def _text(self, form: str, fields: tuple[str, ...]) -> str:
-        text = self._texts.get((form, fields))
-        if text is None:
-            if form == "one":
-                text = self._statements.upsert_one(fields)
-            else:
-                text = self._statements.upsert_arrays(fields, numbered=form == "numbered")
-            self._texts[form, fields] = text
-        return text
-
-    def _arrays(self, additions: Sequence[Addition]) -> list[list[Any]]:
-        return [list(column) for column in zip(*map(self._values, additions), strict=True)]
-
-    def _values(self, addition: Addition) -> tuple[Any, ...]:
-        """Return the values of the insert columns."""
-        content = addition.row.content
-        values = (
-            *addition.row,
-            *addition.further,
-            fold(content),
-            indexed_terms(content),
-            addition.token,
-            addition.number,
-        )
-        if self._partitioned:
-            return (*values, owner_of(addition.further[0]), 0, addition.times)
-        return (*values, 0, addition.times)
 
 
 def _with_version(item: MemoryItem, version: int) -> MemoryItem:
@@ -348,13 +251,21 @@ def _with_version(item: MemoryItem, version: int) -> MemoryItem:
     return copied
 
 
+def _outlined(addition: Addition) -> Addition:
+    return addition._replace(row=addition.row._replace(content=""))
+
+
 def _chunks(additions: list[Addition]) -> Iterable[list[Addition]]:
-    return (additions[start : start + _CHUNK] for start in range(0, len(additions), _CHUNK))
+    return (additions[start : start + TOGETHER] for start in range(0, len(additions), TOGETHER))
 
 
 def _alike(additions: list[Addition]) -> Iterable[list[Addition]]:
     """Divide neighbours that cannot share a statement."""
-    return (list(group) for _, group in itertools.groupby(additions, key=lambda addition: addition.fields))
+    return (list(group) for _, group in itertools.groupby(additions, key=_kind))
+
+
+def _kind(addition: Addition) -> tuple[tuple[str, ...], bool]:
+    return addition.fields, addition.within is None
 
 
 def _refused(additions: Iterable[Addition], written: Container[str]) -> set[str]:
