@@ -307,12 +307,14 @@ async def test_the_doctor_says_what_is_lost_without_trigrams(each_url: str) -> N
         assert ("trigram index" in mended.detail) is bool(available)
 
 
-async def test_the_doctor_finds_rows_that_were_changed_by_hand(url: str) -> None:
+@pytest.mark.parametrize("change", ["user_id = 'eve'", """metadata = jsonb_set(metadata, '{extra,z}', '2')"""])
+async def test_the_doctor_finds_rows_that_were_changed_by_hand(url: str, change: str) -> None:
     async with PostgresMemoryStore(url) as store:
-        await store.add(HumanMemory(content="x", metadata=ALICE))
-        await execute(url, "UPDATE memory_items SET user_id = 'eve'")
-        findings = {finding.name: finding for finding in await store.doctor()}
-        assert not findings["rows"].ok
+        scope = MemoryMetadata(user_id="alice", extra={"z": 1, "a": -0.0})
+        await store.add(HumanMemory(content="x", metadata=scope))
+        assert {finding.name: finding for finding in await store.doctor()}["rows"].ok
+        await execute(url, f"UPDATE memory_items SET {change}")
+        assert not {finding.name: finding for finding in await store.doctor()}["rows"].ok
 
 
 async def test_an_unreadable_row_is_left_out_and_named(url: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -360,14 +360,86 @@ async def test_a_day_that_the_query_names_is_found_in_a_large_scope(store: Postg
     assert "that day" in [item.id for item in found]
 
 
-async def test_terms_too_long_or_too_many_for_the_index_do_no_harm(store: PostgresMemoryStore) -> None:
-    long_word = "x" * 5_000
-    many_words = " ".join(f"word{number}" for number in range(120_000))
-    await store.add(HumanMemory(id="long", content=f"{long_word} needle", metadata=MemoryMetadata(user_id="u")))
-    await store.add(HumanMemory(id="many", content=many_words, metadata=MemoryMetadata(user_id="v")))
-    (found,) = await store.search(query="needle", metadata=MemoryMetadata(user_id="u"), mode="text")
-    assert found.id == "long"
-    (found,) = await store.search(query=f"{long_word[:3_000]}", metadata=MemoryMetadata(user_id="u"))
-    assert found.id == "long"
-    (found,) = await store.search(query="word119999", metadata=MemoryMetadata(user_id="v"))
+HUGE = {
+    "many": " ".join(f"word{number}" for number in range(200_000)),
+    "some": " ".join(f"noun{number}" for number in range(30_000)),
+    "long": f"opening {'я' * 3_000_000} closing",
+    "again": "the tide comes in and " * 900_000 + "recedes",
+}
+HUGE_QUERIES = {
+    "the first of many words": "word0",
+    "one among many words": "word123456",
+    "the last of many words": "where is word199999",
+    "the last of some words": "noun29999",
+    "several of many words": "word7 word70000 word199998 noun1",
+    "a word after a long one": "closing",
+    "a long word": "Я" * 3_000_000,
+    "a word after many repetitions": "recedes",
+    "a word that is repeated": "tide",
+    "no word of any": "word200000",
+}
+
+
+def huge_items() -> list[MemoryItem]:
+    scope = MemoryMetadata(user_id="u", session_id="s")
+    return [HumanMemory(id=name, content=content, metadata=scope) for name, content in HUGE.items()]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[0, 4])
+async def huge(wheel: Any, request: pytest.FixtureRequest) -> AsyncIterator[list[Any]]:
+    """A store of ours with huge items, and the in-memory store with the same."""
+    with wheel.database() as url:
+        async with PostgresMemoryStore(url, partitions=request.param) as ours, InMemoryStore() as theirs:
+            await fill([ours, theirs], huge_items())
+            yield [ours, theirs]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("what", HUGE_QUERIES)
+async def test_every_word_of_a_huge_item_ranks_as_in_memory(huge: list[Any], what: str) -> None:
+    scope = MemoryMetadata(user_id="u")
+    ours, theirs = [
+        await store.search_ranked(query=HUGE_QUERIES[what], metadata=scope, mode="text", limit=10) for store in huge
+    ]
+    assert [(entry.item.id, entry.terms) for entry in ours] == [(entry.item.id, entry.terms) for entry in theirs]
+    assert [entry.score for entry in ours] == pytest.approx([entry.score for entry in theirs])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[0, 4])
+async def huge_among_many(wheel: Any, request: pytest.FixtureRequest) -> AsyncIterator[PostgresMemoryStore]:
+    """A store in which huge items lie in a scope too large to be read whole."""
+    with wheel.database() as url:
+        async with PostgresMemoryStore(url, partitions=request.param) as store:
+            await store.add_many([*conversation(1_100), *huge_items()])
+            yield store
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("user", ["u", None])
+@pytest.mark.parametrize(
+    ("what", "names"),
+    [
+        ("the first of many words", {"many"}),
+        ("the last of many words", {"many"}),
+        ("the last of some words", {"some"}),
+        ("several of many words", {"many", "some"}),
+        ("a word after a long one", {"long"}),
+        ("a long word", {"long"}),
+        ("a word after many repetitions", {"again"}),
+        ("no word of any", set()),
+    ],
+)
+async def test_every_word_of_a_huge_item_is_found_in_a_large_scope(
+    huge_among_many: PostgresMemoryStore, what: str, names: set[str], user: str | None
+) -> None:
+    scope = MemoryMetadata(user_id=user)
+    ranked = await huge_among_many.search_ranked(query=HUGE_QUERIES[what], metadata=scope, mode="text", limit=10)
+    assert {entry.item.id for entry in ranked if entry.terms} == names
+
+
+async def test_reindexing_leaves_huge_items_as_they_are(store: PostgresMemoryStore) -> None:
+    await store.add_many([*conversation(1_001), huge_items()[0]])
+    await store.reindex()
+    scope = MemoryMetadata(user_id="u")
+    (found,) = await store.search(query="word199999", metadata=scope, mode="text", limit=1)
     assert found.id == "many"

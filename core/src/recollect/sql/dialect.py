@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from recollect.sql.rows import Row
+from recollect.sql.rows import ITEM_COLUMNS, Row
 
 
 class Dialect(ABC):
@@ -26,6 +26,9 @@ class Dialect(ABC):
 
     conflict_key: str = "id"
     """The columns of the unique index that an upsert meets an existing row by."""
+
+    item_columns: str = ", ".join(ITEM_COLUMNS)
+    """What is selected to read items: ``ITEM_COLUMNS``, under these names and in this order."""
 
     def further_values(self, row: Row) -> tuple[Any, ...]:
         """Return the values of ``further_columns`` for a row."""

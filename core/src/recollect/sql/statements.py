@@ -14,11 +14,10 @@ from recollect.items import MemoryMetadata
 from recollect.query import Filter
 from recollect.records import SCOPE_FIELDS
 from recollect.sql.dialect import Dialect, Parameters
-from recollect.sql.rows import ITEM_COLUMNS, Row
+from recollect.sql.rows import Row
 
 Statement = tuple[str, Sequence[Any]]
 
-_COLUMNS = ", ".join(ITEM_COLUMNS)
 _ROW_COLUMNS = Row._fields
 
 
@@ -28,7 +27,8 @@ class Statements:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self._get = (
-            f"SELECT {_COLUMNS} FROM {dialect.table} WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
+            f"SELECT {dialect.item_columns} FROM {dialect.table} "
+            f"WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
         )
         self.insert_columns = (*_ROW_COLUMNS, *dialect.further_columns, "deleted", "version")
         """The columns that an upsert binds, in its order; ``version`` is how often the row is added, usually 1."""
@@ -72,7 +72,8 @@ class Statements:
         where = self.conditions(parameters, wanted)
         order = f"ORDER BY created_at DESC, {self.dialect.sequence} DESC"
         last = self.dialect.limit(parameters, limit)
-        return f"SELECT {_COLUMNS} FROM {self.dialect.table} WHERE {where} {order} {last}", parameters.values
+        text = f"SELECT {self.dialect.item_columns} FROM {self.dialect.table} WHERE {where} {order} {last}"
+        return text, parameters.values
 
     def page(
         self,
@@ -90,7 +91,7 @@ class Statements:
         if after is not None:
             where += f" AND (created_at, {sequence}) > ({parameters.add(after[0])}, {parameters.add(after[1])})"
         text = (
-            f"SELECT {_COLUMNS}, {sequence} FROM {self.dialect.table} WHERE {where} "
+            f"SELECT {self.dialect.item_columns}, {sequence} FROM {self.dialect.table} WHERE {where} "
             f"ORDER BY created_at, {sequence} {self.dialect.limit(parameters, size)}"
         )
         return text, parameters.values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -60,10 +61,10 @@ def same_item(found: MemoryItem | None, wanted: MemoryItem, what: str, *, versio
 
 
 def exactly(found: Any, wanted: Any, what: str) -> None:
-    """Fail unless two JSON values are the same, types included: true is not 1 and 1 is not 1.0."""
+    """Fail unless two JSON values are the same: true is not 1, 1 is not 1.0, 0.0 is not -0.0; keys have an order."""
     that(type(found) is type(wanted), f"{what}: expected {shown(wanted)}, found {shown(found)}.")
     if isinstance(wanted, dict):
-        equal(found.keys(), wanted.keys(), f"{what} keys")
+        equal(list(found), list(wanted), f"{what} keys")
         for key in wanted:
             exactly(found[key], wanted[key], f"{what}[{key!r}]")
     elif isinstance(wanted, list):
@@ -72,6 +73,8 @@ def exactly(found: Any, wanted: Any, what: str) -> None:
             exactly(*pair, f"{what}[{position}]")
     else:
         equal(found, wanted, what)
+        if isinstance(wanted, float):
+            equal(math.copysign(1, found), math.copysign(1, wanted), f"{what} sign")
 
 
 class Raised:

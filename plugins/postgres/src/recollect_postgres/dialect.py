@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter
 from recollect.records import SCOPE_FIELDS, json_text
-from recollect.sql import Dialect, Statements
+from recollect.sql import ITEM_COLUMNS, Dialect, Statements, pack
 from recollect.sql.dialect import Parameters
 from recollect.sql.rows import Row
 from recollect.sql.statements import Statement
 
 SEQUENCE = "added"
+
+TEXT_COLUMNS = ("folded", "terms", "lexemes")
+"""What is made of the content for searching; see :mod:`recollect_postgres.terms`."""
 
 # A float that JSON writes with an exponent would come back from JSONB as a whole number.
 _EXPONENT = re.compile(r"\d[eE][+-]?\d")
@@ -56,6 +60,16 @@ def _exact(value: Any) -> str:
     return json_text(value)
 
 
+def kept_by_jsonb(value: Any) -> bool:
+    """Whether JSONB gives a value back as it was: it sorts the keys of objects, and its nought has no sign."""
+    if isinstance(value, float):
+        return value != 0 or math.copysign(1, value) > 0
+    if isinstance(value, Mapping):
+        keys = [key.encode() for key in value]
+        return keys == sorted(keys, key=lambda key: (len(key), key)) and all(map(kept_by_jsonb, value.values()))
+    return not isinstance(value, list | tuple) or all(map(kept_by_jsonb, value))
+
+
 def owner_of(user_id: str | None) -> str:
     """Return the partition key of a user; nobody's items have one too, since a key may not be NULL."""
     return "" if user_id is None else f"u{user_id}"
@@ -69,6 +83,9 @@ class PostgresDialect(Dialect):
     """
 
     sequence = SEQUENCE
+    item_columns = ", ".join(
+        "coalesce(exact_metadata, metadata::text) AS metadata" if name == "metadata" else name for name in ITEM_COLUMNS
+    )
 
     def __init__(self, schema: str, *, partitioned: bool = False) -> None:
         self.schema = quoted(schema)
@@ -81,7 +98,7 @@ class PostgresDialect(Dialect):
         self.numbers = f"{self.schema}.memory_items_added"
         self.numbers_literal = self.numbers.replace("'", "''")
         self.partitioned = partitioned
-        self.further_columns = (*SCOPE_FIELDS, "archived", "folded", "terms", "token", SEQUENCE)
+        self.further_columns = (*SCOPE_FIELDS, "archived", "exact_metadata", *TEXT_COLUMNS, "token", SEQUENCE)
         if partitioned:
             self.further_columns = (*self.further_columns, "owner")
             self.conflict_key = "owner, id"
@@ -285,12 +302,15 @@ class PostgresStatements(Statements):
         return claims + self.upsert_same(chosen, fields)
 
 
-def further_values(item: MemoryItem) -> tuple[str | None, str | None, str | None, str | None, bool]:
-    """Return the columns that repeat facts of the item's JSON: its scope, and whether it is archived."""
-    metadata = item.metadata
-    return metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id, item.archived_by is not None
+def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
+    """Return the row of an item, with metadata as JSONB compares it, and the columns that stand beside the row.
 
-
-def exact_row(row: Row) -> Row:
-    """Return the row with metadata as JSONB keeps it."""
-    return row._replace(metadata=jsonb_text(row.metadata)) if _EXPONENT.search(row.metadata) else row
+    These repeat facts of the item's JSON: its scope, and whether it is archived. Then comes the exact text of the
+    metadata, where JSONB would give back another.
+    """
+    row, metadata = pack(item), item.metadata
+    if _EXPONENT.search(row.metadata):
+        row = row._replace(metadata=jsonb_text(row.metadata))
+    scope = (metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id)
+    exact = None if kept_by_jsonb(metadata.extra) else row.metadata
+    return row, (*scope, item.archived_by is not None, exact)

@@ -20,7 +20,7 @@ from recollect_postgres.schema import (
     trigram_index,
 )
 from recollect_postgres.server import UNHURRIED, Server
-from recollect_postgres.text import fingerprint
+from recollect_postgres.terms import fingerprint
 from recollect_postgres.vectors import Vectors
 
 
@@ -145,13 +145,13 @@ async def _rows_finding(connection: Connection, table: str) -> Finding:
     wrong = await connection.fetchval(
         f"SELECT count(*) FROM {table} WHERE user_id IS DISTINCT FROM metadata ->> 'user_id' "
         f"OR session_id IS DISTINCT FROM metadata ->> 'session_id' OR task_id IS DISTINCT FROM metadata ->> 'task_id' "
-        f"OR agent_id IS DISTINCT FROM metadata ->> 'agent_id'"
+        f"OR agent_id IS DISTINCT FROM metadata ->> 'agent_id' OR exact_metadata::jsonb <> metadata"
     )
     if not wrong:
         return Finding("rows", True, "the columns of every item agree with its metadata")
     return Finding(
         "rows",
         False,
-        f"{wrong} items were changed by hand: their columns and their metadata name different scopes",
-        "Set the columns user_id, session_id, task_id and agent_id to what metadata says.",
+        f"{wrong} items were changed by hand: their columns and their metadata contradict each other",
+        "Set the columns user_id, session_id, task_id and agent_id to what metadata says, and exact_metadata to NULL.",
     )

@@ -8,15 +8,14 @@ from functools import partial
 from typing import Any
 
 from recollect.embeddings import Embeddings, embed_texts
-from recollect.query import fold
 from recollect.vectors import normalised
 from recollect_postgres.connections import Connection
-from recollect_postgres.dialect import PostgresDialect, PostgresStatements
+from recollect_postgres.dialect import TEXT_COLUMNS, PostgresDialect, PostgresStatements
 from recollect_postgres.locking import lock_items
 from recollect_postgres.retrieval import named_model
 from recollect_postgres.schema import create_extension, extension_schema, lock
 from recollect_postgres.server import Server
-from recollect_postgres.text import fingerprint, indexed_terms
+from recollect_postgres.terms import fingerprint, searchable
 from recollect_postgres.vectors import Vectors
 
 logger = logging.getLogger(__name__)
@@ -90,7 +89,8 @@ async def rebuild(
     after = ""
     while True:
         rows = await server.fetch(
-            f"SELECT id, content, version, terms, folded FROM {dialect.table} WHERE id > $1 ORDER BY id LIMIT {_PAGE}",
+            f"SELECT id, content, version, {', '.join(TEXT_COLUMNS)} FROM {dialect.table} "
+            f"WHERE id > $1 ORDER BY id LIMIT {_PAGE}",
             [after],
         )
         if not rows:
@@ -109,9 +109,9 @@ async def rebuild(
 async def _set_terms(server: Server, statements: PostgresStatements, rows: Sequence[Any]) -> None:
     changed = []
     for row in rows:
-        terms, folded = indexed_terms(row["content"]), fold(row["content"])
-        if (terms, folded) != (row["terms"], row["folded"]):
-            changed.append((row["id"], row["version"], terms, folded))
+        made = searchable(row["content"])
+        if made != tuple(row[name] for name in TEXT_COLUMNS):
+            changed.append((row["id"], row["version"], *made))
     if changed:
         columns = [list(column) for column in zip(*changed, strict=True)]
         await server.run(partial(_write_terms, server=server, dialect=statements.dialect, columns=columns))
@@ -123,9 +123,10 @@ async def _write_terms(
     async with server.transaction(connection):
         locked = await lock_items(server, connection, dialect, columns[0])
         await connection.execute(
-            f"UPDATE {dialect.table} AS stored SET terms = made.terms, folded = made.folded "
-            f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[]) AS made (id, version, terms, folded) "
-            f"WHERE stored.id = made.id AND stored.version = made.version AND made.id IN (SELECT unnest($5::text[]))",
+            f"UPDATE {dialect.table} AS stored SET {', '.join(f'{name} = made.{name}' for name in TEXT_COLUMNS)} "
+            f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[], $5::text[]) "
+            f"AS made (id, version, {', '.join(TEXT_COLUMNS)}) "
+            f"WHERE stored.id = made.id AND stored.version = made.version AND made.id IN (SELECT unnest($6::text[]))",
             *columns,
             locked,
             timeout=server.timeout,

@@ -14,7 +14,7 @@ from recollect.errors import InputError, SchemaTooNewError, StoreError
 from recollect_postgres.connections import Connection
 from recollect_postgres.dialect import PostgresDialect
 from recollect_postgres.server import UNHURRIED, Server
-from recollect_postgres.text import TERMS_VECTOR, fingerprint
+from recollect_postgres.terms import TERMS_VECTOR, UNINDEXED, fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ def indexes() -> list[Index]:
         Index("memory_items_agent", "(agent_id, created_at, added) WHERE agent_id IS NOT NULL", "reading an agent"),
         Index("memory_items_bin", "(created_at, added) WHERE deleted = 1", "emptying the bin"),
         Index("memory_items_terms", f"USING gin (({TERMS_VECTOR}))", 'search(mode="text")'),
+        Index("memory_items_unindexed", f"(user_id) WHERE {UNINDEXED}", 'search(mode="text") in items of many words'),
     ]
 
 
@@ -101,8 +102,10 @@ def _create_items(dialect: PostgresDialect, partitions: int) -> list[str]:
     task_id TEXT COLLATE "C",
     agent_id TEXT COLLATE "C",
     archived BOOLEAN NOT NULL DEFAULT false,
+    exact_metadata TEXT,
     folded TEXT COLLATE "C" NOT NULL,
     terms TEXT COLLATE "C" NOT NULL,
+    lexemes TEXT COLLATE "C",
     token BIGINT NOT NULL DEFAULT 0,
     added BIGINT NOT NULL DEFAULT nextval('{dialect.numbers_literal}'),
     {owner}

@@ -1,7 +1,7 @@
 """Candidates for a text ranking: items that share a term with the query, among the turns around them.
 
 A small scope is read whole, which gives exactly the ranking of the in-memory store. In a large one the full-text index
-finds the items, whose terms carry a mark of their user, so that a search touches no other user's entries.
+finds the items; those few that have more words than it holds are compared one by one.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from recollect.query import Filter
 from recollect.ranked import make_passage
-from recollect.ranking import Passage, index_terms, query_dates, query_terms, speaker_of
-from recollect.sql import ITEM_COLUMNS
+from recollect.ranking import Passage, query_dates, query_terms, speaker_of
 from recollect.sql.dialect import Parameters
 from recollect_postgres.dialect import PostgresStatements
 from recollect_postgres.server import Server
+from recollect_postgres.terms import TERMS_VECTOR, UNINDEXED, mark
 
 SMALL_SCOPE = 1_000
 """Up to this many items a scope is read whole."""
@@ -30,22 +28,7 @@ MOST_HITS = 2_000
 COUNTED = 100_000
 """How far the items of a scope are counted; how rare a term is hardly changes beyond."""
 
-_LONGEST_TERM = 2000  # bytes; a lexeme of a tsvector holds 2046, with the mark
-_MOST_TERMS = 500_000  # bytes; a tsvector holds a megabyte, and every term of it carries the mark
-_MARK_SIZE = 7
-
-
-def _mark(user: str) -> str:
-    """Return the expression of a user's mark: short, since every term carries it; the scope is looked at anyway."""
-    return f"':' || coalesce(left(to_hex(hashtextextended({user}, 0)), {_MARK_SIZE - 1}), '')"
-
-
-_MARK = _mark("user_id")
-
-TERMS_VECTOR = f"array_to_tsvector(string_to_array(replace(terms, ' ', {_MARK} || ' ') || {_MARK}, ' '))"
-"""The expression of the full-text index. The terms themselves are kept as text, in order and with repetitions."""
-
-_COLUMNS = ", ".join((*ITEM_COLUMNS, "terms", "user_id", "session_id", "task_id"))
+_FURTHER = ", ".join(("terms", "user_id", "session_id", "task_id"))
 
 
 class Candidates(NamedTuple):
@@ -61,40 +44,13 @@ class Candidates(NamedTuple):
     whole: bool
 
 
-def indexed_terms(content: str) -> str:
-    """Return the terms of a text, separated by spaces, as far as a full-text index can hold them."""
-    terms = " ".join(index_terms(content))
-    if len(terms) * 4 <= _LONGEST_TERM:
-        return terms
-    kept = []
-    distinct: set[str] = set()
-    size = 0
-    for term in terms.split(" "):
-        length = len(term.encode())
-        if length > _LONGEST_TERM:
-            continue
-        if term not in distinct:
-            size += length + _MARK_SIZE
-            if size > _MOST_TERMS:
-                break
-            distinct.add(term)
-        kept.append(term)
-    return " ".join(kept)
-
-
-@lru_cache(maxsize=1)
-def fingerprint() -> str:
-    """Return what tells one way of making terms from another, so that a store knows terms of another release."""
-    probe = "Went hiking on 2023-05-08 with Zoë's children: they've 2 dogs, naïvely running; straße ЖИЗНЬ 東京 happily"
-    return blake2b(indexed_terms(probe).encode(), digest_size=8).hexdigest()
-
-
 class TextSearch:
     """Finds candidates for one store."""
 
     def __init__(self, server: Server, statements: PostgresStatements, reach: int) -> None:
         self._server = server
         self._statements = statements
+        self._columns = f"{statements.dialect.item_columns}, {_FURTHER}"
         self._reach = reach
 
     async def candidates(self, query: str, scope: Filter, wanted: Filter, limit: int) -> Candidates:
@@ -139,7 +95,7 @@ class TextSearch:
     async def _whole(self, scope: Filter) -> Candidates:
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
-        text = f"SELECT {_COLUMNS} FROM {self._statements.dialect.table} WHERE {where} ORDER BY created_at, added"
+        text = f"SELECT {self._columns} FROM {self._statements.dialect.table} WHERE {where} ORDER BY created_at, added"
         rows = await self._server.fetch(text, parameters.values)
         conversations: dict[Any, list[Passage]] = {}
         for row in rows:
@@ -151,7 +107,7 @@ class TextSearch:
 
         Where there are too many, only those with the rarest terms, and how many items have each term.
         """
-        terms: Sequence[str] = [term for term in query_terms(query) if len(term.encode()) <= _LONGEST_TERM]
+        terms = query_terms(query)
         hits: list[Any] = []
         frequencies: dict[str, int] = {}
         if terms:
@@ -171,24 +127,30 @@ class TextSearch:
 
     def _matches(self, parameters: Parameters, terms: Sequence[str], scope: Filter) -> str:
         """Return what yields the items of a scope that have any of the terms."""
+        table = self._statements.dialect.table
+        where = self._statements.conditions(parameters, scope)
+        shared = f"string_to_array(terms, ' ') && {parameters.add(list(terms))}::text[]"
+        unindexed = f"SELECT {_HIT_COLUMNS} FROM {table} WHERE {where} AND {UNINDEXED} AND {shared}"
+        return f"({self._indexed(parameters, terms, scope)} UNION ALL {unindexed}) AS matched"
+
+    def _indexed(self, parameters: Parameters, terms: Sequence[str], scope: Filter) -> str:
+        """Return the query for the items of a scope in which the full-text index finds any of the terms."""
         dialect = self._statements.dialect
         wanted = parameters.add(list(terms))
         user = scope.metadata.user_id if scope.metadata is not None else None
-        visible = " AND ".join(dialect.visibility(False, scope.archived))
         if user is None:
             # Whatever the mark: a term is a prefix of its marked forms.
             matches = _any_of("quote_literal(term || ':') || ':*'", wanted)
             where = self._statements.conditions(parameters, scope)
-            return f"{dialect.table} WHERE {where} AND {TERMS_VECTOR} @@ {matches}"
-        mark = _mark(f'{parameters.add(user)}::text COLLATE "C"')
-        matches = _any_of(f"quote_literal(term || {mark})", wanted)
+            return f"SELECT {_HIT_COLUMNS} FROM {dialect.table} WHERE {where} AND {TERMS_VECTOR} @@ {matches}"
+        marked = mark(f'{parameters.add(user)}::text COLLATE "C"')
+        matches = _any_of(f"quote_literal(term || {marked})", wanted)
+        visible = " AND ".join(dialect.visibility(False, scope.archived))
         where = self._statements.conditions(parameters, scope)
         # Only the full-text index is as narrow as user and term together; a plan that reads the scope by another index
         # would make a tsvector of every item in it. So the scope is looked at afterwards.
-        return (
-            f"(SELECT * FROM {dialect.table} WHERE {TERMS_VECTOR} @@ {matches} AND {visible} OFFSET 0) AS matched "
-            f"WHERE {where}"
-        )
+        found = f"SELECT * FROM {dialect.table} WHERE {TERMS_VECTOR} @@ {matches} AND {visible} OFFSET 0"
+        return f"SELECT {_HIT_COLUMNS} FROM ({found}) AS found WHERE {where}"
 
     async def _frequencies(self, terms: Sequence[str], scope: Filter) -> dict[str, int]:
         """Return how many items of the scope have each term."""
@@ -216,7 +178,8 @@ class TextSearch:
         for shape, alike in _by_shape(hits).items():
             chains += await self._chains(shape, alike, scope)
         ids = list(dict.fromkeys(item_id for chain in chains for item_id in chain))
-        text = f"SELECT {_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._statements.dialect.by_ids('$1')}"
+        dialect = self._statements.dialect
+        text = f"SELECT {self._columns} FROM {dialect.table} WHERE {dialect.by_ids('$1')}"
         rows = {row["id"]: row for row in await self._server.fetch(text, [ids])}
         passages = {item_id: _passage(row) for item_id, row in rows.items()}
         # An item that was removed between the two queries leaves a gap, which is harmless.

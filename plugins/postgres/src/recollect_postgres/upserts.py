@@ -6,14 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
-from recollect.query import fold
-from recollect.sql import ITEM_COLUMNS
 from recollect_postgres.connections import Connection
 from recollect_postgres.dialect import PostgresStatements, owner_of
 from recollect_postgres.gathering import Addition
 from recollect_postgres.locking import lock_items
 from recollect_postgres.server import Server
-from recollect_postgres.text import indexed_terms
+from recollect_postgres.terms import searchable
 from recollect_postgres.vectors import Vectors
 
 TOGETHER = 1000
@@ -65,7 +63,7 @@ class Upserts:
 
     async def locked(self, connection: Connection, ids: list[str]) -> list[Any]:
         """Lock the items of these ids that are there, hidden ones too, and return their rows."""
-        columns = f"{', '.join(ITEM_COLUMNS)}, deleted, token"
+        columns = f"{self._dialect.item_columns}, deleted, token"
         text = f"SELECT {columns} FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}"
         if self._dialect.partitioned:
             ids = await lock_items(self._server, connection, self._dialect, ids)
@@ -159,8 +157,7 @@ class Upserts:
         values = (
             *addition.row,
             *addition.further,
-            fold(content),
-            indexed_terms(content),
+            *searchable(content),
             addition.token,
             addition.number,
         )

@@ -171,7 +171,7 @@ class Vectors:
         # Behind OFFSET 0 the distance is a mere number, for which no index can be used.
         text = (
             f"SELECT {_COLUMNS}, 1 - distance AS similarity FROM ("
-            f"SELECT {_COLUMNS}, added, embedding {self._distance} {given} AS distance "
+            f"SELECT {self._dialect.item_columns}, added, embedding {self._distance} {given} AS distance "
             f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON item_id = id AND item_version = version "
             f"WHERE {where} OFFSET 0) AS compared ORDER BY distance, created_at DESC, added DESC {last}"
         )
@@ -184,7 +184,7 @@ class Vectors:
         given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
         where = self._statements.conditions(parameters, wanted)
         text = (
-            f"SELECT {_COLUMNS}, 1 - (embedding {self._distance} {given}) AS similarity "
+            f"SELECT {self._dialect.item_columns}, 1 - (embedding {self._distance} {given}) AS similarity "
             f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON id = item_id AND version = item_version "
             f"WHERE {where} ORDER BY embedding {self._distance} {given} LIMIT {limit}"
         )

@@ -17,10 +17,10 @@ from recollect.errors import IdConflictError, VersionConflictError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import metadata_matches
 from recollect.records import SCOPE_FIELDS, copy_item
-from recollect.sql import ITEM_COLUMNS, pack, unpack
+from recollect.sql import ITEM_COLUMNS, unpack
 from recollect.store import check_expected, successor
 from recollect_postgres.connections import Connection
-from recollect_postgres.dialect import PostgresStatements, exact_row, further_values
+from recollect_postgres.dialect import PostgresStatements, packed
 from recollect_postgres.gathering import Addition, Gathering
 from recollect_postgres.server import Server
 from recollect_postgres.upserts import TOGETHER, Upserts
@@ -71,13 +71,7 @@ class Writer:
     def addition(self, item: MemoryItem, within: MemoryMetadata | None) -> Addition:
         """Take everything that is needed from an item."""
         fields = shared_fields(item, within)
-        return Addition(
-            exact_row(pack(item)),
-            further_values(item),
-            self._tokens(),
-            fields or (),
-            within if fields is None else None,
-        )
+        return Addition(*packed(item), self._tokens(), fields or (), within if fields is None else None)
 
     async def add(self, addition: Addition) -> None:
         """Write one item, together with those that others add meanwhile."""

@@ -274,6 +274,18 @@ class FilterCases(Cases):
             equal(contents(found), [str(position)], f"search with extra={{'v': {value!r}}}")
             equal(await store.count(metadata=MemoryMetadata(user_id=user, extra={"v": value})), 1, "count of the same")
 
+    async def test_nought_has_no_sign_in_a_filter(self, store: BaseStore) -> None:
+        """A filter compares numbers by value: 0, 0.0 and -0.0 all find each other, inside of lists and objects too."""
+        user = self.user()
+        noughts: list[Any] = [0, 0.0, -0.0]
+        for position, value in enumerate(noughts):
+            extra = {"v": value, "in": [{"x": value}]}
+            await store.add(note(str(position), MemoryMetadata(user_id=user, extra=extra), position))
+        for value in noughts:
+            for extra in ({"v": value}, {"in": [{"x": value}]}):
+                found = await store.search(metadata=MemoryMetadata(user_id=user, extra=extra))
+                equal(contents(found), ["2", "1", "0"], f"search with extra={extra!r}")
+
     async def test_extra_keys_are_literal(self, store: BaseStore) -> None:
         """Dots, quotes, brackets and the empty text are part of a key's name."""
         user = self.user()

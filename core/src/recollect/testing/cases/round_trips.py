@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import sys
 import uuid
 from typing import Any
 
@@ -35,6 +37,29 @@ AWKWARD_JSON: dict[str, Any] = {
     "k.e'y\"$[0] %_\\": "ключ",
     "emoji": "🦉 and \u2028 a line separator",
 }
+
+
+NUMBERS: list[Any] = [
+    *(0, 0.0, -0.0, 1, 1.0, -1, -1.0, True, False),
+    *(2**53, 2**53 + 1, float(2**53), 2**63, 2**64, -(2**63), 10**400, -(10**400), 10**4000),
+    *(0.1, 1 / 3, 0.1 + 0.2, 1.1e-7, 123456789.123456789, 1e15, 1e16, 1e22, 1e23, 10**23, 1.5e300),
+    *(5e-324, 2.2250738585072014e-308, sys.float_info.max, sys.float_info.min, -sys.float_info.epsilon),
+]
+"""Numbers that one engine or another takes for others: by type, by sign, by rounding, by size."""
+
+_ATOMS: list[Any] = [*NUMBERS, None, "", "0", "-0.0", "1e5", "null", "\\u0000", "é", "🦉", "a\nb", '"', "\u2028"]
+_KEYS = ["", "z", "a", "aa", "b", "10", "9", "Z", "é", "__proto__", "user_id", "extra", "a.b", '"', "🦉"]
+
+
+def random_json(randomly: random.Random, depth: int = 4) -> Any:
+    """Return a JSON value that is hard to keep: numbers of every kind, objects and lists inside each other."""
+    kind = randomly.random()
+    if depth and kind < 0.35:
+        keys = randomly.sample(_KEYS, randomly.randrange(5))
+        return {key: random_json(randomly, depth - 1) for key in keys}
+    if depth and kind < 0.6:
+        return [random_json(randomly, depth - 1) for _ in range(randomly.randrange(5))]
+    return randomly.choice(_ATOMS)
 
 
 class ItemExample(MemoryItem):
@@ -141,6 +166,36 @@ class RoundTripCases(Cases):
         """Every field of the metadata comes back, with ``extra`` as deep and as typed as it was."""
         scope = self.scope(session_id="s", task_id="t", agent_id="a", extra=AWKWARD_JSON)
         await self._returns(store, note("metadata", scope), "an item with full metadata")
+
+    async def _returns_values(self, store: BaseStore, value: Any, what: str) -> None:
+        """Check a JSON value in every place that can hold one."""
+        scope = self.scope(extra={"value": value})
+        await self._returns(store, note("extra", scope), f"{what} in extra")
+        calls = [{"id": "c", "name": "f", "args": {"value": value}}]
+        await self._returns(store, AIMemory(content="", tool_calls=calls, metadata=self.scope()), f"{what} in a call")
+        item = made(MemoryItem, content="?", memory_type="not-installed", metadata=self.scope(), value=value)
+        await self._returns(store, item, f"{what} in a field of an unknown type")
+
+    async def test_numbers_round_trip(self, store: BaseStore) -> None:
+        """A number comes back as it was: whole or not, with its sign, which nought has too, and to the last digit."""
+        await self._returns_values(store, NUMBERS, "numbers")
+
+    async def test_keys_keep_their_order(self, store: BaseStore) -> None:
+        """An object comes back with its keys in the order they had, inside of others too."""
+        await self._returns_values(store, {"zz": 1, "b": {"y": [{"2": 0, "10": 0, "1": 0}], "x": 2}, "a": 3}, "objects")
+
+    async def test_deeply_nested_values_round_trip(self, store: BaseStore) -> None:
+        """Lists and objects come back whole, a hundred and ninety levels deep."""
+        value: Any = -0.0
+        for level in range(190):
+            value = [value] if level % 2 else {"in": value}
+        await self._returns_values(store, value, "a deeply nested value")
+
+    async def test_any_json_round_trips(self, store: BaseStore) -> None:
+        """Whatever JSON is stored comes back the same, to the type and sign of every number and the order of keys."""
+        randomly = random.Random(2024)
+        for _ in range(12):
+            await self._returns_values(store, [random_json(randomly) for _ in range(6)], "random JSON")
 
     async def test_empty_texts_round_trip(self, store: BaseStore) -> None:
         """The empty text is a value of its own and does not turn into None."""
