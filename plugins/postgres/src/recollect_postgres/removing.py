@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
 
@@ -84,8 +84,22 @@ class Removals:
         rows: list[Any] = []
         timeout = self._server.timeout
         async with self._server.transaction(connection):
-            cursor = await connection.cursor(chosen, *values, timeout=timeout)
-            while ids := [row["id"] for row in await cursor.fetch(_TOGETHER, timeout=timeout)]:
+            async for ids in self._portions(connection, chosen, values):
                 locked = await lock_items(self._server, connection, self._dialect, ids)
                 rows += await connection.fetch(text, *values, locked, timeout=timeout)
         return rows
+
+    async def _portions(
+        self, connection: Connection, chosen: str, values: Sequence[Any]
+    ) -> AsyncGenerator[list[str], None]:
+        """Yield the ids that a query finds, some thousands at a time."""
+        timeout = self._server.timeout
+        if not self._server.options.statement_cache_size:
+            # A cursor of the driver is a prepared statement, which such a pooler may leave with another client.
+            rows = await connection.fetch(chosen, *values, timeout=timeout)
+            for start in range(0, len(rows), _TOGETHER):
+                yield [row["id"] for row in rows[start : start + _TOGETHER]]
+            return
+        cursor = await connection.cursor(chosen, *values, timeout=timeout)
+        while rows := await cursor.fetch(_TOGETHER, timeout=timeout):
+            yield [row["id"] for row in rows]
