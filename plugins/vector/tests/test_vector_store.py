@@ -6,6 +6,7 @@ import asyncio
 import math
 import sys
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import recollect
 from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from recollect.embeddings import HashingEmbeddings
 from recollect.errors import BadVectorError, EmbeddingError, InputError, UnsupportedError
+from recollect.in_memory import InMemoryStore
 from recollect.ranking import Weights
 from recollect.vectors import checked_vector
 from recollect_vector import Embeddings, VectorMemoryStore
@@ -481,6 +483,33 @@ async def test_a_text_search_for_a_speaker_alone_finds_what_was_said() -> None:
     found = await store.search(query="Ada", mode="text")
 
     assert [item.content for item in found][:1] == ["roses in the garden"]
+
+
+@pytest.mark.parametrize("size", [150, 700])
+@pytest.mark.parametrize(
+    "query", ["What did Ana say?", "Bram", "7 May 2024", "in June", "2023", "the assistant's ai", "Ana in May"]
+)
+async def test_a_speaker_or_a_day_alone_finds_what_the_store_in_memory_finds(size: int, query: str) -> None:
+    """Whatever the size of the scope: each item is a session of its own here, so that no neighbours are found."""
+    random = Random(size)
+    days = ["2023-12-31", "2024-05-07", "2024-05-08", "2024-06-01"]
+    items = [
+        kind(
+            id=str(number),
+            content=random.choice(["saffron", "Ana: two lemons", "a telescope", "the 7 of hearts"]),
+            name=random.choice([None, None, "Ana", "Bram Stoker"]),
+            metadata=MemoryMetadata(user_id="ada", session_id=str(number)),
+            created_at=f"{random.choice(days)}T10:{number % 60:02d}:00",
+        )
+        for number, kind in enumerate(random.choices([HumanMemory, AIMemory], k=size))
+    ]
+    vector, memory = VectorMemoryStore(Table({})), InMemoryStore()
+    await vector.add_many(items)
+    await memory.add_many(items)
+    found, wanted = [
+        {item.id for item in await store.search(query=query, mode="text", limit=size)} for store in (vector, memory)
+    ]
+    assert found == wanted != set()
 
 
 # Others

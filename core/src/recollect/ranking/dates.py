@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from functools import lru_cache
 
 from recollect.ranking.stemming import stem
 from recollect.ranking.words import MONTHS, fold_words, spelled_dates
@@ -18,8 +19,14 @@ _DAYS = frozenset(str(day) for day in range(1, 32))
 
 def date_terms(iso_date: str) -> tuple[str, ...]:
     """Return the terms of a date given as ISO-8601 text: day, month and year; none when it is not a date."""
+    return _day_terms(iso_date[:10])
+
+
+@lru_cache(maxsize=4096)
+def _day_terms(text: str) -> tuple[str, ...]:
+    # Many items have their day in common.
     try:
-        day = date.fromisoformat(iso_date[:10])
+        day = date.fromisoformat(text)
     except ValueError:
         return ()
     return str(day.day), stem(MONTHS[day.month - 1]), str(day.year)

@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.items import MemoryItem
 from recollect.ranked import passage_of
-from recollect.ranking import Passage, index_terms
+from recollect.ranking import Passage, date_terms, index_terms, query_date_terms, query_terms
 from recollect_vector.facets import Rows
 from recollect_vector.table import Table
 
@@ -19,20 +19,36 @@ MOST_HITS = 1_000
 
 _AROUND = 2
 _AT_ONCE = 500
-_STALE_AT_LEAST = 10_000
+
+# Terms are letters and digits, so that these never stand for a word of the content.
+_SPEAKER = "@"
+_DATE = "#"
+
+
+class _Listing:
+    """The rows of one term, and which of its keys the term is for each row."""
+
+    __slots__ = ("numbers", "rows")
+
+    def __init__(self) -> None:
+        self.rows = array("i")
+        self.numbers = array("i")
 
 
 class WordIndex:
     """The rows of each term. It is made when words are first asked for, and kept up from then on.
 
-    A row that was freed stays listed until enough of them have gathered; candidates are looked at anyway.
+    A row is listed under the terms of its content, and under those of its speaker and its date with a sign before them.
+    Each row knows its place in every list that it is in, so that changing it touches these lists and nothing else. A
+    term that no row has any more is forgotten.
     """
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._terms: dict[int, list[str]] = {}
-        self._rows: dict[str, array[int]] = {}
-        self._stale = 0
+        self._keys: dict[int, tuple[str, ...]] = {}
+        self._places: dict[int, array[int]] = {}
+        self._listings: dict[str, _Listing] = {}
         self._building = asyncio.Lock()
         self._covered = 0
 
@@ -52,43 +68,57 @@ class WordIndex:
         """List a row under the terms of its item, which replaces the one that was there."""
         self.take(row)
         terms = self._terms[row] = index_terms(item.content)
-        for term in set(terms):
-            self._rows.setdefault(term, array("i")).append(row)
+        keys = self._keys[row] = _keys(item, terms)
+        places = self._places[row] = array("i")
+        for number, key in enumerate(keys):
+            listing = self._listings.get(key)
+            if listing is None:
+                listing = self._listings[key] = _Listing()
+            places.append(len(listing.rows))
+            listing.rows.append(row)
+            listing.numbers.append(number)
 
     def take(self, row: int) -> None:
-        """Forget the terms of a row."""
-        terms = self._terms.pop(row, None)
-        if terms is not None:
-            self._stale += len(terms)
+        """Forget the terms of a row: the last of each list moves to its place there."""
+        if self._terms.pop(row, None) is None:
+            return
+        for key, place in zip(self._keys.pop(row), self._places.pop(row), strict=True):
+            listing = self._listings[key]
+            last, number = listing.rows.pop(), listing.numbers.pop()
+            if last != row:
+                listing.rows[place], listing.numbers[place] = last, number
+                self._places[last][number] = place
+            elif not listing.rows:
+                del self._listings[key]
 
-    def tidy(self) -> None:
-        """Drop what freed rows left behind, once it is more than what is in use."""
-        if self._stale > max(_STALE_AT_LEAST, sum(map(len, self._terms.values()))):
-            self.purge()
+    def hits(self, query: str, scope: np.ndarray, limit: int) -> tuple[Rows, dict[str, int]]:
+        """Return the rows of a scope (a mask) that a query may mean, and how many there are for each of its terms.
 
-    def purge(self) -> None:
-        """Leave no trace of freed rows."""
-        self._rows, self._stale = {}, 0
-        for row, terms in self._terms.items():
-            for term in set(terms):
-                self._rows.setdefault(term, array("i")).append(row)
-
-    def hits(self, terms: Iterable[str], scope: np.ndarray, limit: int) -> tuple[Rows, dict[str, int]]:
-        """Return the rows of a scope (a mask) that have any of the terms, and how many there are for each term.
-
-        Of very many, those with the rarest terms and the newest are returned: ``limit`` if that is more than usual.
+        These are the rows that have a term, whose speaker is named, or whose date is spoken of. Of very many, those
+        with the rarest terms and the newest are returned: ``limit`` if that is more than usual.
         """
         most = max(MOST_HITS, limit)
+        dated = query_date_terms(query)
         found: dict[str, Rows] = {}
-        for term in terms:
-            rows = np.frombuffer(self._rows.get(term, array("i")), dtype=np.int32)
-            found[term] = np.unique(rows[scope[rows]])
+        for term in query_terms(query):
+            keys = [term, _SPEAKER + term, *([_DATE + term] if term in dated else ())]
+            found[term] = self._listed(keys, scope)
         hits = np.empty(0, dtype=np.int32)
         for rows in sorted(found.values(), key=len):
             if len(hits) < most:
                 # By time: which number a row has depends on the rows that others have left.
                 hits = np.union1d(hits, self._table.newest_first(rows, most - len(hits)))
         return hits, {term: len(rows) for term, rows in found.items()}
+
+    def _listed(self, keys: Iterable[str], scope: np.ndarray) -> Rows:
+        """Return the rows of a scope that are listed under any of the keys."""
+        listed = [np.empty(0, dtype=np.int32)]
+        for key in keys:
+            listing = self._listings.get(key)
+            if listing is not None:
+                rows = np.frombuffer(listing.rows, dtype=np.int32)
+                listed.append(rows[scope[rows]])
+        return np.unique(np.concatenate(listed))
 
     def windows(self, rows: Rows, scope: np.ndarray) -> list[list[Passage]]:
         """Return the rows with the turns around them, as runs of consecutive turns of each conversation."""
@@ -108,3 +138,10 @@ class WordIndex:
 
     def _passages(self, rows: Sequence[int]) -> list[Passage]:
         return [passage_of(self._table.item(row), self._terms[row]) for row in rows]
+
+
+def _keys(item: MemoryItem, terms: list[str]) -> tuple[str, ...]:
+    """Return what an item is listed under, each once."""
+    speaker = (_SPEAKER + term for term in index_terms(passage_of(item, terms).speaker))
+    date = (_DATE + term for term in date_terms(item.created_at))
+    return tuple(dict.fromkeys([*terms, *speaker, *date]))

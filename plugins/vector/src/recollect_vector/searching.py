@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from recollect.embeddings import Embeddings
 from recollect.query import Filter
 from recollect.ranked import RankedItem
-from recollect.ranking import Weights, fold_words, query_terms, query_without_names, rank_hybrid, speaker_of
+from recollect.ranking import Weights, fold_words, query_without_names, rank_hybrid, speaker_of
 from recollect.records import copy_item
 from recollect_vector.ann import ApproximateIndex
 from recollect_vector.conversations import WordIndex
@@ -21,7 +21,7 @@ SIMILAR = 100
 """How many of the nearest items are candidates of a hybrid ranking, besides those that share a word."""
 
 WHOLE = 200
-"""Up to how many items a scope is ranked as a whole: the speaker or the day alone may answer a query."""
+"""Up to how many items a scope is ranked as a whole, since that costs less than to choose among them."""
 
 _SAMPLE = 50
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int32)
@@ -52,12 +52,6 @@ class Searcher:
                     self._words.take(row)
                 else:
                     self._words.put(row, item)
-            self._words.tidy()
-
-    def forget_removed(self) -> None:
-        """Leave no trace of removed items."""
-        if self._words is not None:
-            self._words.purge()
 
     async def by_meaning(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
         """Return the items whose vectors are nearest to the query's."""
@@ -87,11 +81,10 @@ class Searcher:
         rows, found = await self._compared(query, scope) if with_meaning else (_NO_ROWS, _NO_NUMBERS)
         # From here on nothing waits, so that every row stays what it is. Meanwhile some may have become another's.
         inside = table.mask(table.listed(table.select(scope)))
-        terms = query_terms(query)
-        hits, frequencies = words.hits(terms, inside, limit)
+        hits, frequencies = words.hits(query, inside, limit)
         if wanted != scope:
             # Those that do not match count as neighbours, but must not take the place of any that do.
-            matching, _ = words.hits(terms, table.mask(table.listed(table.select(wanted))), limit)
+            matching, _ = words.hits(query, table.mask(table.listed(table.select(wanted))), limit)
             hits = np.union1d(hits, matching)
         near = np.array([row for row, _ in best(table, rows, found, SIMILAR) if inside[row]], dtype=np.int32)
         if np.count_nonzero(inside) <= WHOLE:

@@ -17,6 +17,7 @@ from recollect.store import BaseStore
 from recollect.urls import take_options, yes_or_no
 from recollect.versions import check_expected, check_owner
 from recollect_vector.ann import ApproximateIndex
+from recollect_vector.bin import Bin, Hidden
 from recollect_vector.keeping import collector_paused, kept_copies
 from recollect_vector.searching import Searcher
 from recollect_vector.table import Matrix, Table
@@ -64,7 +65,7 @@ class VectorMemoryStore(BaseStore):
         self._table = Table(dimension)
         index = ApproximateIndex(dimension) if ann else None
         self._searcher = Searcher(self._table, embeddings, weights or Weights(), index, ann_above)
-        self._hidden: dict[str, tuple[MemoryItem, int]] = {}
+        self._hidden = Bin()
         self._added = 0
 
     @classmethod
@@ -155,7 +156,7 @@ class VectorMemoryStore(BaseStore):
     def _are_new(self, items: Sequence[MemoryItem]) -> bool:
         """Whether none of these ids is known yet, and all are different."""
         ids = {item.id for item in items}
-        return len(ids) == len(items) and self._table.has_none(ids) and self._hidden.keys().isdisjoint(ids)
+        return len(ids) == len(items) and self._table.has_none(ids) and self._hidden.has_none(ids)
 
     def _stored(self, item_id: str) -> MemoryItem | None:
         """Return what is held under the id, hidden or not."""
@@ -163,7 +164,7 @@ class VectorMemoryStore(BaseStore):
         if row is not None:
             return self._table.item(row)
         hidden = self._hidden.get(item_id)
-        return None if hidden is None else hidden[0]
+        return None if hidden is None else hidden.item
 
     def _put(self, items: Sequence[MemoryItem], vectors: Matrix) -> None:
         """Keep the items, which become the store's own, each in the place of the one it replaces."""
@@ -185,9 +186,9 @@ class VectorMemoryStore(BaseStore):
         row = self._table.row_of(item_id)
         if row is not None:
             return self._table.added(row)
-        hidden = self._hidden.pop(item_id, None)
+        hidden = self._hidden.take(item_id)
         if hidden is not None:
-            return hidden[1]
+            return hidden.added
         self._added += 1
         return self._added - 1
 
@@ -210,7 +211,7 @@ class VectorMemoryStore(BaseStore):
         rows = self._table.newest_first(self._table.select(wanted))[::-1].tolist()
         entries = [(self._table.item(row), self._table.added(row)) for row in rows]
         if include_deleted:
-            entries += [self._hidden[item_id] for item_id in self._in_bin(None, wanted)]
+            entries += self._in_bin(None, wanted)
             entries.sort(key=lambda entry: (entry[0].created_at, entry[1]))
         for item, _ in entries:
             yield copy_item(item)
@@ -223,10 +224,10 @@ class VectorMemoryStore(BaseStore):
     # Removing
 
     async def _clear(self, wanted: Filter) -> int:
-        rows = self._table.newest_first(self._table.select(wanted))[::-1]
-        for item_id in [self._table.item(row).id for row in rows.tolist()]:
-            self._hide(item_id)
-        return len(rows)
+        live = self._live(None, wanted)
+        for item in live:
+            self._hide(item.id)
+        return len(live)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         row = self._table.row_of(item_id)
@@ -236,41 +237,49 @@ class VectorMemoryStore(BaseStore):
         return True
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        chosen = [self._hidden[hidden] for hidden in self._in_bin(item_id, wanted)]
-        vectors = await embed_matrix(self._embeddings, [item.content for item, _ in chosen])
+        chosen = self._in_bin(item_id, wanted)
+        vectors = await embed_matrix(self._embeddings, [hidden.item.content for hidden in chosen])
         restored = 0
-        for entry, vector in zip(chosen, vectors, strict=True):
-            item, added = entry
-            if self._hidden.get(item.id) is entry:  # Meanwhile it may have been purged, or added again.
-                del self._hidden[item.id]
-                self._searcher.changed([self._table.put(item, vector, added)])
+        for hidden, vector in zip(chosen, vectors, strict=True):
+            if self._hidden.get(hidden.item.id) is hidden:  # Meanwhile it may have been purged, or added again.
+                self._hidden.take(hidden.item.id)
+                self._searcher.changed([self._table.put(hidden.item, vector, hidden.added)])
                 restored += 1
         return restored
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        gone = self._in_bin(item_id, wanted)
-        if not deleted_only:
-            rows = self._table.listed(self._table.select(wanted)).tolist()
-            live = [self._table.item(row).id for row in rows] if item_id is None else [item_id]
-            for found in live:
-                row = self._table.row_of(found)
-                if row is not None and wanted.matches(self._table.item(row)):
-                    self._hide(found)
-                    gone.append(found)
-        for found in gone:
-            del self._hidden[found]
-        self._searcher.forget_removed()
-        return len(gone)
+        hidden = self._in_bin(item_id, wanted)
+        for gone in hidden:
+            self._hidden.take(gone.item.id)
+        live = [] if deleted_only else self._live(item_id, wanted)
+        for item in live:
+            self._remove(item.id)
+        return len(hidden) + len(live)
+
+    def _remove(self, item_id: str) -> Hidden:
+        """Take an item out of the table, with its vector and its words, and return it as the bin would hold it."""
+        added = self._table.added(self._table.row_in_use(item_id))
+        row, item = self._table.take(item_id)
+        self._searcher.changed([row])
+        return Hidden(item, added)
 
     def _hide(self, item_id: str) -> None:
         """Put an item into the bin; its vector goes."""
-        row = self._table.row_of(item_id)
-        assert row is not None, "only items in the table can be hidden"
-        added = self._table.added(row)
-        row, item = self._table.take(item_id)
-        self._hidden[item_id] = (item, added)
-        self._searcher.changed([row])
+        self._hidden.put(*self._remove(item_id))
 
-    def _in_bin(self, item_id: str | None, wanted: Filter) -> list[str]:
-        chosen = self._hidden if item_id is None else [item_id] if item_id in self._hidden else []
-        return [found for found in chosen if wanted.matches(self._hidden[found][0])]
+    def _live(self, item_id: str | None, wanted: Filter) -> list[MemoryItem]:
+        """Return the items in the table that match, oldest first: all, or the one of an id."""
+        if item_id is None:
+            rows = self._table.newest_first(self._table.select(wanted))[::-1].tolist()
+            return [self._table.item(row) for row in rows]
+        row = self._table.row_of(item_id)
+        return [] if row is None or not wanted.matches(self._table.item(row)) else [self._table.item(row)]
+
+    def _in_bin(self, item_id: str | None, wanted: Filter) -> list[Hidden]:
+        """Return the hidden items that match: all, or the one of an id."""
+        if item_id is None:
+            chosen = self._hidden.candidates(wanted)
+        else:
+            hidden = self._hidden.get(item_id)
+            chosen = [] if hidden is None else [hidden]
+        return [hidden for hidden in chosen if wanted.matches(hidden.item)]
