@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect import InputError, MemoryItem, MemoryMetadata, MemoryStatus
-from recollect_redis import CorruptEntryError, EpisodicMemory, ShortTermMemoryManager
+from recollect_redis import EpisodicMemory, ShortTermMemoryManager
 
 HOUR = 3600
 SOON = 0.15 / HOUR
@@ -143,23 +143,6 @@ async def test_an_invalid_timestamp_is_a_value_error(memory: ShortTermMemoryMana
 def test_an_interaction_with_an_invalid_timestamp_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="created_at"):
         EpisodicMemory(content="x", created_at="yesterday")
-
-
-@pytest.mark.parametrize(
-    "entry",
-    ['{"timestamp":"never","id":"1","interaction_type":"t","content":"x"}', '{"id":"1"}', "no json", "[]", b"\xff",
-     '{"timestamp":"2026-01-01","id":1,"interaction_type":"t","content":"x"}'],
-)  # fmt: skip
-async def test_a_stored_entry_with_an_invalid_timestamp_or_part_is_a_value_error(
-    memory: ShortTermMemoryManager, raw: Any, prefix: str, entry: Any
-) -> None:
-    await raw.set(f"{prefix}junk", entry)
-    await raw.zadd(f"{prefix}index", {f"{prefix}junk": time.time()})
-
-    with pytest.raises(ValueError, match="cannot be read") as caught:
-        await memory.get_recent()
-
-    assert isinstance(caught.value, CorruptEntryError)
 
 
 async def test_an_entry_of_an_earlier_program_with_the_same_keys_is_read(

@@ -344,7 +344,7 @@ async def test_a_healthy_store_has_nothing_to_mend(store: RedisMemoryStore) -> N
 
     findings = await store.doctor()
 
-    assert [finding.name for finding in findings] == ["server", "persistence", "eviction", "indexes"]
+    assert [finding.name for finding in findings] == ["server", "persistence", "eviction", "rows", "indexes"]
     assert all(finding.ok for finding in findings)
 
 

@@ -71,21 +71,36 @@ Returns the timestamp of each entry, which is the next free microsecond from the
 
 READ = Script(
     """
-local index, since, limit, place = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local found, gone, seen = {}, {}, 0
-while #found < limit do
-  local wanted = math.min(limit - #found, 500)
+local index, since, limit, place, apart = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == 'apart'
+local answer, number, gone, odd, seen = {}, 0, {}, {}, 0
+while number < limit do
+  local wanted = math.min(limit - number, 500)
   local keys = redis.call('ZREVRANGEBYSCORE', index, '+inf', since, 'LIMIT', seen, wanted)
   if #keys == 0 then break end
+  local page = {}
   for position, entry in ipairs(redis.call('MGET', unpack(keys))) do
-    if entry then found[#found + 1] = entry else gone[#gone + 1] = keys[position] end
+    if entry then
+      number = number + 1
+      if apart then
+        answer[#answer + 1] = keys[position]
+        answer[#answer + 1] = entry
+      else
+        page[#page + 1] = entry
+      end
+    else
+      gone[#gone + 1] = keys[position]
+    end
+  end
+  if #page > 0 then
+    answer[#answer + 1] = '[' .. table.concat(page, ',') .. ']'
+    answer[#answer + 1] = #page
   end
   seen = seen + #keys
   if #keys < wanted then break end
 end
 for _, key in ipairs(gone) do
   -- A key that is there but holds no text is not ours to judge.
-  if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) end
+  if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) else odd[#odd + 1] = key end
 end
 
 -- Members outside the window expire too: look at the oldest for as long as there are any, then at some other place.
@@ -106,10 +121,11 @@ while true do
 end
 local rest = redis.call('ZCARD', index) - first - 32
 if rest > 0 then sweep(first + 32 + math.floor(place * rest)) end
-return '[' .. table.concat(found, ',') .. ']'
+return {odd, answer}
 """
 )
-"""Keys: the index. Arguments: the earliest Unix time, the limit, and a random number between 0 and 1.
+"""Keys: the index. Arguments: the earliest Unix time, the limit, a random number between 0 and 1, and how to answer.
 
-Returns the entries that still live as a JSON list, newest first; members whose entry has expired leave the index.
+Returns the keys that hold no text, then the entries that still live, newest first: as JSON lists, each with the number
+of its entries, or with ``apart`` as keys and entries in turn. Members whose entry has expired leave the index.
 """

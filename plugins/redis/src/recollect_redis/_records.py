@@ -18,12 +18,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from recollect.errors import CorruptStoreError
-from recollect.items import MemoryItem, MemoryMetadata
+from recollect.items import MemoryItem, MemoryMetadata, utc_text
 from recollect.query import fold
 from recollect.records import SCOPE_FIELDS, checked_json, further_values, json_text, make_item, make_metadata
 
 SEPARATOR = "\0"
 """Between the parts of a header; no text that a store takes contains it."""
+
+_SEPARATOR = SEPARATOR.encode()
 
 _PLACE = 48
 """How many characters of a member say where the item stands: its time and the number of its adding."""
@@ -86,11 +88,14 @@ def folded(content: str) -> str:
 
 
 def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
-    """Return the item of a row: its member in the indexes, version, JSON and content. Raises CorruptStoreError."""
-    item_id = ""
+    """Return the item of a row: its member in the indexes, version, JSON and content.
+
+    Raises CorruptStoreError, naming the id, for whatever is no item that this store has written.
+    """
+    parts = row.split(_SEPARATOR, 3)
+    item_id = named_id(parts[0])
     try:
-        member, version, written, content = row.decode().split(SEPARATOR, 3)
-        item_id = member[_PLACE:]
+        member, version, written, content = (part.decode() for part in parts)
         further: dict[str, Any] = json.loads(written)
         user_id, session_id, task_id, agent_id, extra = further.pop("metadata")
         base: dict[str, Any] = {name: further.pop(name) for name in _BASE}
@@ -101,6 +106,32 @@ def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
         base["content"] = content
         base["created_at"] = member[:_TIME]
         base["version"] = int(version)
+        _check_types(base, further, (user_id, session_id, task_id, agent_id), extra)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
+        raise unreadable(item_id) from error
     return Row(member[:_PLACE], make_item(base, further, types))
+
+
+def named_id(member: bytes) -> str:
+    """Return the id of the item that a member of an index stands for."""
+    return member[_PLACE:].decode(errors="backslashreplace")
+
+
+def unreadable(item_id: str) -> CorruptStoreError:
+    """Return the error for an item that is none."""
+    return CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.")
+
+
+def _check_types(base: dict[str, Any], further: dict[str, Any], scope: tuple[Any, ...], extra: Any) -> None:
+    """Raise TypeError or ValueError for values that only another program could have written."""
+    created, updated = base["created_at"], base["updated_at"]
+    texts = (*scope, further.get("name"), further.get("archived_by"))
+    if (
+        type(extra) is not dict
+        or type(base["memory_type"]) is not str
+        or not all(text is None or type(text) is str for text in texts)
+        or type(further.get("tool_calls", [])) is not list
+    ):
+        raise TypeError("a part is of the wrong type")
+    if utc_text(created) != created or (updated != created and utc_text(updated) != updated):
+        raise ValueError("a time is not in the form in which times are stored")

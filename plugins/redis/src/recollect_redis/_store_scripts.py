@@ -60,9 +60,37 @@ local function scope_of(values, first)
   return scope
 end
 
+-- Some fields of an item; nil where the key holds something else, which is not ours to judge.
+local function fields_of(key, ...)
+  local found = redis.pcall('HMGET', key, ...)
+  if found.err then return nil end
+  return found
+end
+
+-- An index that holds something else stops a script here, before it has written anything.
+local sound = {}
+local function check_indexes(family, scope)
+  each_index(family, scope, function(index)
+    if not sound[index] then redis.call('ZCARD', index) end
+    sound[index] = true
+  end)
+end
+
 local function now()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- What the member of an item that expires says, or nil if it is not ours: id, member in the indexes, scope.
+local function expiring(member)
+  local read, entry = pcall(cjson.decode, member)
+  if not read or type(entry) ~= 'table' or type(entry[1]) ~= 'string' or type(entry[2]) ~= 'string' then return nil end
+  local scope = {}
+  for position = 1, 4 do
+    local value = entry[position + 2]
+    if type(value) == 'string' then scope[position] = value elseif value then return nil end
+  end
+  return {id = entry[1], member = entry[2], scope = scope}
 end
 
 -- Redis removes an item that expires by itself; its traces in the indexes go here, with whatever is called next.
@@ -73,13 +101,14 @@ local function sweep(most)
     local gone = redis.call('ZRANGEBYSCORE', key, '-inf', now(), 'LIMIT', 0, 50)
     if #gone == 0 then return end
     for _, member in ipairs(gone) do
-      local entry = cjson.decode(member)
-      local scope = {entry[3] or nil, entry[4] or nil, entry[5] or nil, entry[6] or nil}
-      for _, family in ipairs({'live', 'hidden'}) do
-        each_index(family, scope, function(index) redis.call('ZREM', index, entry[2]) end)
+      local entry = expiring(member)
+      if entry then
+        for _, family in ipairs({'live', 'hidden'}) do
+          each_index(family, entry.scope, function(index) redis.pcall('ZREM', index, entry.member) end)
+        end
+        -- Somebody may have used the id again since it became free.
+        if redis.pcall('HGET', item_key(entry.id), 'x') == member then redis.call('DEL', item_key(entry.id)) end
       end
-      -- Somebody may have used the id again since it became free.
-      if redis.call('HGET', item_key(entry[1]), 'x') == member then redis.call('DEL', item_key(entry[1])) end
       redis.call('ZREM', key, member)
     end
     swept = swept + #gone
@@ -108,6 +137,20 @@ sweep(50)
 
 local KEPT = {'v', 'm', 'h', 'x', 'u', 's', 't', 'a', 'o'}
 local items, owners, new = {}, {}, 0
+
+-- Whether there is an item, be it damaged: its id is taken.
+local function there(found)
+  for position = 1, #KEPT do
+    if found[position] then return true end
+  end
+  return false
+end
+
+-- The number of its adding, which an item keeps; nil for one that has none.
+local function number_of(found)
+  return found[2] and #found[2] >= 48 and string.sub(found[2], 33, 48) or nil
+end
+
 for position = 7, #ARGV, 4 do
   local part = split(ARGV[position])
   local item = {
@@ -129,8 +172,10 @@ for position = 7, #ARGV, 4 do
   local number = #items + 1
   local version = found[1] and not found[3] and tonumber(found[1]) or nil
   local stale = item.expected and (version or 0) ~= item.expected
-  if found[1] then
+  check_indexes('live', item.scope)
+  if there(found) then
     local scope = scope_of(found, 5)
+    check_indexes(found[3] and 'hidden' or 'live', scope)
     -- Hidden items are nobody's business for a comparison of versions, but their id is still taken.
     if stale and found[3] then return {'changed', number, -1} end
     if scope[1] ~= item.scope[1] or not within(limits, scope) then return {'taken', number} end
@@ -140,7 +185,7 @@ for position = 7, #ARGV, 4 do
   if stale then return {'changed', number, version or -1} end
   if owners[item.id] then
     item.again = true
-  elseif not found[1] then
+  elseif not number_of(found) then
     new = new + 1
   end
   owners[item.id] = item.scope
@@ -152,12 +197,10 @@ local added = new > 0 and redis.call('INCRBY', base .. 'added', new) - new or 0
 for _, item in ipairs(items) do
   local key = item.key
   local found = item.again and redis.call('HMGET', key, unpack(KEPT)) or item.found
-  local version, number, left = 1, nil, nil
-  if found[1] then
-    version = found[1] + 1
-    number = string.sub(found[2], 33, 48)
+  local version, number, left = (tonumber(found[1] or 0) or 0) + 1, number_of(found), nil
+  if there(found) then
     each_index(found[3] and 'hidden' or 'live', scope_of(found, 5), function(index)
-      redis.call('ZREM', index, found[2])
+      redis.call('ZREM', index, found[2] or '')
     end)
     if found[4] then
       redis.call('ZREM', base .. 'ttl', found[4])
@@ -165,7 +208,8 @@ for _, item in ipairs(items) do
       if item.expected and not found[3] then left = redis.call('PTTL', key) end
     end
     redis.call('DEL', key)
-  else
+  end
+  if not number then
     added = added + 1
     number = string.format('%016d', added)
   end
@@ -190,15 +234,15 @@ for _, item in ipairs(items) do
   local life = lifetime or left
   if life and life > 0 then
     local scope = item.scope
-    local expiring = cjson.encode({
+    local written = cjson.encode({
       item.id, member, scope[1] or false, scope[2] or false, scope[3] or false, scope[4] or false
     })
     fields[#fields + 1] = 'x'
-    fields[#fields + 1] = expiring
+    fields[#fields + 1] = written
     redis.call('HSET', key, unpack(fields))
     local moment = string.format('%.0f', now() + life)
     redis.call('PEXPIREAT', key, moment)
-    redis.call('ZADD', base .. 'ttl', moment, expiring)
+    redis.call('ZADD', base .. 'ttl', moment, written)
   else
     redis.call('HSET', key, unpack(fields))
   end
@@ -232,17 +276,20 @@ while seen < effort do
     members = redis.call('ZRANGEBYLEX', index, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, 100)
   end
   for _, member in ipairs(members) do
-    local item = redis.call('HMGET', item_key(string.sub(member, 49)),
+    local item = fields_of(item_key(string.sub(member, 49)),
       'j', 'v', 'k', 'w', 'r', 'u', 's', 't', 'a', 'c', 'f', 'm')
+    if not item or not item[12] and (item[1] or item[2] or item[10]) then
+      -- There is something, but no item: a row that says only where.
+      rows[#rows + 1] = member
     -- A member whose item Redis dropped may name an item that was added again, and is a member by another name.
-    if item[1] and item[12] == member and (not kind or item[3] == kind) and (not status or item[4] == status)
+    elseif item[12] == member and (not kind or item[3] == kind) and (not status or item[4] == status)
       and (archived == '' or (archived == '1') == (item[5] == '1')) and within(limits, scope_of(item, 6))
       and (query == '' or string.find(item[11] or string.lower(item[10] or ''), query, 1, true)) then
-      rows[#rows + 1] = member .. '\\0' .. item[2] .. '\\0' .. item[1] .. '\\0' .. (item[10] or '')
-      if #rows > limit then
-        rows[1] = member
-        return rows
-      end
+      rows[#rows + 1] = table.concat({member, item[2] or '', item[1] or '', item[10] or ''}, '\\0')
+    end
+    if #rows > limit then
+      rows[1] = member
+      return rows
     end
   end
   if #members < 100 then return rows end
@@ -255,7 +302,7 @@ return rows
 )
 """Keys: the base. Arguments: the family, ``newest`` or ``oldest`` first, the scope, type, status, whether archived, the
 limit, where to go on, how many items to look at, and the folded query. Returns where to go on (nothing at the end),
-then the rows.
+then the rows: member, version, JSON and content; the member alone where there is something that is no item.
 """
 
 COUNT = Script(
@@ -275,8 +322,8 @@ local count, cursor = 0, '-'
 while true do
   local members = redis.call('ZRANGEBYLEX', index, cursor, '+', 'LIMIT', 0, 500)
   for _, member in ipairs(members) do
-    local values = redis.call('HMGET', item_key(string.sub(member, 49)), 'u', 's', 't', 'a', 'm')
-    if values[5] == member and within(limits, scope_of(values, 1)) then count = count + 1 end
+    local values = fields_of(item_key(string.sub(member, 49)), 'u', 's', 't', 'a', 'm')
+    if values and values[5] == member and within(limits, scope_of(values, 1)) then count = count + 1 end
   end
   if #members < 500 then return count end
   cursor = '(' .. members[#members]
@@ -286,22 +333,26 @@ end
 """Keys: the base. Arguments: the family and the scope. Returns how many items there are."""
 
 _MOVING = """
--- Hide, restore or purge one item, and say whether that was done.
-local function move(action, id, family, limits, expected)
+-- Hide, restore or purge one item, and say whether that was done. An item that lost its place has that of the index
+-- in which it was found, if it was.
+local function move(action, id, family, limits, expected, found)
   local key = item_key(id)
-  local item = redis.call('HMGET', key, 'm', 'v', 'h', 'x', 'u', 's', 't', 'a')
-  if not item[1] or (item[3] and 'hidden' or 'live') ~= family then return false end
+  local item = fields_of(key, 'm', 'v', 'h', 'x', 'u', 's', 't', 'a', 'c')
+  if not item or not (item[1] or item[2] or item[9]) then return false end
+  if (item[3] and 'hidden' or 'live') ~= family then return false end
   if expected ~= '' and item[2] ~= expected then return false end
-  local scope = scope_of(item, 5)
-  if not within(limits, scope) then return false end
-  each_index(family, scope, function(index) redis.call('ZREM', index, item[1]) end)
+  local scope, place = scope_of(item, 5), item[1] or found
+  if not within(limits, scope) or not place and action ~= 'purge' then return false end
+  check_indexes('live', scope)
+  check_indexes('hidden', scope)
+  each_index(family, scope, function(index) redis.call('ZREM', index, place or '') end)
   if action == 'purge' then
     redis.call('DEL', key)
     if item[4] then redis.call('ZREM', base .. 'ttl', item[4]) end
     return true
   end
   local other = family == 'live' and 'hidden' or 'live'
-  each_index(other, scope, function(index) redis.call('ZADD', index, 0, item[1]) end)
+  each_index(other, scope, function(index) redis.call('ZADD', index, 0, place) end)
   if other == 'hidden' then redis.call('HSET', key, 'h', '1') else redis.call('HDEL', key, 'h') end
   return true
 end
@@ -328,7 +379,7 @@ local from = cursor == '' and '-' or '(' .. cursor
 local members = redis.call('ZRANGEBYLEX', index, from, '+', 'LIMIT', 0, most)
 local count = 0
 for _, member in ipairs(members) do
-  if move(action, string.sub(member, 49), family, limits, '') then count = count + 1 end
+  if move(action, string.sub(member, 49), family, limits, '', member) then count = count + 1 end
 end
 return remember(count, #members < most and '' or members[#members])
 """
@@ -354,9 +405,9 @@ return remember(count, '')
 OPEN = Script(
     """
 local found = redis.call('GET', KEYS[1] .. 'schema')
-if found then return tonumber(found) end
+if found then return found end
 redis.call('SET', KEYS[1] .. 'schema', ARGV[1])
-return tonumber(ARGV[1])
+return ARGV[1]
 """
 )
 """Keys: the base. Arguments: the schema version of this release. Returns the one that the data has."""

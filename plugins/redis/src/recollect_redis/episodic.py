@@ -31,8 +31,17 @@ _STORED_SCOPE = tuple(name for name in SCOPE_FIELDS if name != "agent_id")  # Th
 class CorruptEntryError(CorruptStoreError, ValueError):
     """An entry in Redis that is no interaction: its timestamp or another part cannot be read."""
 
-    def __init__(self, agent_id: str, reason: str) -> None:
-        super().__init__(f"An entry in the episodic memory of the agent {agent_id!r} cannot be read: {reason}.")
+    def __init__(self, agent_id: str, key: str, reason: str) -> None:
+        super().__init__(
+            f"The entry {key!r} in the episodic memory of the agent {agent_id!r} cannot be read: {reason}."
+        )
+
+
+class InvalidTimestampError(CorruptEntryError):
+    """An entry in Redis whose timestamp is none, so that nobody knows when it happened."""
+
+    def __init__(self, agent_id: str, key: str) -> None:
+        super().__init__(agent_id, key, "its timestamp is invalid")
 
 
 class EpisodicMemory(MemoryItem):
@@ -100,19 +109,29 @@ def dump_entry(memory: EpisodicMemory) -> tuple[str, str]:
     return f'"id":{json_text(memory.id)}', json_text(entry)[1:-1]
 
 
-def load_entries(text: bytes, agent_id: str) -> list[EpisodicMemory]:
-    """Return the interactions of a JSON list of entries. Raises CorruptEntryError, which is a ValueError."""
+def read_entry(text: bytes, agent_id: str, key: str) -> EpisodicMemory:
+    """Return the interaction that the text at a key holds. Raises CorruptEntryError, which is a ValueError."""
     try:
-        entries = json.loads(text.decode())
+        entry = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
-        raise CorruptEntryError(agent_id, "it is no JSON") from error
-    return [load_entry(entry, agent_id) for entry in entries]
+        raise CorruptEntryError(agent_id, key, "it is no JSON") from error
+    return load_entry(entry, agent_id, key)
 
 
-def load_entry(entry: Any, agent_id: str) -> EpisodicMemory:
-    """Return the interaction that an entry holds. Raises CorruptEntryError, which is a ValueError."""
+def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
+    """Return the interaction that an entry holds.
+
+    Raises CorruptEntryError, which is a ValueError; InvalidTimestampError where it has a timestamp that is none.
+    """
     try:
-        moment = utc_text(entry["timestamp"])
+        written = entry["timestamp"]
+    except (KeyError, TypeError, IndexError) as error:
+        raise CorruptEntryError(agent_id, key, "it is no interaction") from error
+    try:
+        moment = utc_text(written)
+    except ValueError as error:
+        raise InvalidTimestampError(agent_id, key) from error
+    try:
         more = entry.get("more", {})
         extra = entry.get("metadata") or {}
         metadata = {
@@ -140,15 +159,14 @@ def load_entry(entry: Any, agent_id: str) -> EpisodicMemory:
         if not (
             type(fields["id"]) is type(fields["content"]) is type(fields["interaction_type"]) is str
             and type(extra) is type(more) is dict
-            and _texts_or_none(
-                fields["platform"], metadata["user_id"], metadata["session_id"], metadata["task_id"], fields["name"]
-            )
+            and _texts_or_none(fields["platform"], fields["name"], fields["archived_by"])
+            and _texts_or_none(metadata["user_id"], metadata["session_id"], metadata["task_id"])
         ):
             raise TypeError("a part is of the wrong type")
-    except KeyError as error:
-        raise CorruptEntryError(agent_id, f"its {error.args[0]!r} is missing or unknown") from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise CorruptEntryError(agent_id, "its timestamp or another part is invalid") from error
+        if not fields["content"].isascii():
+            fields["content"].encode()  # JSON can spell half a character, which nobody could write or send.
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise CorruptEntryError(agent_id, key, "a part is missing or invalid") from error
     return bare_item(EpisodicMemory, fields, more)
 
 

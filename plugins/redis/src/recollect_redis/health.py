@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from recollect.errors import StoreError
+from recollect.errors import CorruptStoreError, StoreError
 from recollect.health import Finding
+from recollect.items import MemoryItem
 from recollect_redis._connection import Script
-from recollect_redis._store_scripts import SHARED
+from recollect_redis._records import named_id, read_row
+from recollect_redis._store_scripts import FIND, SHARED
 
 Run = Callable[[Script, Sequence[Any]], Awaitable[Any]]
 
 OLDEST = (6, 2)
 _PAGE = 1000
+_MOST_NAMED = 10
 
 # A script runs on the node that holds the store, which INFO alone would not find in a cluster.
 _INFO = Script("return redis.call('INFO', ARGV[1])")
@@ -25,15 +28,15 @@ _SURVEY = Script(
 local cursor, pattern, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 sweep(1000)
 local answer = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 1000)
-local indexes, missing = {}, 0
+local indexes, missing, odd = {}, 0, {}
 for _, key in ipairs(answer[2]) do
   local name = string.sub(key, #base + 1)
   if string.sub(name, 1, 2) == 'i:' then
-    local item = redis.call('HMGET', key, 'm', 'h', 'u', 's', 't', 'a')
-    if item[1] then
+    local item = fields_of(key, 'm', 'h', 'u', 's', 't', 'a')
+    if item and item[1] then
       local lost = false
       each_index(item[2] and 'hidden' or 'live', scope_of(item, 3), function(index)
-        if not redis.call('ZSCORE', index, item[1]) then
+        if not redis.pcall('ZSCORE', index, item[1]) then
           lost = true
           if repair then redis.call('ZADD', index, 0, item[1]) end
         end
@@ -41,14 +44,15 @@ for _, key in ipairs(answer[2]) do
       if lost then missing = missing + 1 end
     end
   elseif name == 'live' or name == 'hidden' or string.find(name, '^live:') or string.find(name, '^hidden:') then
-    indexes[#indexes + 1] = key
+    local list = redis.call('TYPE', key).ok == 'zset' and indexes or odd
+    list[#list + 1] = key
   end
 end
-return {answer[1], missing, indexes}
+return {answer[1], missing, indexes, odd}
 """
 )
 """Keys: the base. Arguments: where to go on, the pattern of all keys, whether to repair. Returns where to go on, how
-many items were missing from an index, and the indexes that were met.
+many items were missing from an index, the indexes that were met, and keys of indexes that hold something else.
 """
 
 _PRUNE = Script(
@@ -59,8 +63,8 @@ local hidden = string.sub(index, #base + 1, #base + 6) == 'hidden'
 local members = redis.call('ZRANGEBYLEX', index, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, most)
 local stale = 0
 for _, member in ipairs(members) do
-  local item = redis.call('HMGET', item_key(string.sub(member, 49)), 'm', 'h')
-  if item[1] ~= member or (item[2] and true or false) ~= hidden then
+  local item = fields_of(item_key(string.sub(member, 49)), 'm', 'h')
+  if not item or item[1] ~= member or (item[2] and true or false) ~= hidden then
     stale = stale + 1
     if repair then redis.call('ZREM', index, member) end
   end
@@ -73,11 +77,44 @@ to go on and how many members have no item.
 """
 
 
-async def examine(run: Run, base: str, *, repair: bool) -> list[Finding]:
-    """Return how the server is set up and whether items and indexes agree; with ``repair``, make them agree first."""
+async def examine(run: Run, base: str, types: Mapping[str, type[MemoryItem]], *, repair: bool) -> list[Finding]:
+    """Return how the server is set up, whether every item can be read, and whether items and indexes agree.
+
+    With ``repair``, the last are made to agree first.
+    """
     if repair:
         await _indexes(run, base, repair=True)
-    return [*await _server(run), await _indexes(run, base, repair=False)]
+    return [*await _server(run), await _rows(run, types), await _indexes(run, base, repair=False)]
+
+
+async def _rows(run: Run, types: Mapping[str, type[MemoryItem]]) -> Finding:
+    damaged = []
+    count = 0
+    try:
+        for family in ("live", "hidden"):
+            cursor = b""
+            while True:
+                filters = [""] * 7
+                cursor, *rows = await run(FIND, [family, "oldest", *filters, _PAGE, cursor, _PAGE, ""])
+                count += len(rows)
+                for row in rows:
+                    try:
+                        read_row(row, types)
+                    except CorruptStoreError:
+                        damaged.append(repr(named_id(row.split(b"\0", 1)[0])))
+                if not cursor:
+                    break
+    except CorruptStoreError as error:
+        return Finding("rows", False, str(error), "Look at the finding on the indexes.")
+    if not damaged:
+        return Finding("rows", True, f"all {count:,} can be read")
+    named = ", ".join(damaged[:_MOST_NAMED]) + (", …" if len(damaged) > _MOST_NAMED else "")
+    return Finding(
+        "rows",
+        False,
+        f"{len(damaged):,} of {count:,} cannot be read: {named}",
+        "Searches leave these items out. Replace each by adding an item of its id, or purge it.",
+    )
 
 
 async def _server(run: Run) -> list[Finding]:
@@ -130,12 +167,14 @@ async def _indexes(run: Run, base: str, *, repair: bool) -> Finding:
     flag = "1" if repair else "0"
     # A scan may meet a key more than once.
     indexes: set[bytes] = set()
+    odd: set[bytes] = set()
     missing = stale = 0
     cursor = b"0"
     while True:
-        cursor, lost, met = await run(_SURVEY, [cursor, pattern, flag])
+        cursor, lost, met, others = await run(_SURVEY, [cursor, pattern, flag])
         missing += lost
         indexes.update(met)
+        odd.update(others)
         if cursor == b"0":
             break
     for index in indexes:
@@ -145,6 +184,14 @@ async def _indexes(run: Run, base: str, *, repair: bool) -> Finding:
             stale += wrong
             if not place:
                 break
+    if odd:
+        named = ", ".join(sorted(repr(key.decode(errors="backslashreplace")) for key in odd))
+        return Finding(
+            "indexes",
+            False,
+            f"the keys of these indexes hold something else: {named}",
+            "Find out which program wrote them and delete them; then run 'recollect doctor --repair'.",
+        )
     if not missing and not stale:
         return Finding("indexes", True, f"{len(indexes):,} indexes agree with the items")
     return Finding(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Self
 
 from recollect.errors import InputError
+from recollect.health import Finding
 from recollect.items import MemoryItem, MemoryMetadata, utc_text
 from recollect.observing import Observer, Observers
 from recollect.query import check_limit
@@ -20,12 +20,12 @@ from recollect_redis._address import DEFAULT_URL, Address
 from recollect_redis._connection import RedisConnection
 from recollect_redis._episodes import READ, WRITE
 from recollect_redis._gathering import Gathering
-from recollect_redis.episodic import EpisodicMemory, as_metadata, as_timezone, dump_entry, load_entries, new_memory
+from recollect_redis._recalling import ALL, examine_entries, recall
+from recollect_redis.episodic import EpisodicMemory, as_metadata, as_timezone, dump_entry, new_memory
 
 DEFAULT_TTL_HOURS = 2.0
 URL_VARIABLE = "RECOLLECT_REDIS_URL"
 
-_ALL = 2**53
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_SECOND = 2**33  # Beyond it, a score can no longer tell two microseconds apart.
 _MICROSECOND = timedelta(microseconds=1)
@@ -160,7 +160,8 @@ class ShortTermMemoryManager:
     async def get_recent(self, hours: float = 2.0, limit: int | None = None) -> list[EpisodicMemory]:
         """Return the interactions of the last ``hours``, newest first; at most ``limit``, all without one.
 
-        Expired ones are left out before the limit is applied. One round trip, however many there are.
+        Expired ones are left out before the limit is applied, and so is what another program left in their place and
+        cannot be read: it is named in the log. One round trip, however many there are; two or more where one is such.
 
         Raises InputError, a ValueError, for negative or non-finite hours and for a negative limit; CorruptEntryError,
         a ValueError too, for an entry with an invalid timestamp; StoreUnavailableError, a ConnectionError, when Redis
@@ -170,9 +171,7 @@ class ShortTermMemoryManager:
         if limit is not None and check_limit(limit) == 0:
             return []
         since = max(time.time() - window, 0.0)
-        most = _ALL if limit is None else min(limit, _ALL)
-        found = await self._connection.run(READ, [self._index], [f"{since:.6f}", most, random.random()])
-        memories = load_entries(found, self.agent_id)
+        memories = await recall(self._read, self.agent_id, since, ALL if limit is None else min(limit, ALL))
         if self._observers:
             self._observers.searched("", memories)
         return memories
@@ -188,6 +187,16 @@ class ShortTermMemoryManager:
         """
         zone = self.timezone if timezone is None else as_timezone(timezone)
         return [memory.summary(zone) for memory in await self.get_recent(hours, limit)]
+
+    async def doctor(self, repair: bool = False) -> list[Finding]:
+        """Return whether every entry of this agent can be read, naming the keys of those that cannot.
+
+        Nothing is repaired: what cannot be read may be another program's.
+        """
+        return [await examine_entries(self._read, self.agent_id)]
+
+    async def _read(self, arguments: Sequence[Any]) -> Any:
+        return await self._connection.run(READ, [self._index], arguments)
 
     def _redacted(self, memory: EpisodicMemory) -> EpisodicMemory:
         """Return the interaction as the observers want it stored, checked."""
@@ -235,7 +244,7 @@ def _microseconds(moment: datetime) -> int:
 
 def _milliseconds(hours: float) -> int:
     milliseconds = _checked_number(hours, "ttl_hours") * 3_600_000
-    if not 0 < milliseconds < _ALL:
+    if not 0 < milliseconds < ALL:
         raise InputError(
             f"ttl_hours must be above 0 and below a quarter of a million years, not {hours!r}.", field="ttl_hours"
         )

@@ -18,7 +18,7 @@ from recollect.store import BaseStore
 from recollect.urls import take_known_options
 from recollect_redis._address import DEFAULT_URL, Address
 from recollect_redis._connection import RedisConnection, Script
-from recollect_redis._records import Row, body, folded, header, optional, read_row, scope_arguments
+from recollect_redis._records import Row, body, folded, header, optional, read_row, scope_arguments, unreadable
 from recollect_redis._store_scripts import COUNT, FIND, MOVE_ALL, MOVE_SOME, OPEN, PUT
 from recollect_redis.episodic import EpisodicMemory
 from recollect_redis.health import examine
@@ -102,7 +102,7 @@ class RedisMemoryStore(BaseStore):
     async def _init(self) -> None:
         try:
             await self._connection.connect()
-            found = await self._connection.run(OPEN, [self._base], [SCHEMA])
+            found = self._schema(await self._connection.run(OPEN, [self._base], [SCHEMA]))
             if found > SCHEMA:
                 raise SchemaTooNewError(repr(self), found, SCHEMA)
         except BaseException:
@@ -111,6 +111,15 @@ class RedisMemoryStore(BaseStore):
 
     async def _close(self) -> None:
         await self._connection.close()
+
+    def _schema(self, written: bytes) -> int:
+        try:
+            return int(written)
+        except ValueError:
+            raise CorruptStoreError(
+                f"{self!r} has a schema version that is no number. Another program uses the key {self._base}schema; "
+                f"choose another namespace, or restore a backup."
+            ) from None
 
     async def _run(self, script: Script, arguments: Sequence[Any], *, patience: float = 0.0) -> Any:
         """Run a script on the store's keys. Raises StoreClosedError when the store was closed between two of a call."""
@@ -181,8 +190,10 @@ class RedisMemoryStore(BaseStore):
     async def _row(self, item_id: str, *, hidden: bool = False) -> Row | None:
         key = f"{self._base}i:{item_id}"
         *parts, is_hidden = await self._connection.command("HMGET", key, "m", "v", "j", "c", "h")
-        if parts[0] is None or (is_hidden is not None and not hidden):
+        if all(part is None for part in parts) or (is_hidden is not None and not hidden):
             return None
+        if parts[0] is None:
+            raise unreadable(item_id)
         return read_row(b"\0".join(part or b"" for part in parts), self.item_types)
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
@@ -221,7 +232,7 @@ class RedisMemoryStore(BaseStore):
             try:
                 yield read_row(written, self.item_types)
             except CorruptStoreError as error:
-                logger.error("%s It was left out.", error)
+                logger.error("%s It was left out; 'recollect doctor' lists such items.", error)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         families: list[Family] = ["live", "hidden"] if include_deleted else ["live"]
@@ -245,13 +256,13 @@ class RedisMemoryStore(BaseStore):
     # Health
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
-        """Return how the server keeps what it is given, and whether items and indexes agree.
+        """Return how the server keeps what it is given, whether every item can be read, and whether the indexes agree.
 
         With ``repair``, items are put into the indexes that they are missing from, and index members without an item
         are taken out. A server may forbid its own description; that is said, and is no fault.
         """
         self._ensure_open()
-        return await examine(self._run, self._base, repair=repair)
+        return await examine(self._run, self._base, self.item_types, repair=repair)
 
     # Removing
 
