@@ -2,127 +2,30 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from recollect.errors import InputError
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter, metadata_matches
 from recollect.ranked import RankedItem, rank_scope
-from recollect.records import SCOPE_FIELDS, copy_item
+from recollect.records import copy_item
+from recollect.shelf import Entry, Shelf, matching, names_at_most_one_field
 from recollect.store import BaseStore
+from recollect.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_AT_ONCE, aside, slices
 from recollect.urls import take_options
 from recollect.versions import check_expected, check_owner, successor
-
-
-class Entry(NamedTuple):
-    """An item in its place: by time, then by the order of adding; ``added`` is unique, so items never compare."""
-
-    created_at: str
-    added: int
-    item: MemoryItem
-
-
-class Shelf:
-    """Entries in order, found by id and by each field of their scope without touching any others."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[str, Entry] = {}
-        self._all: list[Entry] = []
-        self._by_field: dict[tuple[str, str | None], list[Entry]] = {}
-        self._terms: dict[str, list[str]] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def get(self, item_id: str) -> Entry | None:
-        """Return the entry of this id."""
-        return self._by_id.get(item_id)
-
-    def put(self, entry: Entry) -> None:
-        """Add an entry whose id is not on the shelf."""
-        self._by_id[entry.item.id] = entry
-        for entries in self._lists_of(entry):
-            # Memories mostly arrive in the order of their time.
-            if not entries or entries[-1] < entry:
-                entries.append(entry)
-            else:
-                insort(entries, entry)
-
-    def take(self, entry: Entry) -> None:
-        """Remove one entry."""
-        del self._by_id[entry.item.id]
-        self._terms.pop(entry.item.id, None)
-        for entries in self._lists_of(entry):
-            del entries[bisect_left(entries, entry)]
-        self._drop_empty(entry)
-
-    def take_many(self, gone: Sequence[Entry]) -> None:
-        """Remove several entries, going through each list once."""
-        ids = {entry.item.id for entry in gone}
-        touched = {id(entries): entries for entry in gone for entries in self._lists_of(entry)}
-        for entries in touched.values():
-            entries[:] = [entry for entry in entries if entry.item.id not in ids]
-        for entry in gone:
-            del self._by_id[entry.item.id]
-            self._terms.pop(entry.item.id, None)
-            self._drop_empty(entry)
-
-    def terms_of(self, item: MemoryItem) -> list[str]:
-        """Return the terms of an item on the shelf for a ranking, made when they are first asked for."""
-        terms = self._terms.get(item.id)
-        if terms is None:
-            from recollect.ranking import index_terms  # Loaded on use: most programs never rank.
-
-            terms = self._terms[item.id] = index_terms(item.content)
-        return terms
-
-    def newest_first(self, wanted: Filter) -> Iterator[Entry]:
-        """Yield the matching entries, reading only the shortest list that can hold them all."""
-        matches = wanted.matches
-        return (entry for entry in reversed(self._shortest(wanted.metadata)) if matches(entry.item))
-
-    def oldest_first(self, wanted: Filter) -> list[Entry]:
-        """Return the matching entries."""
-        return [entry for entry in self._shortest(wanted.metadata) if wanted.matches(entry.item)]
-
-    def _shortest(self, metadata: MemoryMetadata | None) -> list[Entry]:
-        shortest = self._all
-        if metadata is not None:
-            for name in SCOPE_FIELDS:
-                value = getattr(metadata, name)
-                if value is not None:
-                    entries = self._by_field.get((name, value))
-                    if entries is None:
-                        return []
-                    if len(entries) < len(shortest):
-                        shortest = entries
-        return shortest
-
-    def _lists_of(self, entry: Entry) -> Iterable[list[Entry]]:
-        yield self._all
-        metadata = entry.item.metadata
-        for name in SCOPE_FIELDS:
-            value = getattr(metadata, name)
-            if value is not None:
-                yield self._by_field.setdefault((name, value), [])
-
-    def _drop_empty(self, entry: Entry) -> None:
-        for name in SCOPE_FIELDS:
-            key = (name, getattr(entry.item.metadata, name))
-            if key in self._by_field and not self._by_field[key]:
-                del self._by_field[key]
 
 
 class InMemoryStore(BaseStore):
     """A store that lives as long as the process; ``memory://``.
 
-    Items are copied in and out; those of one search share the metadata of their scope, which is frozen. Every call runs
-    without giving up the event loop, so each is atomic. Ready for use as soon as it is made.
+    Items are copied in and out. Adds and updates run without giving up the event loop, so each is atomic. What reads
+    many items sees them as they were when it began, and lets others go on meanwhile; ``clear``, ``restore`` and
+    ``purge`` take hundreds at a time, oldest first, and leave what is added meanwhile. Ready for use as soon as it is
+    made.
     """
 
     capabilities = BASE_CAPABILITIES | {Capability.ATOMIC, Capability.DELETE, Capability.PURGE}
@@ -174,32 +77,33 @@ class InMemoryStore(BaseStore):
         return None if entry is None else copy_item(entry.item)
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        return [copy_item(entry.item) for entry in islice(self._live.newest_first(wanted), limit)]
+        entries = self._live.candidates(wanted.metadata)
+        found = _newest(islice(reversed(entries), AT_ONCE), wanted, limit)
+        if len(found) < limit and len(entries) > AT_ONCE:
+            found = await aside(len(entries), _newest, entries[::-1], wanted, limit)
+        return await aside(len(found), _copies, found)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        # As the base class does it, but only what is found needs to be copied.
-        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
-        items = [entry.item for entry in self._live.newest_first(scope)]
-        ranked = rank_scope(query, items, wanted, limit, self._live.terms_of)
-        return [replace(found, item=copy_item(found.item)) for found in ranked]
+        entries = self._live.candidates(wanted.metadata)[::-1]
+        return await aside(_weight(entries), _ranked, query, entries, wanted, limit)
 
     async def _clear(self, wanted: Filter) -> int:
-        gone = self._live.oldest_first(wanted)
-        self._live.take_many(gone)
-        for entry in gone:
-            self._hidden.put(entry)
-        return len(gone)
+        return await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         shelves = (self._live, self._hidden) if include_deleted else (self._live,)
-        return sum(len(shelf.oldest_first(wanted)) for shelf in shelves)
+        if names_at_most_one_field(wanted):
+            return sum(len(shelf.candidates(wanted.metadata)) for shelf in shelves)
+        return sum([len(await self._chosen(shelf, None, wanted)) for shelf in shelves])
 
     async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
-        entries = self._live.oldest_first(wanted)
+        entries = self._live.candidates(wanted.metadata).copy()
         if include_deleted:
-            entries = sorted(entries + self._hidden.oldest_first(wanted))
-        for entry in entries:
-            yield copy_item(entry.item)
+            entries = sorted(entries + self._hidden.candidates(wanted.metadata))
+        async for some in slices(entries, AT_ONCE):
+            for entry in some:
+                if wanted.matches(entry.item):
+                    yield copy_item(entry.item)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         entry = self._live.get(item_id)
@@ -210,25 +114,38 @@ class InMemoryStore(BaseStore):
         return True
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        back = self._chosen(self._hidden, item_id, wanted)
-        self._hidden.take_many(back)
-        for entry in back:
-            self._live.put(entry)
-        return len(back)
+        return await self._move(await self._chosen(self._hidden, item_id, wanted), self._hidden, self._live)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        shelves = (self._hidden,) if deleted_only else (self._hidden, self._live)
+        # All are taken note of now; what is deleted or restored meanwhile is found on the shelf where it is then.
+        candidates = [self._candidates(shelf, item_id, wanted) for shelf in shelves]
         purged = 0
-        for shelf in (self._hidden,) if deleted_only else (self._hidden, self._live):
-            gone = self._chosen(shelf, item_id, wanted)
-            shelf.take_many(gone)
-            purged += len(gone)
+        for entries in candidates:
+            async for some in slices(await aside(len(entries), matching, entries, wanted), CHANGED_AT_ONCE):
+                purged += sum(len(_take(shelf, some)) for shelf in shelves)
         return purged
 
-    def _chosen(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
+    async def _chosen(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
+        """Return the entries of a shelf that match, oldest first: all, or the one of an id."""
+        entries = self._candidates(shelf, item_id, wanted)
+        return await aside(len(entries), matching, entries, wanted)
+
+    def _candidates(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
+        """Return the entries of a shelf that may match, oldest first, as they are now."""
         if item_id is None:
-            return shelf.oldest_first(wanted)
+            return shelf.candidates(wanted.metadata).copy()
         entry = shelf.get(item_id)
-        return [entry] if entry is not None and wanted.matches(entry.item) else []
+        return [] if entry is None else [entry]
+
+    async def _move(self, chosen: Sequence[Entry], source: Shelf, target: Shelf) -> int:
+        """Take entries from one shelf to the other and return how many were still there."""
+        moved = 0
+        async for some in slices(chosen, CHANGED_AT_ONCE):
+            for entry in _take(source, some):
+                target.put(entry)
+                moved += 1
+        return moved
 
     def _stored(self, item_id: str) -> MemoryItem | None:
         """Return what is held under the id, hidden or not."""
@@ -246,4 +163,37 @@ class InMemoryStore(BaseStore):
         if added is None:
             self._added += 1
             added = self._added
-        self._live.put(Entry(item.created_at, added, item))
+        self._live.put(Entry(item.created_at, added, item, []))
+
+
+def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:
+    """Take those of the entries, which are in order, that are still on the shelf, and return them."""
+    there = [entry for entry in entries if shelf.get(entry.item.id) is entry]
+    shelf.take_many(there)
+    return there
+
+
+def _weight(entries: Sequence[Entry]) -> int:
+    """Return how many items the ranking of these counts as; long texts whose words are not known yet count as more."""
+    if len(entries) > AT_ONCE:
+        return len(entries)
+    letters = sum(len(entry.item.content) for entry in entries if not entry.terms)
+    return len(entries) if letters <= LETTERS_AT_ONCE else AT_ONCE + 1
+
+
+def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]:
+    """Return the first entries that match."""
+    matches = wanted.matches
+    return list(islice((entry for entry in entries if matches(entry.item)), limit))
+
+
+def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:
+    return [copy_item(entry.item) for entry in entries]
+
+
+def _ranked(query: str, entries: Iterable[Entry], wanted: Filter, limit: int) -> list[RankedItem]:
+    """Rank what a scope held, newest first, as the base class does it; but only what is found needs to be copied."""
+    scope = matching(entries, Filter(metadata=wanted.metadata, archived=wanted.archived))
+    of = {entry.item.id: entry for entry in scope}
+    ranked = rank_scope(query, [entry.item for entry in scope], wanted, limit, lambda item: of[item.id].index_terms())
+    return [replace(found, item=copy_item(found.item)) for found in ranked]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from recollect.errors import MemoryError, PluginError
 from recollect.items import MemoryItem
 from recollect.query import Filter
+from recollect.turns import AT_ONCE, LETTERS_AT_ONCE
 
 if TYPE_CHECKING:
     from recollect.ranking import Passage
@@ -63,6 +64,13 @@ async def reranked(reranker: Reranker, query: str, ranked: list[RankedItem]) -> 
 def conversation_key(item: MemoryItem) -> tuple[str | None, str | None, str | None]:
     """Return what two neighbouring turns have in common: user, session and task."""
     return item.metadata.user_id, item.metadata.session_id, item.metadata.task_id
+
+
+def ranking_weight(scope: Sequence[MemoryItem]) -> int:
+    """Return how many items the ranking of a scope counts as for :func:`recollect.turns.aside`: long texts are many."""
+    if len(scope) <= AT_ONCE and sum(len(item.content) for item in scope) > LETTERS_AT_ONCE:
+        return AT_ONCE + 1
+    return len(scope)
 
 
 def rank_scope(

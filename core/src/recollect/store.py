@@ -18,8 +18,9 @@ from recollect.errors import InputError, StoreClosedError, UnsupportedError, Ver
 from recollect.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemoryStatus
 from recollect.observing import Observer, Observers
 from recollect.query import Filter, check_clearing, check_filter, check_limit, metadata_matches
-from recollect.ranked import RERANKED, RankedItem, Reranker, rank_scope, reranked
+from recollect.ranked import RERANKED, RankedItem, Reranker, rank_scope, ranking_weight, reranked
 from recollect.records import check_text, copy_item, dump_item, load_item, storable
+from recollect.turns import aside
 from recollect.versions import check_expected, check_owner, successor
 
 if TYPE_CHECKING:
@@ -462,7 +463,7 @@ class BaseStore(ABC):
             raise UnsupportedError(repr(self), f"search mode {mode!r}")
         # The whole scope is read: neighbours count whatever their type, so the other filters come after the ranking.
         scope = await self._search(Filter(metadata=wanted.metadata, archived=wanted.archived), EVERYTHING)
-        return rank_scope(query, scope, wanted, limit)
+        return await aside(ranking_weight(scope), rank_scope, query, scope, wanted, limit)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         return len(await self._search(wanted, EVERYTHING))

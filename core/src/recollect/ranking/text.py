@@ -8,6 +8,7 @@ occurrence that counts is then among them, and document frequencies can be count
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import merge
 from itertools import groupby, islice, pairwise
 from math import fsum, log
 from operator import attrgetter
@@ -24,6 +25,11 @@ earlier monday tuesday wednesday thursday friday saturday sunday
 _TIME_TERMS = frozenset(map(stem, (*_TIME_WORDS.split(), *MONTHS))) - {stem("may")}
 _ASKING_FOR_TIME = frozenset({"when", "date"})
 _QUESTION_MARKS = ("?", "？", "؟")
+
+_SORTED_AT_ONCE = 5_000
+
+_Entry = tuple[float, str, int, str, int]
+"""Score, date, turn, key and place of a passage."""
 
 _Counts = dict[int, float]
 """How often a term occurs, by the place of the passage; places where it does not occur are left out."""
@@ -259,8 +265,8 @@ class _Scoring:
             if relevance > self._best_of_session.get(name, 0.0):
                 self._best_of_session[name] = relevance
 
-    def best_first(self) -> list[tuple[float, str, int, str, int]]:
-        """Return score, date, turn, key and place of every passage that has to do with the query.
+    def best_first(self) -> Iterable[_Entry]:
+        """Yield score, date, turn, key and place of every passage that has to do with the query.
 
         They come in just this order: by score, then the newest, then by key, so that there is one order for all.
         """
@@ -274,8 +280,7 @@ class _Scoring:
                 if place in places:
                     score += bonus
             entries.append((score, passage.date, place - stretches[place][0], passage.key, place))
-        entries.sort(reverse=True)
-        return entries
+        return _best_first(entries)
 
     def parts(self, place: int) -> dict[str, float]:
         """Return what the score of a place is made of."""
@@ -285,6 +290,17 @@ class _Scoring:
         parts["session"] = self._session * self._best_of_session[self._row.passages[place].session]
         parts.update((name, bonus) for name, (places, bonus) in self._bonuses.items() if place in places)
         return parts
+
+
+def _best_first(entries: list[_Entry]) -> Iterable[_Entry]:
+    """Return the entries in descending order.
+
+    A long list is sorted in parts, since a thread that sorts gives way to nobody, and joined as far as it is read.
+    """
+    if len(entries) <= _SORTED_AT_ONCE:
+        return sorted(entries, reverse=True)
+    parts = range(0, len(entries), _SORTED_AT_ONCE)
+    return merge(*(sorted(entries[part : part + _SORTED_AT_ONCE], reverse=True) for part in parts), reverse=True)
 
 
 def _relative(texts: Mapping[int, float], near: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:

@@ -65,6 +65,11 @@ class Bin:
         return list(fewest)
 
 
+def matching(hidden: Iterable[Hidden], wanted: Filter) -> list[Hidden]:
+    """Return the hidden items that match."""
+    return [each for each in hidden if wanted.matches(each.item)]
+
+
 def _fields(item: MemoryItem) -> Iterator[tuple[str, str]]:
     for name in SCOPE_FIELDS:
         value = getattr(item.metadata, name)

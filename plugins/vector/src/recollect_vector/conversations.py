@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recollect.items import MemoryItem
 from recollect.ranked import passage_of
 from recollect.ranking import Passage, date_terms, index_terms, query_date_terms, query_terms
+from recollect.turns import AT_ONCE, LETTERS_AT_ONCE
 from recollect_vector.facets import Rows
 from recollect_vector.table import Table
 
@@ -18,11 +22,22 @@ MOST_HITS = 1_000
 """How many rows are usually ranked by words. Rare terms come first, so what is left out has only common ones."""
 
 _AROUND = 2
-_AT_ONCE = 500
+_FEW_CONVERSATIONS = 8
 
 # Terms are letters and digits, so that these never stand for a word of the content.
 _SPEAKER = "@"
 _DATE = "#"
+
+
+class Turn(NamedTuple):
+    """An item with its terms, as they were when a search asked."""
+
+    item: MemoryItem
+    terms: list[str]
+
+    def passage(self) -> Passage:
+        """Return the turn as ranking sees it."""
+        return passage_of(self.item, self.terms)
 
 
 class _Listing:
@@ -50,23 +65,44 @@ class WordIndex:
         self._places: dict[int, array[int]] = {}
         self._listings: dict[str, _Listing] = {}
         self._building = asyncio.Lock()
-        self._covered = 0
+        self._unlisted: dict[int, None] = {row: None for row, item in enumerate(table.items) if item is not None}
+
+    def changed(self, row: int) -> None:
+        """Forget what a row said; what it says now is listed before the next search."""
+        self._take(row)
+        if self._table.items[row] is None:
+            self._unlisted.pop(row, None)
+        else:
+            self._unlisted[row] = None
 
     async def build(self) -> None:
-        """List the rows that were there before this index, a part at a time: others want their turn meanwhile."""
-        async with self._building:
-            while self._covered < self._table.height:
-                upto = min(self._covered + _AT_ONCE, self._table.height)
-                for row in range(self._covered, upto):
-                    item = self._table.items[row]
-                    if item is not None and row not in self._terms:
-                        self.put(row, item)
-                self._covered = upto
-                await asyncio.sleep(0)
+        """List the rows that are not listed yet, a part at a time: others want their turn meanwhile.
 
-    def put(self, row: int, item: MemoryItem) -> None:
-        """List a row under the terms of its item, which replaces the one that was there."""
-        self.take(row)
+        Rows that change while this, or whoever called it, waits are not listed again: see :meth:`listed`.
+        """
+        async with self._building:
+            while self._unlisted:
+                rows = list(islice(self._unlisted, AT_ONCE))
+                letters = 0
+                for row in rows:
+                    item = self._table.item(row)
+                    self._put(row, item)
+                    letters += len(item.content)
+                    if letters > LETTERS_AT_ONCE:
+                        break
+                if self._unlisted:
+                    await asyncio.sleep(0)
+
+    def listed(self, scope: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return a scope (a mask) without the rows that are not listed yet, because they changed in the last moment."""
+        if self._unlisted:
+            scope = scope.copy()
+            scope[np.fromiter(self._unlisted, dtype=np.int32, count=len(self._unlisted))] = False
+        return scope
+
+    def _put(self, row: int, item: MemoryItem) -> None:
+        """List a row that is not listed under the terms of its item."""
+        self._unlisted.pop(row, None)
         terms = self._terms[row] = index_terms(item.content)
         keys = self._keys[row] = _keys(item, terms)
         places = self._places[row] = array("i")
@@ -78,7 +114,7 @@ class WordIndex:
             listing.rows.append(row)
             listing.numbers.append(number)
 
-    def take(self, row: int) -> None:
+    def _take(self, row: int) -> None:
         """Forget the terms of a row: the last of each list moves to its place there."""
         if self._terms.pop(row, None) is None:
             return
@@ -91,7 +127,7 @@ class WordIndex:
             elif not listing.rows:
                 del self._listings[key]
 
-    def hits(self, query: str, scope: np.ndarray, limit: int) -> tuple[Rows, dict[str, int]]:
+    def hits(self, query: str, scope: NDArray[np.bool_], limit: int) -> tuple[Rows, dict[str, int]]:
         """Return the rows of a scope (a mask) that a query may mean, and how many there are for each of its terms.
 
         These are the rows that have a term, whose speaker is named, or whose date is spoken of. Of very many, those
@@ -110,7 +146,7 @@ class WordIndex:
                 hits = np.union1d(hits, self._table.newest_first(rows, most - len(hits)))
         return hits, {term: len(rows) for term, rows in found.items()}
 
-    def _listed(self, keys: Iterable[str], scope: np.ndarray) -> Rows:
+    def _listed(self, keys: Iterable[str], scope: NDArray[np.bool_]) -> Rows:
         """Return the rows of a scope that are listed under any of the keys."""
         listed = [np.empty(0, dtype=np.int32)]
         for key in keys:
@@ -120,24 +156,35 @@ class WordIndex:
                 listed.append(rows[scope[rows]])
         return np.unique(np.concatenate(listed))
 
-    def windows(self, rows: Rows, scope: np.ndarray) -> list[list[Passage]]:
+    def windows(self, rows: Rows, scope: NDArray[np.bool_]) -> list[list[Turn]]:
         """Return the rows with the turns around them, as runs of consecutive turns of each conversation."""
         table = self._table
+        codes = table.facets["conversation"].codes
+        turns = table.oldest_first_by(codes, self._same_conversations(rows, scope))
+        spoken = codes[turns]
         marked = np.zeros(len(scope), dtype=np.bool_)
         marked[rows] = True
-        facet = table.facets["conversation"]
-        runs: list[list[Passage]] = []
-        for code in np.unique(facet.codes[rows]).tolist():
-            turns = facet.rows(facet.value(code))
-            turns = table.newest_first(turns[scope[turns]])[::-1]
-            places = np.flatnonzero(marked[turns])
-            around = np.unique(np.clip(places[:, np.newaxis] + np.arange(-_AROUND, _AROUND + 1), 0, len(turns) - 1))
-            consecutive = np.split(around, np.flatnonzero(np.diff(around) > 1) + 1)
-            runs.extend(self._passages(turns[run].tolist()) for run in consecutive)
-        return runs
+        places = np.flatnonzero(marked[turns])
+        near = places[:, np.newaxis] + np.arange(-_AROUND, _AROUND + 1)
+        inside = np.clip(near, 0, len(turns) - 1)
+        around = np.unique(inside[(inside == near) & (spoken[inside] == spoken[places][:, np.newaxis])])
+        breaks = np.flatnonzero((np.diff(around) > 1) | (np.diff(spoken[around]) != 0)) + 1
+        return [
+            [Turn(table.item(row), self._terms[row]) for row in turns[run].tolist()]
+            for run in np.split(around, breaks)
+            if len(run)
+        ]
 
-    def _passages(self, rows: Sequence[int]) -> list[Passage]:
-        return [passage_of(self._table.item(row), self._terms[row]) for row in rows]
+    def _same_conversations(self, rows: Rows, scope: NDArray[np.bool_]) -> Rows:
+        """Return the rows of a scope that belong to a conversation of these rows."""
+        facet = self._table.facets["conversation"]
+        codes = np.unique(facet.codes[rows])
+        if len(codes) <= _FEW_CONVERSATIONS:
+            found = [np.empty(0, dtype=np.int32), *(facet.rows(facet.value(code)) for code in codes.tolist())]
+            together: Rows = np.concatenate(found)
+            return together[scope[together]]
+        within: Rows = np.flatnonzero(scope).astype(np.int32)
+        return within[np.isin(facet.codes[within], codes)]
 
 
 def _keys(item: MemoryItem, terms: list[str]) -> tuple[str, ...]:

@@ -56,5 +56,5 @@ def best(table: Table, rows: Rows | None, found: NDArray[np.float32], limit: int
     else:
         chosen = np.arange(len(order))
     listed: Rows = chosen.astype(np.int32) if rows is None else rows[chosen]
-    entries = zip(order[chosen].tolist(), table.places(listed), listed.tolist(), found[chosen].tolist(), strict=True)
-    return [(row, similarity) for _, _, row, similarity in sorted(entries, reverse=True)[:limit]]
+    places = table.order(order[chosen], listed)[:limit]
+    return list(zip(listed[places].tolist(), found[chosen][places].tolist(), strict=True))

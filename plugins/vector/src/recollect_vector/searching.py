@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from recollect.embeddings import Embeddings
+from recollect.items import MemoryItem
 from recollect.query import Filter
 from recollect.ranked import RankedItem
 from recollect.ranking import Weights, fold_words, query_without_names, rank_hybrid, speaker_of
 from recollect.records import copy_item
+from recollect.turns import aside
 from recollect_vector.ann import ApproximateIndex
-from recollect_vector.conversations import WordIndex
+from recollect_vector.conversations import Turn, WordIndex
 from recollect_vector.facets import Rows
 from recollect_vector.nearest import best, similarities
 from recollect_vector.table import Matrix, Table
@@ -47,26 +51,19 @@ class Searcher:
             self._ann.touch(rows)
         if self._words is not None:
             for row in rows:
-                item = self._table.items[row]
-                if item is None:
-                    self._words.take(row)
-                else:
-                    self._words.put(row, item)
+                self._words.changed(row)
 
     async def by_meaning(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
         """Return the items whose vectors are nearest to the query's."""
         table = self._table
         vector = await self._query_vector(query, wanted)
-        rows = table.select(wanted)
+        rows = await table.chosen(wanted)
         if rows is None and self._ann is not None and len(table) > self._ann_above and limit < len(table) // 10:
             rows = await self._ann.nearest(table, vector, limit)
-        ranked = []
-        for row, similarity in best(table, rows, await similarities(table, rows, vector), limit):
-            item = table.items[row]
-            # While a thread compared the vectors, a row may have been freed, or given to somebody else's item.
-            if item is not None and wanted.matches(item):
-                ranked.append(RankedItem(copy_item(item), similarity, {"semantic": similarity}))
-        return ranked
+        found = best(table, rows, await similarities(table, rows, vector), limit)
+        # While a thread compared the vectors, a row may have been freed, or given to somebody else's item.
+        shown = [(table.items[row], similarity) for row, similarity in found]
+        return await aside(len(shown), _ranked_by_meaning, shown, wanted)
 
     async def by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
         """Return the items that share words with the query, themselves or in the turns around them.
@@ -74,17 +71,22 @@ class Searcher:
         With meaning, the nearest items are candidates as well, and similarity counts.
         """
         table = self._table
-        self._words = words = self._words or WordIndex(table)
-        await words.build()
         # Neighbours count whatever their type and status, so these filters come after the ranking.
         scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
-        rows, found = await self._compared(query, scope) if with_meaning else (_NO_ROWS, _NO_NUMBERS)
-        # From here on nothing waits, so that every row stays what it is. Meanwhile some may have become another's.
-        inside = table.mask(table.listed(table.select(scope)))
+        vector = await self._query_vector(query, scope) if with_meaning else None
+        self._words = words = self._words or WordIndex(table)
+        await words.build()
+        chosen = table.listed(await table.chosen(scope))
+        asked = chosen if wanted == scope else table.listed(await table.chosen(wanted))
+        rows, found = _NO_ROWS, _NO_NUMBERS
+        if vector is not None:
+            rows, found = chosen, await similarities(table, chosen, vector)
+        # From here on nothing waits until all is gathered. What changed since the words were listed is left out.
+        inside = words.listed(table.mask(chosen))
         hits, frequencies = words.hits(query, inside, limit)
         if wanted != scope:
             # Those that do not match count as neighbours, but must not take the place of any that do.
-            matching, _ = words.hits(query, table.mask(table.listed(table.select(wanted))), limit)
+            matching, _ = words.hits(query, inside & table.mask(asked), limit)
             hits = np.union1d(hits, matching)
         near = np.array([row for row, _ in best(table, rows, found, SIMILAR) if inside[row]], dtype=np.int32)
         if np.count_nonzero(inside) <= WHOLE:
@@ -92,37 +94,62 @@ class Searcher:
         windows = words.windows(np.union1d(hits, near), inside)
         cosines = np.zeros(len(inside), dtype=np.float32)
         cosines[rows] = found
-        row_of = {passage.key: table.row_in_use(passage.key) for run in windows for passage in run}
-        scored = rank_hybrid(
+        similar = {turn.item.id: float(cosines[table.row_in_use(turn.item.id)]) for run in windows for turn in run}
+        return await aside(
+            len(similar),
+            _ranked_by_words,
             query,
             windows,
-            {key: float(cosines[row]) for key, row in row_of.items()} if with_meaning else {},
+            similar if with_meaning else {},
+            wanted,
             total=int(inside.sum()),
             frequencies=frequencies,
             weights=self._weights,
-            wanted=lambda key: wanted.matches(table.item(row_of[key])),
             limit=limit,
         )
-        return [
-            RankedItem(copy_item(table.item(row_of[result.key])), result.score, result.parts, result.terms)
-            for result in scored
-        ]
-
-    async def _compared(self, query: str, scope: Filter) -> tuple[Rows, NDArray[np.float32]]:
-        """Return the rows of a scope with their similarities to the query."""
-        vector = await self._query_vector(query, scope)
-        rows = self._table.listed(self._table.select(scope))
-        return rows, await similarities(self._table, rows, vector)
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:
-        return await embed_one(self._embeddings, query_without_names(query, self._speakers(query, scope)))
+        return await embed_one(self._embeddings, query_without_names(query, await self._speakers(query, scope)))
 
-    def _speakers(self, query: str, scope: Filter) -> set[str]:
+    async def _speakers(self, query: str, scope: Filter) -> set[str]:
         """Return the names of those who speak within the scope and whom the query may name."""
         facet = self._table.facets["speaker"]
         codes = [code for word in set(fold_words(query)) if (code := facet.code(word)) is not None]
         if not codes:
             return set()
-        rows = self._table.listed(self._table.select(scope))
+        rows = self._table.listed(await self._table.chosen(scope))
         items = [self._table.item(row) for code in codes for row in rows[facet.codes[rows] == code][:_SAMPLE].tolist()]
         return {speaker_of(item.name, "", item.content) for item in items}
+
+
+def _ranked_by_meaning(shown: Iterable[tuple[MemoryItem | None, float]], wanted: Filter) -> list[RankedItem]:
+    return [
+        RankedItem(copy_item(item), similarity, {"semantic": similarity})
+        for item, similarity in shown
+        if item is not None and wanted.matches(item)
+    ]
+
+
+def _ranked_by_words(
+    query: str,
+    windows: Sequence[Sequence[Turn]],
+    similar: Mapping[str, float],
+    wanted: Filter,
+    *,
+    total: int,
+    frequencies: Mapping[str, int],
+    weights: Weights,
+    limit: int,
+) -> list[RankedItem]:
+    items = {turn.item.id: turn.item for run in windows for turn in run}
+    scored = rank_hybrid(
+        query,
+        [[turn.passage() for turn in run] for run in windows],
+        similar,
+        total=total,
+        frequencies=frequencies,
+        weights=weights,
+        wanted=lambda key: wanted.matches(items[key]),
+        limit=limit,
+    )
+    return [RankedItem(copy_item(items[result.key]), result.score, result.parts, result.terms) for result in scored]

@@ -14,10 +14,11 @@ from recollect.ranked import RankedItem
 from recollect.ranking import Weights
 from recollect.records import copy_item
 from recollect.store import BaseStore
+from recollect.turns import AT_ONCE, CHANGED_AT_ONCE, aside, slices
 from recollect.urls import take_options, yes_or_no
 from recollect.versions import check_expected, check_owner
 from recollect_vector.ann import ApproximateIndex
-from recollect_vector.bin import Bin, Hidden
+from recollect_vector.bin import Bin, Hidden, matching
 from recollect_vector.keeping import collector_paused, kept_copies
 from recollect_vector.searching import Searcher
 from recollect_vector.table import Matrix, Table
@@ -199,22 +200,25 @@ class VectorMemoryStore(BaseStore):
         return None if row is None else copy_item(self._table.item(row))
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        rows = self._table.newest_first(self._table.select(wanted), limit)
-        return [copy_item(self._table.item(row)) for row in rows.tolist()]
+        rows = self._table.newest_first(await self._table.chosen(wanted), limit)
+        items = self._table.items_of(rows)
+        return await aside(len(items), _copies, items)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        rows = self._table.select(wanted)
+        candidates = self._hidden.candidates(wanted) if include_deleted else []
+        rows = await self._table.chosen(wanted)
         live = len(self._table) if rows is None else len(rows)
-        return live + (len(self._in_bin(None, wanted)) if include_deleted else 0)
+        return live + len(await aside(len(candidates), matching, candidates, wanted))
 
     async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
-        rows = self._table.newest_first(self._table.select(wanted))[::-1].tolist()
-        entries = [(self._table.item(row), self._table.added(row)) for row in rows]
-        if include_deleted:
-            entries += self._in_bin(None, wanted)
-            entries.sort(key=lambda entry: (entry[0].created_at, entry[1]))
-        for item, _ in entries:
-            yield copy_item(item)
+        candidates = self._hidden.candidates(wanted) if include_deleted else []
+        rows = self._table.newest_first(await self._table.chosen(wanted))[::-1]
+        items = self._table.items_of(rows)
+        if candidates:
+            items = await aside(len(candidates), _merged, items, self._table.places(rows), candidates, wanted)
+        async for some in slices(items, AT_ONCE):
+            for item in some:
+                yield copy_item(item)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         if mode == "semantic":
@@ -224,10 +228,13 @@ class VectorMemoryStore(BaseStore):
     # Removing
 
     async def _clear(self, wanted: Filter) -> int:
-        live = self._live(None, wanted)
-        for item in live:
-            self._hide(item.id)
-        return len(live)
+        cleared = 0
+        async for some in slices(await self._live(None, wanted), CHANGED_AT_ONCE):
+            still = [item for item in some if self._table.holds(item)]
+            for item in still:
+                self._hide(item.id)
+            cleared += len(still)
+        return cleared
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         row = self._table.row_of(item_id)
@@ -237,24 +244,35 @@ class VectorMemoryStore(BaseStore):
         return True
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        chosen = self._in_bin(item_id, wanted)
+        candidates = self._candidates(item_id, wanted)
+        chosen = await aside(len(candidates), matching, candidates, wanted)
         vectors = await embed_matrix(self._embeddings, [hidden.item.content for hidden in chosen])
         restored = 0
-        for hidden, vector in zip(chosen, vectors, strict=True):
-            if self._hidden.get(hidden.item.id) is hidden:  # Meanwhile it may have been purged, or added again.
-                self._hidden.take(hidden.item.id)
-                self._searcher.changed([self._table.put(hidden.item, vector, hidden.added)])
-                restored += 1
+        async for some in slices(range(len(chosen)), CHANGED_AT_ONCE):
+            for number in some:
+                hidden = chosen[number]
+                if self._hidden.get(hidden.item.id) is hidden:  # Meanwhile it may have been purged, or added again.
+                    self._hidden.take(hidden.item.id)
+                    self._searcher.changed([self._table.put(hidden.item, vectors[number], hidden.added)])
+                    restored += 1
         return restored
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        hidden = self._in_bin(item_id, wanted)
-        for gone in hidden:
-            self._hidden.take(gone.item.id)
-        live = [] if deleted_only else self._live(item_id, wanted)
-        for item in live:
-            self._remove(item.id)
-        return len(hidden) + len(live)
+        # All are taken note of now: what is deleted or restored meanwhile is found where it is then.
+        candidates = self._candidates(item_id, wanted)
+        live = [] if deleted_only else await self._live(item_id, wanted)
+        binned = await aside(len(candidates), matching, candidates, wanted)
+        purged = 0
+        async for some in slices([hidden.item for hidden in binned] + live, CHANGED_AT_ONCE):
+            for item in some:
+                hidden = self._hidden.get(item.id)
+                if hidden is not None and hidden.item is item:
+                    self._hidden.take(item.id)
+                    purged += 1
+                elif not deleted_only and self._table.holds(item):
+                    self._remove(item.id)
+                    purged += 1
+        return purged
 
     def _remove(self, item_id: str) -> Hidden:
         """Take an item out of the table, with its vector and its words, and return it as the bin would hold it."""
@@ -267,19 +285,28 @@ class VectorMemoryStore(BaseStore):
         """Put an item into the bin; its vector goes."""
         self._hidden.put(*self._remove(item_id))
 
-    def _live(self, item_id: str | None, wanted: Filter) -> list[MemoryItem]:
+    async def _live(self, item_id: str | None, wanted: Filter) -> list[MemoryItem]:
         """Return the items in the table that match, oldest first: all, or the one of an id."""
         if item_id is None:
-            rows = self._table.newest_first(self._table.select(wanted))[::-1].tolist()
-            return [self._table.item(row) for row in rows]
+            return self._table.items_of(self._table.newest_first(await self._table.chosen(wanted))[::-1])
         row = self._table.row_of(item_id)
         return [] if row is None or not wanted.matches(self._table.item(row)) else [self._table.item(row)]
 
-    def _in_bin(self, item_id: str | None, wanted: Filter) -> list[Hidden]:
-        """Return the hidden items that match: all, or the one of an id."""
+    def _candidates(self, item_id: str | None, wanted: Filter) -> list[Hidden]:
+        """Return the hidden items that may match, as they are now: all, or the one of an id."""
         if item_id is None:
-            chosen = self._hidden.candidates(wanted)
-        else:
-            hidden = self._hidden.get(item_id)
-            chosen = [] if hidden is None else [hidden]
-        return [hidden for hidden in chosen if wanted.matches(hidden.item)]
+            return self._hidden.candidates(wanted)
+        hidden = self._hidden.get(item_id)
+        return [] if hidden is None else [hidden]
+
+
+def _copies(items: Iterable[MemoryItem]) -> list[MemoryItem]:
+    return [copy_item(item) for item in items]
+
+
+def _merged(
+    live: Sequence[MemoryItem], places: Sequence[int], candidates: Iterable[Hidden], wanted: Filter
+) -> list[MemoryItem]:
+    """Return live items, whose places in the order of adding are given, and hidden ones that match, oldest first."""
+    entries = [*map(Hidden, live, places), *matching(candidates, wanted)]
+    return [entry.item for entry in sorted(entries, key=lambda entry: (entry.item.created_at, entry.added))]

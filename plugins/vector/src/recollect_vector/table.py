@@ -12,6 +12,7 @@ from recollect.items import MemoryItem
 from recollect.query import Filter
 from recollect.ranking import fold_words, speaker_of
 from recollect.records import SCOPE_FIELDS
+from recollect.turns import aside
 from recollect_vector.facets import Facet, Rows
 from recollect_vector.keeping import scope_of
 
@@ -74,6 +75,11 @@ class Table:
         """Return the row of an item."""
         return self._row_of.get(item_id)
 
+    def holds(self, item: MemoryItem) -> bool:
+        """Whether this very item, and not another of its id, is in the table."""
+        row = self._row_of.get(item.id)
+        return row is not None and self.items[row] is item
+
     def row_in_use(self, item_id: str) -> int:
         """Return the row of an item that is known to be there."""
         return self._row_of[item_id]
@@ -87,6 +93,11 @@ class Table:
         item = self.items[row]
         assert item is not None, "the row is free"
         return item
+
+    def items_of(self, rows: Rows) -> list[MemoryItem]:
+        """Return the items of rows in use."""
+        items = self.items
+        return [item for row in rows.tolist() if (item := items[row]) is not None]
 
     def added(self, row: int) -> int:
         """Return the place of a row's item in the order of adding."""
@@ -213,7 +224,7 @@ class Table:
     # Choosing
 
     def select(self, wanted: Filter) -> Rows | None:
-        """Return the rows that match every filter, or None if that is every row up to the height."""
+        """Return the rows that match as far as columns tell, or None if that is every row up to the height."""
         scope = self._named(SCOPE_FIELDS, wanted.metadata)
         if len(scope) > 1:
             scope.sort(key=lambda named: named[0].count(named[1]))
@@ -228,10 +239,23 @@ class Table:
         if wanted.archived or (wanted.archived is False and self._archived_count):
             rows = self.listed(rows)
             rows = rows[self._archived[rows] == wanted.archived]
-        if wanted.folded or (wanted.metadata is not None and wanted.metadata.extra):
-            matching = [row for row in self.listed(rows).tolist() if wanted.matches(self.item(row))]
-            rows = np.array(matching, dtype=np.int32)
         return rows
+
+    async def chosen(self, wanted: Filter) -> Rows | None:
+        """Return the rows that match every filter, or None if that is every row up to the height.
+
+        They are what they are until the next ``await``. A filter that no column tells is asked of every item, aside.
+        """
+        rows = self.select(wanted)
+        if not wanted.folded and not (wanted.metadata is not None and wanted.metadata.extra):
+            return rows
+        numbers = self.listed(rows).tolist()
+        matching = await aside(len(numbers), self._matching, numbers, wanted)
+        return np.array([row for row, item in matching if self.items[row] is item], dtype=np.int32)
+
+    def _matching(self, rows: Sequence[int], wanted: Filter) -> list[tuple[int, MemoryItem]]:
+        found = ((row, self.items[row]) for row in rows)
+        return [(row, item) for row, item in found if item is not None and wanted.matches(item)]
 
     def listed(self, rows: Rows | None) -> Rows:
         """Return the rows as an array, where None stands for every row."""
@@ -247,15 +271,24 @@ class Table:
             rows, times = rows[kept], times[kept]
         return rows[np.lexsort((self._added[rows], times))[::-1]][:limit]
 
+    def oldest_first_by(self, codes: Rows, rows: Rows) -> Rows:
+        """Return the rows in the order of their code, then of time, then of adding, the first first."""
+        return rows[np.lexsort((self._added[rows], self._times[rows], codes[rows]))]
+
+    def order(self, similarities: NDArray[np.float32], rows: Rows) -> NDArray[np.intp]:
+        """Return the places of the rows by their similarity, the highest first; of equal ones the newest first."""
+        return np.lexsort((self._added[rows], self._times[rows], similarities))[::-1]
+
+    def places(self, rows: Rows) -> list[int]:
+        """Return the places of the rows' items in the order of adding."""
+        places: list[int] = self._added[rows].tolist()
+        return places
+
     def mask(self, rows: Rows) -> NDArray[np.bool_]:
         """Return, for every row up to the height, whether it is one of these and still in use."""
         inside = np.zeros(self.height, dtype=np.bool_)
         inside[rows] = True
         return inside & self._used[: self.height]
-
-    def places(self, rows: Rows) -> list[tuple[int, int]]:
-        """Return the place of each row in the order of time and of adding, as numbers to sort by."""
-        return list(zip(self._times[rows].tolist(), self._added[rows].tolist(), strict=True))
 
     def zero_rows(self, rows: Rows | None, height: int) -> NDArray[np.bool_] | None:
         """Return which of the rows (None: all below ``height``) have the zero vector; None if no row has."""

@@ -1,0 +1,42 @@
+"""The event loop's turns: nothing that looks at many items may keep others waiting for long.
+
+Work on a snapshot goes into a thread, which Python makes give way every few milliseconds. Changes stay on the loop,
+where they need no locks, and are made in slices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+AT_ONCE = 500
+"""How many items are looked at in one turn: a few milliseconds of work, and less than a thread is worth."""
+
+CHANGED_AT_ONCE = 200
+"""How many items are changed in one turn."""
+
+LETTERS_AT_ONCE = 25_000
+"""How much text is divided into words in one turn."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def aside(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Return what the work returns: done at once for a few items, in a thread for many.
+
+    The work is given all that it needs and changes nothing that others see. When the caller is cancelled, a thread goes
+    on to its end and its result is dropped.
+    """
+    if size <= AT_ONCE:
+        return work(*arguments, **named)
+    return await asyncio.to_thread(work, *arguments, **named)
+
+
+async def slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], None]:
+    """Yield the items in slices, with a turn of the event loop between two of them."""
+    for start in range(0, len(items), size):
+        if start:
+            await asyncio.sleep(0)
+        yield items[start : start + size]

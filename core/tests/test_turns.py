@@ -1,0 +1,272 @@
+"""What works on many items leaves the event loop its turns, and what changes meanwhile harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from recollect import HumanMemory, MemoryItem, MemoryMetadata
+from recollect.capabilities import BASE_CAPABILITIES
+from recollect.in_memory import InMemoryStore
+from recollect.query import Filter
+from recollect.ranking import Passage, rank_text
+from recollect.store import BaseStore
+from recollect.testing.turns import longest_turn
+
+ADA = MemoryMetadata(user_id="ada")
+SOME = MemoryMetadata(user_id="ada", extra={"kept": True})
+WORDS = ("saffron", "telescope", "radiator", "bicycle", "lemon", "winter", "revenue", "region", "garden", "violin")
+
+
+def notes(count: int, owner: str = "ada") -> list[MemoryItem]:
+    return [
+        HumanMemory(
+            id=f"{owner}{number}",
+            content=f"{WORDS[number % 10]} and the {WORDS[number // 10 % 10]} of number {number}",
+            metadata=MemoryMetadata(user_id=owner, session_id=f"s{number % 7}", extra={"kept": True}),
+            created_at=f"2024-05-{1 + number * 28 // count:02d}T10:{number % 60:02d}:00",
+        )
+        for number in range(count)
+    ]
+
+
+class FourMethods(BaseStore):
+    """The least that a backend can be: what it does not bring is the base class's."""
+
+    capabilities = BASE_CAPABILITIES
+    needs_init = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.items: list[MemoryItem] = []
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        self.items.append(item)
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        return None
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        return self.items[::-1][:limit]
+
+    async def _clear(self, wanted: Filter) -> int:
+        return 0
+
+
+async def filled(count: int, kind: type[BaseStore] = InMemoryStore) -> BaseStore:
+    store = kind()
+    await store.add_many(notes(count))
+    return store
+
+
+async def read_all(items: AsyncGenerator[MemoryItem, None]) -> None:
+    async for _ in items:
+        pass
+
+
+Work = Callable[[BaseStore], Awaitable[object]]
+WORK: dict[str, Work] = {
+    "the first text search": lambda store: store.search(query="saffron telescope", metadata=ADA, mode="text"),
+    "a text search of all": lambda store: store.search(query="saffron number", metadata=ADA, mode="text", limit=10**6),
+    "a listing of all": lambda store: store.search(metadata=ADA, limit=10**6),
+    "a substring that is rare": lambda store: store.search(query="number 17", metadata=ADA),
+    "a substring that is nowhere": lambda store: store.search(query="nowhere", metadata=ADA),
+    "a count": lambda store: store.count(metadata=SOME),
+    "a count of two fields": lambda store: store.count(metadata=MemoryMetadata(user_id="ada", session_id="s1")),
+    "a count of everything": lambda store: store.count(include_deleted=True),
+    "a scan": lambda store: read_all(store.scan(metadata=ADA)),
+    "a scan with deleted items": lambda store: read_all(store.scan(metadata=ADA, include_deleted=True)),
+    "a scan for what is nowhere": lambda store: read_all(store.scan(metadata=ADA, memory_type="other")),
+    "a clear": lambda store: store.clear(metadata=ADA),
+    "a clear of everything": lambda store: store.clear(),
+    "a clear by extra": lambda store: store.clear(metadata=SOME),
+    "a purge": lambda store: store.purge(metadata=ADA),
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(work: str) -> None:
+    few, many = [await longest_turn(WORK[work](await filled(count))) for count in (1_500, 4_500)]
+    assert many < 2 * few
+
+
+@pytest.mark.parametrize("work", ["a restore", "a purge of the bin", "a second text search"])
+async def test_the_turns_of_the_loop_do_not_grow_with_what_was_done_before(work: str) -> None:
+    turns = []
+    for count in (1_500, 4_500):
+        store = await filled(count)
+        if work == "a second text search":
+            await store.search(query="saffron", metadata=ADA, mode="text")
+            turns.append(await longest_turn(store.search(query="saffron number", metadata=ADA, mode="text")))
+        else:
+            await store.clear(metadata=ADA)
+            again = store.restore(metadata=ADA) if work == "a restore" else store.purge(deleted_only=True)
+            turns.append(await longest_turn(again))
+    assert turns[1] < 2 * turns[0]
+
+
+async def test_the_turns_do_not_grow_on_a_store_that_leaves_ranking_to_the_base() -> None:
+    few, many = [
+        await longest_turn((await filled(count, FourMethods)).search(query="saffron", mode="text"))
+        for count in (1_500, 4_500)
+    ]
+    assert many < 2 * few
+
+
+async def test_a_few_long_items_do_not_hold_the_loop_either() -> None:
+    turns = []
+    for words in (2_000, 50_000):
+        store = InMemoryStore()
+        text = " ".join(f"ßword{number}" for number in range(words))
+        await store.add_many([HumanMemory(content=text, metadata=ADA) for _ in range(20)])
+        turns.append(await longest_turn(store.search(query="word7", metadata=ADA, mode="text")))
+    assert turns[1] < 2 * turns[0]
+
+
+# Meanwhile
+
+
+@pytest.fixture
+async def gate() -> AsyncIterator[threading.Event]:
+    """What must be set before anything goes on in a thread."""
+    gate = threading.Event()
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1) as threads:
+        loop.set_default_executor(threads)
+        threads.submit(gate.wait)
+        yield gate
+        gate.set()
+
+
+async def begun(store: BaseStore) -> asyncio.Task[list[MemoryItem]]:
+    """Return a search that has begun, and waits at the gate."""
+    search = asyncio.create_task(store.search(query="saffron", metadata=ADA, mode="text", limit=10**6))
+    await asyncio.sleep(0)
+    assert not search.done()
+    return search
+
+
+async def partly_cleared(store: InMemoryStore) -> asyncio.Task[int]:
+    """Return a clear that has removed some items and not all."""
+    before = len(store)
+    clear = asyncio.create_task(store.clear(metadata=ADA))
+    while len(store) == before:
+        await asyncio.sleep(0)
+    assert 0 < len(store) < before
+    return clear
+
+
+async def test_a_search_shows_what_was_there_when_it_began(gate: threading.Event) -> None:
+    store = await filled(3_000)
+    search = await begun(store)
+    await store.add(HumanMemory(id="ada0", content="entirely other words", metadata=ADA))
+    await store.purge("ada10")
+    await store.add_many(notes(50, "bob"))
+    gate.set()
+
+    found = {item.id: item.content for item in await search}
+
+    before = {item.id: item.content for item in notes(3_000)}
+    assert found.items() <= before.items()
+    assert {"ada0", "ada10"} <= found.keys()
+    again = await store.search(query="saffron", metadata=ADA, mode="text", limit=10**6)
+    assert {"ada0", "ada10"}.isdisjoint(item.id for item in again)
+
+
+async def test_what_replaces_an_item_during_a_search_is_ranked_by_its_own_words(gate: threading.Event) -> None:
+    """The words of an item that is gone are not kept for the one that took its id."""
+    store = await filled(3_000)
+    alone = MemoryMetadata(user_id="ada", session_id="new")
+    search = await begun(store)
+    await store.add(HumanMemory(id="ada2999", content="cinnamon", metadata=alone))
+    gate.set()
+    await search
+
+    (found,) = await store.search_ranked(query="cinnamon", metadata=ADA, mode="text")
+    assert (found.item.id, found.terms) == ("ada2999", ("cinnamon",))
+    assert await store.search(query="violin number", metadata=alone, mode="text") == []
+
+
+async def test_a_cancelled_search_leaves_the_store_in_use(gate: threading.Event) -> None:
+    store = await filled(3_000)
+    search = await begun(store)
+    search.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await search
+    gate.set()
+
+    assert len(await store.search(query="saffron", metadata=ADA, mode="text")) == 10
+
+
+async def test_a_purge_takes_what_was_deleted_since_it_began(gate: threading.Event) -> None:
+    store = await filled(3_000)
+    purge = asyncio.create_task(store.purge(metadata=ADA))
+    await asyncio.sleep(0)
+    await store.delete("ada7")
+    gate.set()
+
+    assert await purge == 3_000
+    assert await store.count(include_deleted=True) == 0
+
+
+async def test_what_is_added_during_a_clear_stays() -> None:
+    store = InMemoryStore()
+    await store.add_many(notes(3_000))
+    clear = await partly_cleared(store)
+    await store.add_many([HumanMemory(id=name, content="new", metadata=ADA) for name in ("late", "ada2999")])
+
+    assert await clear == 2_999
+    assert {item.id for item in await store.search(metadata=ADA, limit=10**6)} == {"late", "ada2999"}
+    assert await store.restore(metadata=ADA) == 2_999
+
+
+async def test_a_reader_in_the_middle_of_a_clear_sees_the_newest_part() -> None:
+    store = InMemoryStore()
+    await store.add_many(notes(3_000))
+    newest = await store.search(metadata=ADA, limit=10)
+    clear = await partly_cleared(store)
+
+    assert await store.search(metadata=ADA, limit=10) == newest
+    assert await clear == 3_000
+
+
+async def test_two_clears_at_once_count_each_item_once() -> None:
+    store = await filled(3_000)
+    assert sum(await asyncio.gather(store.clear(metadata=ADA), store.clear())) == 3_000
+
+
+@pytest.mark.parametrize("size", [30, 400, 501, 3_000])
+async def test_a_scope_of_any_size_is_ranked_alike(size: int) -> None:
+    """Whether it is done at once or aside: the same as ranking the whole scope by hand."""
+    store = await filled(size)
+    scope = await store.search(metadata=ADA, limit=size)
+    conversations: dict[str | None, list[Passage]] = {}
+    for item in reversed(scope):
+        session = item.metadata.session_id
+        day = item.created_at[:10]
+        passage = Passage(item.id, item.content, "human", item.created_at, f"ada\0{session}\0\0{day}")
+        conversations.setdefault(session, []).append(passage)
+    wanted = rank_text("saffron telescope", conversations.values(), total=size)
+    found = await store.search_ranked(query="saffron telescope", metadata=ADA, mode="text", limit=size)
+    assert [(each.item.id, each.score) for each in found] == [(each.key, each.score) for each in wanted]
+
+
+async def test_clearing_a_small_scope_costs_no_more_in_a_large_store() -> None:
+    """Sixteen times as many items of others may not make it four times as dear."""
+
+    async def cost(others: int) -> float:
+        store = await filled(others)
+        best = float("inf")
+        for _ in range(7):
+            await store.add_many(notes(20, "bob"))
+            started = time.thread_time()
+            await store.clear(metadata=MemoryMetadata(user_id="bob"))
+            best = min(best, time.thread_time() - started)
+        return best
+
+    assert await cost(32_000) < 4 * await cost(2_000)

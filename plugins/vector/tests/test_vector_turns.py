@@ -1,0 +1,135 @@
+"""What works on many items leaves the event loop its turns, and what changes meanwhile harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+import numpy as np
+import pytest
+
+from recollect import HumanMemory, MemoryItem, MemoryMetadata
+from recollect.embeddings import HashingEmbeddings
+from recollect.testing.turns import longest_turn
+from recollect_vector import VectorMemoryStore
+
+ADA = MemoryMetadata(user_id="ada")
+SOME = MemoryMetadata(user_id="ada", extra={"kept": True})
+WORDS = ("saffron", "telescope", "radiator", "bicycle", "lemon", "winter", "revenue", "region", "garden", "violin")
+
+
+def notes(count: int, sessions: int = 7) -> list[MemoryItem]:
+    return [
+        HumanMemory(
+            id=f"ada{number}",
+            content=f"{WORDS[number % 10]} and the {WORDS[number // 10 % 10]} of number {number}",
+            metadata=MemoryMetadata(user_id="ada", session_id=f"s{number % sessions}", extra={"kept": True}),
+            created_at=f"2024-05-{1 + number * 28 // count:02d}T10:{number % 60:02d}:00",
+        )
+        for number in range(count)
+    ]
+
+
+async def filled(count: int, sessions: int = 7) -> VectorMemoryStore:
+    store = VectorMemoryStore(HashingEmbeddings(dimension=4))
+    generator = np.random.default_rng(1)
+    await store.add_vectors(notes(count, sessions), generator.random((count, 4)))
+    return store
+
+
+async def read_all(items: AsyncGenerator[MemoryItem, None]) -> None:
+    async for _ in items:
+        pass
+
+
+async def search_words_after_adding(store: VectorMemoryStore) -> None:
+    await store.search(query="saffron", metadata=ADA, mode="text")
+
+
+Work = Callable[[VectorMemoryStore], Awaitable[object]]
+WORK: dict[str, Work] = {
+    "the first text search": lambda store: store.search(query="saffron telescope", metadata=ADA, mode="text"),
+    "a hybrid search": lambda store: store.search(query="saffron telescope", metadata=ADA, mode="hybrid"),
+    "a hybrid search by extra": lambda store: store.search(query="saffron", metadata=SOME, mode="hybrid"),
+    "a search by meaning": lambda store: store.search(query="saffron", metadata=ADA),
+    "a search by meaning of all": lambda store: store.search(query="saffron", metadata=ADA, limit=10**6),
+    "a listing of all": lambda store: store.search(metadata=ADA, limit=10**6),
+    "a substring that is nowhere": lambda store: store.search(query="nowhere", metadata=ADA, mode="substring"),
+    "a count": lambda store: store.count(metadata=SOME, include_deleted=True),
+    "a scan": lambda store: read_all(store.scan(metadata=ADA)),
+    "a clear": lambda store: store.clear(metadata=ADA),
+    "a clear by extra": lambda store: store.clear(metadata=SOME),
+    "a purge": lambda store: store.purge(metadata=ADA),
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(work: str) -> None:
+    few, many = [await longest_turn(WORK[work](await filled(count))) for count in (3_000, 9_000)]
+    assert many < 2 * few
+
+
+@pytest.mark.parametrize("work", ["a purge of the bin", "a scan with deleted items", "a text search after adding"])
+async def test_the_turns_of_the_loop_do_not_grow_with_what_was_done_before(work: str) -> None:
+    turns = []
+    for count in (3_000, 9_000):
+        if work == "a text search after adding":
+            store = VectorMemoryStore(HashingEmbeddings(dimension=4))
+            await store.search(query="saffron", metadata=ADA, mode="text")
+            await store.add_vectors(notes(count), np.ones((count, 4)))
+            turns.append(await longest_turn(store.search(query="saffron", metadata=ADA, mode="text")))
+            continue
+        store = await filled(count)
+        await store.clear(metadata=ADA)
+        turns.append(
+            await longest_turn(
+                store.purge(deleted_only=True)
+                if work == "a purge of the bin"
+                else read_all(store.scan(metadata=ADA, include_deleted=True))
+            )
+        )
+    assert turns[1] < 2 * turns[0]
+
+
+async def test_a_text_search_over_many_conversations_costs_no_more_turns() -> None:
+    """As many hits in a thousand conversations as in ten."""
+    few, many = [
+        await longest_turn((await filled(4_000, sessions)).search(query="saffron", metadata=ADA, mode="text"))
+        for sessions in (10, 1_000)
+    ]
+    assert many < 2 * few
+
+
+@pytest.mark.parametrize("mode", ["text", "hybrid"])
+async def test_changes_during_a_search_by_words_harm_nobody(mode: str) -> None:
+    """At each turn of the search an item is replaced, one purged, and the row of one given to another user."""
+    store = await filled(3_000)
+    bob = MemoryMetadata(user_id="bob")
+    search = asyncio.ensure_future(store.search(query="saffron", metadata=ADA, mode=mode, limit=10**6))  # type: ignore[arg-type]  # both are modes
+    number = 0
+    while not search.done():
+        await store.add_vectors([HumanMemory(id=f"ada{number}", content="other", metadata=ADA)], [[1, 2, 3, 4]])
+        await store.purge(f"ada{number + 10}")
+        await store.add_vectors([HumanMemory(content="saffron saffron", metadata=bob)], [[1, 2, 3, 4]])
+        number += 20
+        await asyncio.sleep(0)
+
+    found = await search
+    assert found
+    assert {item.metadata.user_id for item in found} == {"ada"}
+    left = {item.id: item.content for item in await store.search(metadata=ADA, limit=10**6)}
+    again = await store.search(query="saffron", metadata=ADA, mode="text", limit=10**6)
+    assert {item.id for item in again} <= left.keys()
+    assert len(await store.search(query="saffron", metadata=bob, mode="text", limit=10**6)) == number // 20
+
+
+async def test_what_is_added_during_a_clear_stays() -> None:
+    store = await filled(3_000)
+    clear = asyncio.ensure_future(store.clear(metadata=ADA))
+    while len(store) == 3_000:
+        await asyncio.sleep(0)
+    assert len(store) > 0
+    await store.add_many([HumanMemory(id=name, content="late", metadata=ADA) for name in ("late", "ada2999")])
+
+    assert await clear == 2_999
+    assert {item.id for item in await store.search(metadata=ADA)} == {"late", "ada2999"}
