@@ -28,7 +28,7 @@ def notes(count: int, owner: str = "ada") -> list[MemoryItem]:
         HumanMemory(
             id=f"{owner}{number}",
             content=f"{WORDS[number % 10]} and the {WORDS[number // 10 % 10]} of number {number}",
-            metadata=MemoryMetadata(user_id=owner, session_id=f"s{number % 7}", extra={"kept": True}),
+            metadata=MemoryMetadata(user_id=owner, session_id=f"s{number % 7}", task_id="t", extra={"kept": True}),
             created_at=f"2024-05-{1 + number * 28 // count:02d}T10:{number % 60:02d}:00",
         )
         for number in range(count)
@@ -77,7 +77,7 @@ WORK: dict[str, Work] = {
     "a substring that is rare": lambda store: store.search(query="number 17", metadata=ADA),
     "a substring that is nowhere": lambda store: store.search(query="nowhere", metadata=ADA),
     "a count": lambda store: store.count(metadata=SOME),
-    "a count of two fields": lambda store: store.count(metadata=MemoryMetadata(user_id="ada", session_id="s1")),
+    "a count of two fields": lambda store: store.count(metadata=MemoryMetadata(user_id="ada", task_id="t")),
     "a count of everything": lambda store: store.count(include_deleted=True),
     "a scan": lambda store: read_all(store.scan(metadata=ADA)),
     "a scan with deleted items": lambda store: read_all(store.scan(metadata=ADA, include_deleted=True)),
@@ -249,7 +249,7 @@ async def test_a_scope_of_any_size_is_ranked_alike(size: int) -> None:
     for item in reversed(scope):
         session = item.metadata.session_id
         day = item.created_at[:10]
-        passage = Passage(item.id, item.content, "human", item.created_at, f"ada\0{session}\0\0{day}")
+        passage = Passage(item.id, item.content, "human", item.created_at, f"ada\0{session}\0t\0{day}")
         conversations.setdefault(session, []).append(passage)
     wanted = rank_text("saffron telescope", conversations.values(), total=size)
     found = await store.search_ranked(query="saffron telescope", metadata=ADA, mode="text", limit=size)

@@ -14,7 +14,7 @@ from recollect.ranked import RankedItem, rank_scope
 from recollect.records import copy_item
 from recollect.shelf import Entry, Shelf, matching, names_at_most_one_field
 from recollect.store import BaseStore
-from recollect.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_AT_ONCE, aside, slices
+from recollect.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
 from recollect.urls import take_options
 from recollect.versions import check_expected, check_owner, successor
 
@@ -78,9 +78,10 @@ class InMemoryStore(BaseStore):
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
         entries = self._live.candidates(wanted.metadata)
-        found = _newest(islice(reversed(entries), AT_ONCE), wanted, limit)
-        if len(found) < limit and len(entries) > AT_ONCE:
-            found = await aside(len(entries), _newest, entries[::-1], wanted, limit)
+        found = _newest(islice(reversed(entries), SIFTED_AT_ONCE), wanted, limit)
+        older = entries[:-SIFTED_AT_ONCE] if len(found) < limit else []
+        if older:
+            found += await aside(len(older), _newest, older[::-1], wanted, limit - len(found))
         return await aside(len(found), _copies, found)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
@@ -122,14 +123,14 @@ class InMemoryStore(BaseStore):
         candidates = [self._candidates(shelf, item_id, wanted) for shelf in shelves]
         purged = 0
         for entries in candidates:
-            async for some in slices(await aside(len(entries), matching, entries, wanted), CHANGED_AT_ONCE):
+            async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
                 purged += sum(len(_take(shelf, some)) for shelf in shelves)
         return purged
 
     async def _chosen(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
         """Return the entries of a shelf that match, oldest first: all, or the one of an id."""
         entries = self._candidates(shelf, item_id, wanted)
-        return await aside(len(entries), matching, entries, wanted)
+        return await aside(sifting(len(entries)), matching, entries, wanted)
 
     def _candidates(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
         """Return the entries of a shelf that may match, oldest first, as they are now."""

@@ -13,6 +13,9 @@ from typing import ParamSpec, TypeVar
 AT_ONCE = 500
 """How many items are looked at in one turn: a few milliseconds of work, and less than a thread is worth."""
 
+SIFTED_AT_ONCE = 2_000
+"""How many items are asked in one turn whether they match a filter, which is a fraction of the work of ranking them."""
+
 CHANGED_AT_ONCE = 200
 """How many items are changed in one turn."""
 
@@ -32,6 +35,11 @@ async def aside(size: int, work: Callable[P, T], *arguments: P.args, **named: P.
     if size <= AT_ONCE:
         return work(*arguments, **named)
     return await asyncio.to_thread(work, *arguments, **named)
+
+
+def sifting(count: int) -> int:
+    """Return as how many items so many count for :func:`aside` that are only asked whether they match a filter."""
+    return count * AT_ONCE // SIFTED_AT_ONCE
 
 
 async def slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], None]:

@@ -14,7 +14,7 @@ from recollect.ranked import RankedItem
 from recollect.ranking import Weights
 from recollect.records import copy_item
 from recollect.store import BaseStore
-from recollect.turns import AT_ONCE, CHANGED_AT_ONCE, aside, slices
+from recollect.turns import AT_ONCE, CHANGED_AT_ONCE, aside, sifting, slices
 from recollect.urls import take_options, yes_or_no
 from recollect.versions import check_expected, check_owner
 from recollect_vector.ann import ApproximateIndex
@@ -208,7 +208,7 @@ class VectorMemoryStore(BaseStore):
         candidates = self._hidden.candidates(wanted) if include_deleted else []
         rows = await self._table.chosen(wanted)
         live = len(self._table) if rows is None else len(rows)
-        return live + len(await aside(len(candidates), matching, candidates, wanted))
+        return live + len(await aside(sifting(len(candidates)), matching, candidates, wanted))
 
     async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
         candidates = self._hidden.candidates(wanted) if include_deleted else []
@@ -245,7 +245,7 @@ class VectorMemoryStore(BaseStore):
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         candidates = self._candidates(item_id, wanted)
-        chosen = await aside(len(candidates), matching, candidates, wanted)
+        chosen = await aside(sifting(len(candidates)), matching, candidates, wanted)
         vectors = await embed_matrix(self._embeddings, [hidden.item.content for hidden in chosen])
         restored = 0
         async for some in slices(range(len(chosen)), CHANGED_AT_ONCE):
@@ -261,7 +261,7 @@ class VectorMemoryStore(BaseStore):
         # All are taken note of now: what is deleted or restored meanwhile is found where it is then.
         candidates = self._candidates(item_id, wanted)
         live = [] if deleted_only else await self._live(item_id, wanted)
-        binned = await aside(len(candidates), matching, candidates, wanted)
+        binned = await aside(sifting(len(candidates)), matching, candidates, wanted)
         purged = 0
         async for some in slices([hidden.item for hidden in binned] + live, CHANGED_AT_ONCE):
             for item in some:

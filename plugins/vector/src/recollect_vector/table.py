@@ -12,7 +12,7 @@ from recollect.items import MemoryItem
 from recollect.query import Filter
 from recollect.ranking import fold_words, speaker_of
 from recollect.records import SCOPE_FIELDS
-from recollect.turns import aside
+from recollect.turns import aside, sifting
 from recollect_vector.facets import Facet, Rows
 from recollect_vector.keeping import scope_of
 
@@ -250,7 +250,7 @@ class Table:
         if not wanted.folded and not (wanted.metadata is not None and wanted.metadata.extra):
             return rows
         numbers = self.listed(rows).tolist()
-        matching = await aside(len(numbers), self._matching, numbers, wanted)
+        matching = await aside(sifting(len(numbers)), self._matching, numbers, wanted)
         return np.array([row for row, item in matching if self.items[row] is item], dtype=np.int32)
 
     def _matching(self, rows: Sequence[int], wanted: Filter) -> list[tuple[int, MemoryItem]]:
