@@ -77,12 +77,15 @@ class Searcher:
         self._words = words = self._words or WordIndex(table)
         await words.build()
         chosen = table.listed(await table.chosen(scope))
+        stamps = table.stamps(chosen)
         asked = chosen if wanted == scope else table.listed(await table.chosen(wanted))
         rows, found = _NO_ROWS, _NO_NUMBERS
         if vector is not None:
             rows, found = chosen, await similarities(table, chosen, vector)
-        # From here on nothing waits until all is gathered. What changed since the words were listed is left out.
-        inside = words.listed(table.mask(chosen))
+        # From here on nothing waits until all is gathered. What changed since the words were listed is left out, and so
+        # are rows that were freed or given to somebody else's item meanwhile, and that another search has listed.
+        same = chosen[table.stamps(chosen) == stamps]
+        inside = words.listed(table.mask(same) & table.mask(table.listed(table.select(scope))))
         hits, frequencies = words.hits(query, inside, limit)
         if wanted != scope:
             # Those that do not match count as neighbours, but must not take the place of any that do.

@@ -261,6 +261,11 @@ class Table:
         """Return the rows as an array, where None stands for every row."""
         return np.arange(self.height, dtype=np.int32) if rows is None else rows
 
+    def stamps(self, rows: Rows) -> NDArray[np.int64]:
+        """Return what tells the items that the rows hold now from any that they may hold later."""
+        stamps: NDArray[np.int64] = self._added[rows]
+        return stamps
+
     def newest_first(self, rows: Rows | None, limit: int | None = None) -> Rows:
         """Return the rows in the order of time, then of adding, the last first."""
         rows = self.listed(rows)
