@@ -69,6 +69,74 @@ def test_hidden_items_travel_on_request_and_stay_hidden(command: Command, source
     assert everything(target, include_deleted=True) == everything(source, include_deleted=True)
 
 
+@pytest.mark.parametrize("way", ["copy", "import"])
+def test_what_is_deleted_at_the_destination_is_not_shown_again(
+    command: Command, source: str, tmp_path: Path, way: str
+) -> None:
+    target = f"shelf:///{tmp_path / 'target'}"
+    command("export", "all.jsonl", "--store", source)
+    line = ("copy", source, target) if way == "copy" else ("import", "all.jsonl", "--store", target)
+    command(*line)
+    command("clear", "--user", "bob", "--yes", "--store", target)
+    shown = everything(target)
+
+    refused = command(*line)
+    skipped = command(*line, "--on-conflict", "skip")
+
+    assert refused.exit_code == 4
+    assert "is deleted in the store" in refused.stderr
+    assert "6 unchanged, 1 skipped" in skipped.stderr
+    assert everything(target) == shown
+    assert "1 overwritten" in command(*line, "--on-conflict", "overwrite").stderr
+    assert everything(target) == everything(source)
+
+
+@pytest.mark.parametrize("way", ["copy", "import"])
+def test_what_was_deleted_at_the_source_since_is_a_conflict_and_then_hidden(
+    command: Command, source: str, tmp_path: Path, way: str
+) -> None:
+    target = f"shelf:///{tmp_path / 'target'}"
+    line = ("copy", source, target, "--deleted") if way == "copy" else ("import", "all.jsonl", "--store", target)
+    command("copy", source, target, "--deleted")
+    command("clear", "--user", "bob", "--yes", "--store", source)
+    command("export", "all.jsonl", "--deleted", "--store", source)
+
+    refused = command(*line)
+    overwritten = command(*line, "--on-conflict", "overwrite")
+
+    assert refused.exit_code == 4
+    assert "deleted where it comes from" in refused.stderr
+    assert "1 overwritten, 1 hidden" in overwritten.stderr
+    assert everything(target) == everything(source)
+    assert everything(target, include_deleted=True) == everything(source, include_deleted=True)
+
+
+@pytest.mark.parametrize("way", ["copy", "import"])
+def test_a_store_that_shows_what_should_be_deleted_is_found_out(
+    command: Command, source: str, tmp_path: Path, way: str
+) -> None:
+    target = f"leaky:///{tmp_path / 'target'}"
+    command("export", "all.jsonl", "--deleted", "--store", source)
+
+    result = command(
+        *(("copy", source, target, "--deleted") if way == "copy" else ("import", "--store", target, "all.jsonl"))
+    )
+
+    assert result.exit_code == 1
+    assert "1 items are not" in result.stderr
+
+
+def test_of_an_id_that_a_file_holds_twice_the_last_line_counts(command: Command, tmp_path: Path) -> None:
+    target = f"shelf:///{tmp_path / 'target'}"
+    item = {"id": "twice", "content": "first"}
+    lines = [{"recollect": "hidden", "item": item}, {**item, "content": "second"}]
+    (tmp_path / "twice.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    assert command("import", "twice.jsonl", "--store", target).exit_code == 0
+
+    assert [item["content"] for item in everything(target)] == ["second"]
+
+
 def test_export_writes_to_a_pipe_and_import_reads_one(command: Command, source: str, tmp_path: Path) -> None:
     target = f"shelf:///{tmp_path / 'target'}"
 
@@ -86,6 +154,11 @@ def test_an_export_replaces_a_file_only_on_agreement(command: Command, source: s
     assert command("export", "there.jsonl", "--yes", "--store", source).exit_code == 0
 
 
+def unmarked(line: str) -> str:
+    """Return the line of a hidden item as that of a visible one."""
+    return json.dumps(json.loads(line)["item"])
+
+
 @pytest.mark.parametrize(
     ("damage", "code", "said"),
     [
@@ -97,6 +170,7 @@ def test_an_export_replaces_a_file_only_on_agreement(command: Command, source: s
         (lambda lines: [lines[0], *lines[2:]], 7, "changed or damaged"),
         (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], 7, "changed or damaged"),
         (lambda lines: [line.replace("tied 1", "tied I") for line in lines], 7, "changed or damaged"),
+        (lambda lines: [*lines[:-2], unmarked(lines[-2]), lines[-1]], 7, "changed or damaged"),
         (lambda lines: [lines[0].replace('"format": 1', '"format": 2'), *lines[1:]], 2, "Upgrade recollect"),
         (lambda lines: [*lines, '{"content": "more"}'], 2, "more after the end"),
     ],
@@ -104,7 +178,7 @@ def test_an_export_replaces_a_file_only_on_agreement(command: Command, source: s
 def test_a_damaged_file_is_refused_and_nothing_of_it_is_stored(
     command: Command, source: str, tmp_path: Path, damage: Callable[[list[str]], list[str]], code: int, said: str
 ) -> None:
-    command("export", "all.jsonl", "--store", source)
+    command("export", "all.jsonl", "--deleted", "--store", source)
     lines = (tmp_path / "all.jsonl").read_text().split("\n")[:-1]
     (tmp_path / "all.jsonl").write_text("\n".join(damage(lines)) + "\n")
     target = f"shelf:///{tmp_path / 'target'}"

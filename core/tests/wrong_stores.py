@@ -608,6 +608,32 @@ class UpdatesPastTheBin(InMemoryStore):
         return [copy_item(self._stored(item.id) or item) for item in items]
 
 
+class DeletedArrivesLater(InMemoryStore):
+    """Adds and then deletes, so that a reader meets the items in between."""
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await self._add_many(items, within, None)
+        for item_id in deleted:
+            await asyncio.sleep(0)
+            await self._delete(item_id, within)
+
+
+class DeletedArrivesVisible(InMemoryStore):
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await super()._add_deleted(items, within, frozenset())
+
+
+class DeletedArrivesAnywhere(InMemoryStore):
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await super()._add_deleted(items, None, deleted)
+
+
 WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (OldestFirst, "search_returns_newest_first"),
     (OrderOfAdding, "search_returns_newest_first"),
@@ -691,6 +717,9 @@ WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (ScanOfTheBinLeaks, "deleted_items_are_counted_and_scanned_when_asked_for"),
     (BatchForgetsItself, "add_many_within_a_scope_reaches_into_the_batch"),
     (UpdatesPastTheBin, "update_many_refuses_another_users_hidden_id_as_a_whole"),
+    (DeletedArrivesLater, "what_arrives_deleted_is_seen_by_nobody_meanwhile"),
+    (DeletedArrivesVisible, "what_arrives_deleted_is_hidden_everywhere"),
+    (DeletedArrivesAnywhere, "a_scope_stamps_and_bounds_what_arrives_deleted"),
     (UntoldObservers, "observers_change_items_before_they_are_stored"),
 ]
 """Each wrong store with the case that is meant to catch it."""

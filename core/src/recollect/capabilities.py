@@ -21,6 +21,7 @@ class Capability(StrEnum):
     PERSISTENT = "persistent"
     ATOMIC = "atomic"
     DELETE = "delete"
+    ADD_DELETED = "add_deleted"
     PURGE = "purge"
     SEMANTIC = "semantic"
     HYBRID = "hybrid"

@@ -28,7 +28,12 @@ class InMemoryStore(BaseStore):
     made.
     """
 
-    capabilities = BASE_CAPABILITIES | {Capability.ATOMIC, Capability.DELETE, Capability.PURGE}
+    capabilities = BASE_CAPABILITIES | {
+        Capability.ATOMIC,
+        Capability.DELETE,
+        Capability.ADD_DELETED,
+        Capability.PURGE,
+    }
     needs_init = False
 
     def __init__(self) -> None:
@@ -55,12 +60,17 @@ class InMemoryStore(BaseStore):
         self._put(successor(self._stored(item.id), item, within))
 
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        await self._add_deleted(items, within, frozenset())
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
         seen: dict[str, MemoryItem] = {}
         for item in items:  # All conflicts come before the first change, those inside the batch too.
             check_owner(seen.get(item.id) or self._stored(item.id), item, within)
             seen[item.id] = item
         for item in items:
-            self._put(successor(self._stored(item.id), item, within))
+            self._put(successor(self._stored(item.id), item, within), hidden=item.id in deleted)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = []
@@ -153,7 +163,7 @@ class InMemoryStore(BaseStore):
         entry = self._live.get(item_id) or self._hidden.get(item_id)
         return None if entry is None else entry.item
 
-    def _put(self, item: MemoryItem) -> None:
+    def _put(self, item: MemoryItem, *, hidden: bool = False) -> None:
         """Keep the item, in the place of the one it replaces."""
         added = None
         for shelf in (self._live, self._hidden):
@@ -164,7 +174,7 @@ class InMemoryStore(BaseStore):
         if added is None:
             self._added += 1
             added = self._added
-        self._live.put(Entry(item.created_at, added, item, []))
+        (self._hidden if hidden else self._live).put(Entry(item.created_at, added, item, []))
 
 
 def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:

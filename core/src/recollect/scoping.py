@@ -99,6 +99,11 @@ class ScopedStore(BaseStore):
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
         await self._store._add_many(items, merge_scope(within, self.scope), ttl)
 
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await self._store._add_deleted(items, merge_scope(within, self.scope), deleted)
+
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         return await self._store._update_many(items, merge_scope(within, self.scope))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
@@ -171,12 +171,22 @@ class BaseStore(ABC):
             self._observers.added([item])
 
     async def add_many(
-        self, items: Iterable[MemoryItem], *, within: MemoryMetadata | None = None, ttl: float | None = None
+        self,
+        items: Iterable[MemoryItem],
+        *,
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+        deleted: Collection[str] = (),
     ) -> None:
         """Store several items, in their order, as :meth:`add` does each.
 
         All are checked before any is written. A store with the capability ``atomic`` writes all or none; another may
         have written the first ones when it raises.
+
+        ``deleted`` holds the ids of those that arrive hidden, as after :meth:`delete`: nobody sees them at any moment,
+        not even if the process dies in between, and :meth:`restore` shows them. It is for copies of other stores, needs
+        the capability ``add_deleted`` and takes no ``ttl``; an id that is not among the items is an InputError.
+        Observers may change these items before they are stored, and are not told of them afterwards.
         """
         self._ensure_open()
         if ttl is not None:
@@ -185,6 +195,9 @@ class BaseStore(ABC):
                 raise InputError(f"ttl must be a number of seconds above 0, not {ttl!r}.", field="ttl")
         check_filter(within, "within")
         batch = self._accepted(items)
+        if deleted:
+            await self._add_with_deleted(batch, within, ttl, deleted)
+            return
         if not batch:
             return
         if self._serialises_writes:
@@ -194,6 +207,21 @@ class BaseStore(ABC):
             await self._add_many(batch, within, ttl)
         if self._observers:
             self._observers.added(batch)
+
+    async def _add_with_deleted(
+        self, batch: list[MemoryItem], within: MemoryMetadata | None, ttl: float | None, deleted: Collection[str]
+    ) -> None:
+        self._require(Capability.ADD_DELETED)
+        if ttl is not None:
+            raise InputError("An item that arrives deleted takes no ttl.", field="ttl")
+        hidden = frozenset({deleted} if isinstance(deleted, str) else deleted)
+        if not hidden <= {item.id for item in batch}:
+            raise InputError("deleted names an id that is not among the items.", field="deleted")
+        async with self._alone():
+            await self._add_deleted(batch, within, hidden)
+        shown = [item for item in batch if item.id not in hidden]
+        if self._observers and shown:
+            self._observers.added(shown)
 
     async def update(self, item: MemoryItem, *, within: MemoryMetadata | None = None) -> MemoryItem:
         """Replace the item if the store still has the version it carries, and return it with its new version.
@@ -436,6 +464,15 @@ class BaseStore(ABC):
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
         for item in items:
             await self._add(item, within)
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        """Store items of which those with the ids in ``deleted`` are hidden from the first moment.
+
+        There is no default beyond refusing: adding and then deleting would show them in between.
+        """
+        raise UnsupportedError(repr(self), Capability.ADD_DELETED)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         unseen = {}

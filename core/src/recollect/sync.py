@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 from recollect.errors import StoreMisuseError
@@ -117,10 +117,15 @@ class SyncStore:
         self._portal.run(self._store.add(item, within=within, ttl=ttl))
 
     def add_many(
-        self, items: Iterable[MemoryItem], *, within: MemoryMetadata | None = None, ttl: float | None = None
+        self,
+        items: Iterable[MemoryItem],
+        *,
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+        deleted: Collection[str] = (),
     ) -> None:
         """Store several items."""
-        self._portal.run(self._store.add_many(list(items), within=within, ttl=ttl))
+        self._portal.run(self._store.add_many(list(items), within=within, ttl=ttl, deleted=deleted))
 
     def update(self, item: MemoryItem, *, within: MemoryMetadata | None = None) -> MemoryItem:
         """Replace an item if the store still has its version."""

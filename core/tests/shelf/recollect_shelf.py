@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability
@@ -15,6 +16,7 @@ from recollect.errors import StoreUnavailableError
 from recollect.health import Finding
 from recollect.hookspecs import Backend, CommandSpec, hookimpl
 from recollect.in_memory import InMemoryStore
+from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter
 from recollect.records import dump_item, load_item
 
@@ -26,6 +28,7 @@ def recollect_backends() -> list[Backend]:
     return [
         Backend("shelf", schemes=("shelf",), target="recollect_shelf:ShelfStore"),
         Backend("plain", schemes=("plain",), target="recollect_shelf:PlainStore"),
+        Backend("leaky", schemes=("leaky",), target="recollect_shelf:LeakyStore"),
     ]
 
 
@@ -89,6 +92,15 @@ class ShelfStore(InMemoryStore):
 
     async def reindex(self) -> int:
         return len(self)
+
+
+class LeakyStore(ShelfStore):
+    """A store that shows what should arrive deleted."""
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await super()._add_deleted(items, within, frozenset())
 
 
 class PlainStore(ShelfStore):

@@ -42,9 +42,9 @@ def copy(
 ) -> None:
     """Copy one store into another and verify every item.
 
-    Archived items are copied, order is kept, and items that are there already, word for word, are left alone: a copy
-    that was interrupted goes on when it is run again. In the end the destination is read, and every item compared by
-    its hash. The source is not changed.
+    Archived items are copied, order is kept, and items that are there already, word for word and as visible, are left
+    alone: a copy that was interrupted goes on when it is run again. What is deleted arrives deleted and is never shown.
+    In the end the destination is read, and every item compared by its hash. The source is not changed.
     """
     from recollect.cli.stores import run
 
@@ -81,8 +81,8 @@ async def _copy(
     from recollect.cli.stores import opened
 
     async with opened(*source) as origin, opened(*destination) as target:
-        if deleted and Capability.DELETE not in target.capabilities:
-            raise CommandError(f"{target!r} cannot hide items; copy without --deleted.", ExitCode.UNSUPPORTED)
+        if deleted and Capability.ADD_DELETED not in target.capabilities:
+            raise CommandError(f"{target!r} cannot take hidden items; copy without --deleted.", ExitCode.UNSUPPORTED)
         total = await origin.count(metadata=metadata, include_deleted=deleted)
         transfer = Transfer(target, policy)
         transfer.tally = tally
@@ -91,36 +91,16 @@ async def _copy(
         if policy is OnConflict.FAIL and not transfer.empty:
             with progress("checking", total) as advance:
                 async for batch in _batches(origin, metadata, hidden, deleted):
-                    await transfer.check([incoming.item for incoming in batch])
+                    await transfer.check(batch)
                     advance(len(batch))
         if dry_run:
             return {"count": total, "digest": "", "verified": False}
         arrivals = Arrivals()
         with progress("copying", total) as advance:
             async for batch in _batches(origin, metadata, hidden, deleted):
-                await _put(transfer, batch, arrivals)
+                arrivals.take(await transfer.put(batch))
                 advance(len(batch))
         return await _verified(target, metadata, deleted, arrivals, in_order=transfer.empty)
-
-
-async def _put(transfer: Transfer, batch: list[Incoming], arrivals: Arrivals) -> None:
-    skipped = transfer.tally.skipped
-    await transfer.put(batch)
-    if transfer.tally.skipped == skipped:
-        for incoming in batch:
-            arrivals.take(incoming.item)
-        return
-    # What was skipped on request says something else at the destination, and is not to be compared.
-    for incoming in batch:
-        there = await transfer.store.get(incoming.item.id)
-        if incoming.hidden or (there is not None and _same(there, incoming)):
-            arrivals.take(incoming.item)
-
-
-def _same(there: Any, incoming: Incoming) -> bool:
-    from recollect.cli.jsonl import fingerprint
-
-    return fingerprint(there) == fingerprint(incoming.item)
 
 
 async def _batches(store: BaseStore, metadata: Any, hidden: set[str], deleted: bool) -> AsyncIterator[list[Incoming]]:
@@ -139,11 +119,12 @@ async def _verified(
 ) -> dict[str, Any]:
     """Read the destination and compare. Where it was empty before, the order must be the source's as well."""
     with progress("verifying", arrivals.digest.count) as advance:
+        hidden = await hidden_ids(target, metadata) if deleted else set()
 
-        async def stored() -> AsyncIterator[Any]:
+        async def stored() -> AsyncIterator[Incoming]:
             async for item in target.scan(metadata=metadata, include_deleted=deleted):
                 advance(1)
-                yield item
+                yield Incoming(item, item.id in hidden)
 
         missing, digest = await arrivals.missing(stored())
     if missing:

@@ -62,7 +62,7 @@ async def _export(url: str, store_options: list[str] | None, metadata: Any, dele
         with progress("exporting", total) as advance:
             async for item in store.scan(metadata=metadata, include_deleted=deleted):
                 output.write(line_of(item, hidden=item.id in hidden) + "\n")
-                digest.take(item)
+                digest.take(item, hidden=item.id in hidden)
                 advance(1)
         output.write(footer(digest) + "\n")
     return digest

@@ -16,7 +16,7 @@ from recollect.cli import options
 from recollect.cli.exits import CommandError, ExitCode
 from recollect.cli.jsonl import Digest, read_lines, seal_of
 from recollect.cli.terminal import progress, say
-from recollect.cli.transfer import BATCH, Incoming, OnConflict, Tally, Transfer
+from recollect.cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Tally, Transfer
 from recollect.errors import InputError
 from recollect.records import check_item, load_item
 from recollect.store import Capability
@@ -41,7 +41,9 @@ def import_(
     """Read memories from a JSON Lines file.
 
     The whole file is checked first: one bad line, named by its number, and nothing is stored. Items that are there
-    already, word for word, are left alone, so an import that was interrupted goes on when it is run again.
+    already, word for word and as visible, are left alone, so an import that was interrupted goes on when it is run
+    again. What is deleted in the file arrives deleted and is never shown. In the end every item is looked up and
+    compared.
     """
     from recollect.cli.stores import chosen_url, run
 
@@ -75,10 +77,14 @@ async def _import(
         if dry_run:
             tally.added = total
             return
+        arrivals = Arrivals()
         with progress("importing", total) as advance:
             for batch in _batches(source, name, store):
-                await transfer.put(batch)
+                arrivals.take(await transfer.put(batch))
                 advance(len(batch))
+        missing = await transfer.missing(arrivals)
+        if missing:
+            raise CommandError(f"{missing:,} items are not in the store as they are in {name}. Run it again.")
 
 
 async def _checked(source: IO[str], name: str, transfer: Transfer) -> int:
@@ -87,8 +93,8 @@ async def _checked(source: IO[str], name: str, transfer: Transfer) -> int:
     with progress("checking", None) as advance:
         for batch in _batches(source, name, transfer.store):
             for incoming in batch:
-                digest.take(incoming.item)
-            await transfer.check([incoming.item for incoming in batch])
+                digest.take(incoming.item, hidden=incoming.hidden)
+            await transfer.check(batch)
             advance(len(batch))
     source.seek(0)
     seal = seal_of(source)
@@ -104,11 +110,12 @@ async def _checked(source: IO[str], name: str, transfer: Transfer) -> int:
 def _batches(source: IO[str], name: str, store: BaseStore) -> Iterator[list[Incoming]]:
     source.seek(0)
     batch: list[Incoming] = []
-    hides = Capability.DELETE in store.capabilities
+    hides = Capability.ADD_DELETED in store.capabilities
     for line in read_lines(source, name):
         if line.hidden and not hides:
             raise CommandError(
-                f"{name}, line {line.number} is a hidden item and this store cannot hide. Export without --deleted.",
+                f"{name}, line {line.number} is a hidden item and this store cannot take it hidden. Export without "
+                f"--deleted.",
                 ExitCode.UNSUPPORTED,
             )
         batch.append(Incoming(_item(line.data, name, line.number, store.item_types), line.hidden))

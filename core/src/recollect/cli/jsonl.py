@@ -53,10 +53,10 @@ class Digest:
         self.count = 0
         self._hash = hashlib.sha256()
 
-    def take(self, item: MemoryItem) -> None:
-        """Add the next item."""
+    def take(self, item: MemoryItem, *, hidden: bool = False) -> None:
+        """Add the next item. That it is hidden counts, too: a seal must not fit once the mark is taken off."""
         self.count += 1
-        self._hash.update(fingerprint(item))
+        self._hash.update(fingerprint(item) + (b"hidden" if hidden else b""))
 
     @property
     def text(self) -> str:

@@ -102,8 +102,10 @@ class Statements:
         where = self.conditions(parameters, wanted, deleted=None if include_deleted else False)
         return f"SELECT count(*) FROM {self.dialect.table} WHERE {where}", parameters.values
 
-    def upsert(self, row: Row, within: MemoryMetadata | None, *, returning: bool = True) -> Statement:
-        """Insert the row, or replace the one of its id and bump the version.
+    def upsert(
+        self, row: Row, within: MemoryMetadata | None, *, returning: bool = True, deleted: bool = False
+    ) -> Statement:
+        """Insert the row, or replace the one of its id and bump the version; with ``deleted`` it is a hidden one.
 
         Returns the version; returns no row where the id belongs to another user or lies outside ``within``. Without
         ``returning``, which costs some engines as much as the insert, the number of changed rows says the same.
@@ -111,7 +113,9 @@ class Statements:
         dialect, parameters = self.dialect, Parameters(self.dialect)
         values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
         owned = self._owned(parameters, "excluded.", within)
-        text = self.upsert_text(f"VALUES ({', '.join(values)}, 0, 1)", owned, "version" if returning else "")
+        text = self.upsert_text(
+            f"VALUES ({', '.join(values)}, {int(deleted)}, 1)", owned, "version" if returning else ""
+        )
         return text, parameters.values
 
     def upsert_same(self, source: str, fields: Iterable[str] = ()) -> str:

@@ -23,7 +23,8 @@ _PATIENCE = 0.003  # seconds that adds wait for the wave before them, until a se
 class Addition(NamedTuple):
     """An item on its way into the table: its columns so far, and which scope fields a row of its id must share.
 
-    ``times`` is how often the item was given; ``within`` is kept only where fields cannot say it.
+    ``times`` is how often the item was given; ``within`` is kept only where fields cannot say it. With ``deleted`` the
+    row is hidden from the first moment.
     """
 
     row: Row
@@ -34,6 +35,7 @@ class Addition(NamedTuple):
     vector: Sequence[float] | None = None
     times: int = 1
     number: int | None = None
+    deleted: bool = False
 
 
 Waiting = tuple[Addition, asyncio.Future[None]]

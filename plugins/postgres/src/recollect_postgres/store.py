@@ -59,6 +59,7 @@ class PostgresMemoryStore(BaseStore):
         Capability.PERSISTENT,
         Capability.ATOMIC,
         Capability.DELETE,
+        Capability.ADD_DELETED,
         Capability.PURGE,
     }
 
@@ -178,7 +179,7 @@ class PostgresMemoryStore(BaseStore):
         dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
         self._statements = PostgresStatements(dialect)
         self._vectors = await self._opened_vectors()
-        self._writer = Writer(self._server, self._statements, self._vectors)
+        self._writer = Writer(self._server, self._statements, self._vectors, has_vectors=self._layout.has_vectors)
         self._removals = Removals(self._server, self._statements, has_vectors=self._layout.has_vectors)
         self._retrieval = Retrieval(
             self._server,
@@ -220,6 +221,14 @@ class PostgresMemoryStore(BaseStore):
         additions = self._writer.additions(items, within)
         await self._writer.add_together(await self._embedded(additions))
 
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        additions = [
+            addition._replace(deleted=addition.row.id in deleted) for addition in self._writer.additions(items, within)
+        ]
+        await self._writer.add_together(await self._embedded(additions))
+
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [copy_item(item) for item in items]
         additions = await self._embedded([self._writer.addition(item, None) for item in kept])
@@ -229,10 +238,13 @@ class PostgresMemoryStore(BaseStore):
         """Return the additions with their vectors, where this store keeps some."""
         if self._vectors is None:
             return additions
-        vectors = await embed_texts(self._embeddings, [addition.row.content for addition in additions])
-        return [
-            addition._replace(vector=normalised(vector)) for addition, vector in zip(additions, vectors, strict=True)
-        ]
+        shown = [addition for addition in additions if not addition.deleted]
+        vectors = await embed_texts(self._embeddings, [addition.row.content for addition in shown])
+        embedded = {
+            addition.row.id: addition._replace(vector=normalised(vector))
+            for addition, vector in zip(shown, vectors, strict=True)
+        }
+        return [embedded.get(addition.row.id, addition) for addition in additions]
 
     # Reading
 

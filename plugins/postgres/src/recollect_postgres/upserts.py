@@ -24,11 +24,14 @@ _TURN = 100
 class Upserts:
     """Writes rows and their vectors for one store."""
 
-    def __init__(self, server: Server, statements: PostgresStatements, vectors: Vectors | None) -> None:
+    def __init__(
+        self, server: Server, statements: PostgresStatements, vectors: Vectors | None, *, has_vectors: bool
+    ) -> None:
         self._server = server
         self._statements = statements
         self._dialect = statements.dialect
         self._vectors = vectors
+        self._has_vectors = has_vectors
         self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
@@ -44,6 +47,7 @@ class Upserts:
         rows = await connection.fetch(text, *values, timeout=self._server.timeout)
         versions = {row["id"]: row["version"] for row in rows}
         await self.keep_vectors(connection, additions, versions)
+        await self._drop_vectors(connection, [addition.row.id for addition in additions if addition.deleted])
         return versions
 
     async def claim(self, connection: Connection, additions: list[Addition]) -> set[str]:
@@ -123,6 +127,15 @@ class Upserts:
         rows = await connection.fetch(drawn, timeout=self._server.timeout)
         return sorted(row[0] for row in rows)
 
+    async def _drop_vectors(self, connection: Connection, ids: Sequence[str]) -> None:
+        """Remove the vectors of items that are hidden now, as deleting them would."""
+        if ids and self._has_vectors:
+            await connection.execute(
+                f"DELETE FROM {self._dialect.vectors} WHERE item_id = ANY($1::text[])",
+                ids,
+                timeout=self._server.timeout,
+            )
+
     async def keep_vectors(
         self, connection: Connection, additions: Iterable[Addition], versions: Mapping[str, int]
     ) -> None:
@@ -162,5 +175,5 @@ class Upserts:
             addition.number,
         )
         if self._dialect.partitioned:
-            return (*values, owner_of(addition.further[0]), 0, addition.times)
-        return (*values, 0, addition.times)
+            return (*values, owner_of(addition.further[0]), int(addition.deleted), addition.times)
+        return (*values, int(addition.deleted), addition.times)

@@ -61,10 +61,17 @@ def shared_fields(item: MemoryItem, within: MemoryMetadata | None) -> tuple[str,
 class Writer:
     """Writes items for one store."""
 
-    def __init__(self, server: Server, statements: PostgresStatements, vectors: Vectors | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        statements: PostgresStatements,
+        vectors: Vectors | None = None,
+        *,
+        has_vectors: bool = False,
+    ) -> None:
         self._server = server
         self._vectors = vectors
-        self._upserts = Upserts(server, statements, vectors)
+        self._upserts = Upserts(server, statements, vectors, has_vectors=has_vectors)
         self._tokens = Tokens()
         self._gathering = Gathering(self._write)
 

@@ -51,8 +51,11 @@ def scope_arguments(metadata: MemoryMetadata | None) -> list[str]:
     return [optional(None if metadata is None else getattr(metadata, name)) for name in SCOPE_FIELDS]
 
 
-def header(item: MemoryItem, expected: int | None) -> str:
-    """Return what a script must know of an item to store it; ``expected`` is the version to replace, None for any."""
+def header(item: MemoryItem, expected: int | None, *, hidden: bool = False) -> str:
+    """Return what a script must know of an item to store it.
+
+    ``expected`` is the version to replace, None for any; a ``hidden`` one is stored as if it had been deleted.
+    """
     return SEPARATOR.join(
         [
             item.id,
@@ -62,6 +65,7 @@ def header(item: MemoryItem, expected: int | None) -> str:
             "" if item.archived_by is None else "1",
             "" if expected is None else str(expected),
             *scope_arguments(item.metadata),
+            "1" if hidden else "",
         ]
     )
 

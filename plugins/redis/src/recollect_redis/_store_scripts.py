@@ -156,7 +156,7 @@ for position = 7, #ARGV, 4 do
   local item = {
     id = part[1], created = part[2], kind = part[3], status = part[4], archived = part[5],
     expected = tonumber(part[6]), scope = {given(part[7]), given(part[8]), given(part[9]), given(part[10])},
-    body = ARGV[position + 1], content = ARGV[position + 2], folded = ARGV[position + 3],
+    hidden = part[11] == '1', body = ARGV[position + 1], content = ARGV[position + 2], folded = ARGV[position + 3],
   }
   item.key = item_key(item.id)
   item.found = redis.call('HMGET', item.key, unpack(KEPT))
@@ -231,6 +231,10 @@ for _, item in ipairs(items) do
     fields[#fields + 1] = 'r'
     fields[#fields + 1] = '1'
   end
+  if item.hidden then
+    fields[#fields + 1] = 'h'
+    fields[#fields + 1] = '1'
+  end
   local life = lifetime or left
   if life and life > 0 then
     local scope = item.scope
@@ -246,7 +250,9 @@ for _, item in ipairs(items) do
   else
     redis.call('HSET', key, unpack(fields))
   end
-  each_index('live', item.scope, function(index) redis.call('ZADD', index, 0, member) end)
+  each_index(item.hidden and 'hidden' or 'live', item.scope, function(index)
+    redis.call('ZADD', index, 0, member)
+  end)
   versions[#versions + 1] = version
 end
 return versions

@@ -58,6 +58,7 @@ class RedisMemoryStore(BaseStore):
         Capability.PERSISTENT,
         Capability.ATOMIC,
         Capability.DELETE,
+        Capability.ADD_DELETED,
         Capability.PURGE,
         Capability.TTL,
     }
@@ -134,6 +135,11 @@ class RedisMemoryStore(BaseStore):
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
         await self._put(items, within, ttl, compare=False)
 
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await self._put(items, within, None, compare=False, deleted=deleted)
+
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [copy_item(item) for item in items]
         versions = await self._put(items, within, None, compare=True)
@@ -142,7 +148,13 @@ class RedisMemoryStore(BaseStore):
         return kept
 
     async def _put(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None, *, compare: bool
+        self,
+        items: Sequence[MemoryItem],
+        within: MemoryMetadata | None,
+        ttl: float | None,
+        *,
+        compare: bool,
+        deleted: frozenset[str] = frozenset(),
     ) -> list[int]:
         """Store all items or none, and return their versions."""
         if len(items) > _MOST_AT_ONCE:
@@ -154,7 +166,7 @@ class RedisMemoryStore(BaseStore):
         ]
         for item in items:
             arguments += [
-                header(item, item.version if compare else None),
+                header(item, item.version if compare else None, hidden=item.id in deleted),
                 body(item),
                 item.content,
                 folded(item.content),

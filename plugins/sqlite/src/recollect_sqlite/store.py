@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability, SearchMode
@@ -52,6 +53,15 @@ _BLANK = Row(*[""] * len(Row._fields))
 _UPSERT = _STATEMENTS.upsert(_BLANK, None, returning=False)[0]
 
 
+def _upserts(
+    rows: Sequence[Row], within: MemoryMetadata | None, *, deleted: bool = False
+) -> tuple[str, Sequence[Sequence[Any]]]:
+    """Return the statement that stores rows within a scope, and the values to bind for each of them."""
+    text, values = _STATEMENTS.upsert(_BLANK, within, returning=False, deleted=deleted)
+    conditions = values[len(_BLANK) :]
+    return text, [(*row, *conditions) for row in rows]
+
+
 class SQLiteMemoryStore(BaseStore):
     """Memories in one SQLite file, which several processes may use at once; ``sqlite:///agent.db``.
 
@@ -70,6 +80,7 @@ class SQLiteMemoryStore(BaseStore):
         Capability.PERSISTENT,
         Capability.ATOMIC,
         Capability.DELETE,
+        Capability.ADD_DELETED,
         Capability.PURGE,
     }
 
@@ -180,9 +191,18 @@ class SQLiteMemoryStore(BaseStore):
         if within is None:
             await writer.upsert(_UPSERT, rows, vectors)
             return
-        text, values = _STATEMENTS.upsert(_BLANK, within, returning=False)
-        conditions = values[len(_BLANK) :]
-        await writer.upsert(text, [(*row, *conditions) for row in rows], vectors)
+        await writer.upsert(*_upserts(rows, within), vectors)
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        rows = [pack(item) for item in items]
+        # A hidden item needs no vector: restoring it makes one.
+        vectors = await self._vectors_of([row for row in rows if row.id not in deleted])
+        runs = [
+            _upserts(list(run), within, deleted=hidden) for hidden, run in groupby(rows, lambda row: row.id in deleted)
+        ]
+        await self._opened().writer.upsert_runs(runs, vectors)
 
     async def _vectors_of(self, rows: Sequence[Row]) -> list[tuple[bytes, str, str]]:
         """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""

@@ -40,9 +40,11 @@ def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]
 class Request:
     """Something to be written, and who waits for it."""
 
-    __slots__ = ("error", "future", "result")
+    __slots__ = ("error", "future", "result", "stored")
 
-    def __init__(self) -> None:
+    def __init__(self, stored: int = 0) -> None:
+        self.stored = stored
+        """How many rows the text indexes have to be told of."""
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.result: Any = None
         self.error: BaseException | None = None
@@ -72,7 +74,7 @@ class Upserts(Request):
     __slots__ = ("rows", "text", "vectors")
 
     def __init__(self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]]) -> None:
-        super().__init__()
+        super().__init__(len(rows))
         self.text = text
         self.rows = rows
         self.vectors = vectors
@@ -89,6 +91,25 @@ class Upserts(Request):
             if connection.execute(self.text, row).rowcount != 1:
                 raise IdConflictError(row[0])
         keep_vectors(connection, self.vectors)
+
+
+class UpsertRuns(Request):
+    """Rows to be stored in their order by several statements, each with a run of them, all or none."""
+
+    __slots__ = ("_runs", "_vectors")
+
+    def __init__(self, runs: Sequence[tuple[str, Sequence[Sequence[Any]]]], vectors: Sequence[Sequence[Any]]) -> None:
+        super().__init__(sum(len(rows) for _, rows in runs))
+        self._runs = runs
+        self._vectors = vectors
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        """Store the rows; the first one that is refused is named."""
+        for text, rows in self._runs:
+            for row in rows:
+                if connection.execute(text, row).rowcount != 1:
+                    raise IdConflictError(row[0])
+        keep_vectors(connection, self._vectors)
 
 
 class _RefusedError(Exception):
@@ -124,6 +145,13 @@ class Writer:
         self._filler.wait_for_rest()
         self._eraser.written()
 
+    async def upsert_runs(
+        self, runs: Sequence[tuple[str, Sequence[Sequence[Any]]]], vectors: Sequence[Sequence[Any]] = ()
+    ) -> None:
+        """Store runs of rows, each by a statement of its own, as :meth:`upsert` does those of one statement."""
+        await self._queued(UpsertRuns(runs, vectors))
+        self._filler.wait_for_rest()
+
     async def call(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice."""
         result: Result = await self._queued(Call(work))
@@ -154,8 +182,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             for request in requests:
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
-        rows = sum(len(request.rows) for request in requests if isinstance(request, Upserts) and request.error is None)
-        self._filler.written(rows)
+        self._filler.written(sum(request.stored for request in requests if request.error is None))
         _deliver(requests)
 
     def _write(self, connection: sqlite3.Connection, requests: Sequence[Request]) -> None:

@@ -43,6 +43,7 @@ class VectorMemoryStore(BaseStore):
     capabilities = BASE_CAPABILITIES | {
         Capability.ATOMIC,
         Capability.DELETE,
+        Capability.ADD_DELETED,
         Capability.PURGE,
         Capability.SEMANTIC,
         Capability.HYBRID,
@@ -131,6 +132,20 @@ class VectorMemoryStore(BaseStore):
         self._check_owners(kept, within)
         self._put(kept, vectors)
 
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        kept = kept_copies(items)
+        self._check_owners(kept, within)
+        shown = [item for item in kept if item.id not in deleted]
+        vectors = iter(await embed_matrix(self._embeddings, [item.content for item in shown]))
+        self._check_owners(kept, within)
+        for item in kept:
+            if item.id in deleted:
+                self._put_hidden(item)
+            else:
+                self._put([item], next(vectors)[None])
+
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = kept_copies(items)
         self._check_expected(kept, within)
@@ -181,6 +196,14 @@ class VectorMemoryStore(BaseStore):
             stored = self._stored(item.id)
             item.__dict__["version"] = 1 if stored is None else stored.version + 1
             self._searcher.changed([self._table.put(item, vector, self._place_of(item.id))])
+
+    def _put_hidden(self, item: MemoryItem) -> None:
+        """Keep the item in the bin, in the place of the one it replaces, whose vector goes."""
+        if self._table.row_of(item.id) is not None:
+            self._hide(item.id)
+        stored = self._stored(item.id)
+        item.__dict__["version"] = 1 if stored is None else stored.version + 1
+        self._hidden[item.id] = (item, self._place_of(item.id))
 
     def _place_of(self, item_id: str) -> int:
         """Return the place in the order of adding: that of the item it replaces, which leaves the bin, or the next."""

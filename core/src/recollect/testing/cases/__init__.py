@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recollect.testing.case import Cases
+from recollect.testing.cases.arriving import ArrivingDeletedCases
 from recollect.testing.cases.bad_input import InputCases
 from recollect.testing.cases.compaction import CompactionCases
 from recollect.testing.cases.concurrency import CancellationCases, ConcurrencyCases
@@ -38,6 +39,7 @@ TOPICS: tuple[type[Cases], ...] = (
     CompactionCases,
     ClearCases,
     DeleteCases,
+    ArrivingDeletedCases,
     PurgeCases,
     ScopeCases,
     IsolationCases,

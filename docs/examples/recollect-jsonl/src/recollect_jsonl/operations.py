@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Literal
+from typing import Any, Literal
 
 from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter
@@ -37,14 +37,22 @@ def live(journal: Journal, item_id: str) -> MemoryItem | None:
     return None if entry is None or entry.hidden else entry.item
 
 
-def put(journal: Journal, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
-    """Add items, or raise the first conflict and add none."""
+def put(
+    journal: Journal,
+    items: Sequence[MemoryItem],
+    within: MemoryMetadata | None,
+    deleted: frozenset[str] = frozenset(),
+) -> None:
+    """Add items, hidden if their id is in ``deleted``, or raise the first conflict and add none."""
     kept: dict[str, MemoryItem] = {}
     for item in items:
         entry = journal.entries.get(item.id)
         existing = kept.get(item.id) or (entry.item if entry else None)
         kept[item.id] = successor(existing, item, within)
-    journal.append({"put": [dump_item(item) for item in kept.values()]})
+    change: dict[str, list[Any]] = {"put": [dump_item(item) for item in kept.values()]}
+    if deleted:
+        change["hide"] = sorted(deleted)  # In the same line, so that nobody reads the one without the other.
+    journal.append(change)
 
 
 def replace(journal: Journal, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:

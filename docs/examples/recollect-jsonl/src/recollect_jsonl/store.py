@@ -46,6 +46,7 @@ class JsonLinesStore(BaseStore):
     capabilities = BASE_CAPABILITIES | {
         Capability.ATOMIC,
         Capability.DELETE,
+        Capability.ADD_DELETED,
         Capability.PERSISTENT,
         Capability.PURGE,
     }
@@ -106,6 +107,12 @@ class JsonLinesStore(BaseStore):
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
         own = [copy_item(item) for item in items]  # The caller may change theirs before the thread comes to them.
         await self._do(lambda journal: put(journal, own, within))
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        own = [copy_item(item) for item in items]
+        await self._do(lambda journal: put(journal, own, within, deleted))
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         own = [copy_item(item) for item in items]
