@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recollect.errors import InputError, MemoryError, PluginLoadError
-from recollect.urls import redacted, scheme_of
+from recollect.errors import InputError, MemoryError, PluginLoadError, UnknownSchemeError
+from recollect.urls import no_store_url, redacted, scheme_of
 
 if TYPE_CHECKING:
+    from recollect.hookspecs import Backend
     from recollect.observing import Observer
     from recollect.plugins import Registry
     from recollect.store import BaseStore
@@ -41,7 +42,7 @@ def open(
 
     registry = registry or default_registry()
     url = url if url is not None else default_url()
-    spec = registry.backend(scheme_of(url))
+    spec = _backend(registry, url)
     target = registry.load(spec)
     if isinstance(options.get("embeddings"), str):
         options["embeddings"] = registry.embeddings(options["embeddings"])
@@ -49,6 +50,17 @@ def open(
     store.item_types = registry.item_types()
     _attach(store, registry, observers, reranker)
     return store
+
+
+def _backend(registry: Registry, url: str) -> Backend:
+    scheme = scheme_of(url)
+    try:
+        return registry.backend(scheme)
+    except UnknownSchemeError:
+        if url.startswith("//", len(scheme) + 1):
+            raise
+        # Without slashes it is rather a user and a password before a host, of which nothing may be repeated.
+        raise no_store_url() from None
 
 
 def default_url() -> str:
@@ -80,8 +92,10 @@ def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> Base
         store: BaseStore = factory(url, **options)
     except MemoryError:
         raise
-    except (Exception, SystemExit) as error:
-        raise PluginLoadError(backend, f"making a store failed with {type(error).__name__}.") from error
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a backend may raise anything; it is raised again
+        failure = PluginLoadError(backend, f"making a store failed with {type(error).__name__}.")
+        # What the backend raised may quote the URL; its text is shown only where that holds no secret.
+        raise failure from (error if redacted(url) == url and not options else None)
     if not hasattr(store, "search"):
         raise PluginLoadError(backend, f"it made a {type(store).__name__}, which is no store.")
     return store

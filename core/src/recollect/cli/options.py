@@ -49,7 +49,8 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
     for text in given or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise InputError(f"{option} takes KEY=VALUE, not {text!r}.", field=option)
+            # What it is instead may be a password.
+            raise InputError(f"{option} takes KEY=VALUE, and one of them is none.", field=option)
         try:
             found[key] = json.loads(value)
         except ValueError:

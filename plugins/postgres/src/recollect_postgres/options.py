@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from recollect.errors import InputError
-from recollect.urls import take_known_options
+from recollect.urls import check_place, is_port, take_known_options, unknown_option
 
 URL_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "schema": str,
@@ -53,23 +53,20 @@ def checked_dsn(dsn: str) -> str:
     """Return the URL. Raises InputError, quoting nothing of it, where it is none of PostgreSQL's."""
     if not isinstance(dsn, str) or not dsn.lower().startswith(("postgresql://", "postgres://")):
         raise InputError("A PostgreSQL URL begins with postgresql:// or postgres://.", field="dsn")
+    check_place(dsn, field="dsn")
+    for name, value in parse_qsl(urlsplit(dsn).query, keep_blank_values=True):
+        if name == "port" and not all(is_port(port) for port in value.split(",")):
+            raise InputError("The port in the PostgreSQL URL must be a number from 1 to 65535.", field="port")
     return dsn
 
 
 def take_url_options(url: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the URL as the driver takes it, and our own options from its query and from the keywords together."""
-    if "@" in urlsplit(checked_dsn(url)).query:
-        # Most likely a part of the password, which must not be quoted as an unknown option.
-        raise InputError(UNREADABLE, field="dsn")
-    dsn, options = take_known_options(url, URL_OPTIONS)
+    dsn, options = take_known_options(checked_dsn(url), URL_OPTIONS)
     for name, _ in parse_qsl(urlsplit(dsn).query, keep_blank_values=True):
         if name not in _DRIVER_OPTIONS:
             listed = ", ".join(sorted(URL_OPTIONS))
-            raise InputError(
-                f"The PostgreSQL URL has an unknown option {name!r}. Ours are {listed}; PostgreSQL's own, like "
-                f"sslmode, are taken too.",
-                field=name,
-            )
+            raise unknown_option(name, url, f"Ours are {listed}; PostgreSQL's own, like sslmode, are taken too.")
     for name in given:
         if name in options:
             raise InputError(f"The option {name!r} is given in the URL and as a keyword; give it once.", field=name)

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from redis.asyncio.connection import Connection, parse_url
 
 from recollect.errors import InputError
+from recollect.urls import check_place, unknown_option
 
 DEFAULT_URL = "redis://localhost:6379/0"
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
@@ -40,14 +41,15 @@ class Address:
                 field="redis_url",
             )
         plain = f"{scheme.removesuffix('+cluster')}://{rest}"
+        check_place(plain, field="redis_url", needs_host=scheme.endswith("+cluster"))
         try:
             options = dict(parse_url(plain))
             place = _shown(scheme, options)
             _check_options(options)
             _check_database(plain, scheme, options)
         except TypeError as error:
-            raise _unknown_option(str(error)) from None
-        except ValueError:
+            raise _unknown_option(str(error), url) from None
+        except Exception:  # noqa: BLE001 - the driver raises many kinds for a value that it cannot take
             # The driver's own text may quote parts of the URL, and with them a password.
             raise InputError(
                 "The Redis URL cannot be read: its port, database or one of its options is wrong, or its password "
@@ -64,7 +66,11 @@ class Address:
 def _shown(scheme: str, options: dict[str, Any]) -> str:
     if "path" in options:
         return f"{scheme}://{options['path']}"
-    user = f"{options['username']}:***@" if options.get("username") else ("***@" if options.get("password") else "")
+    user = ""
+    if options.get("password"):
+        user = f"{options['username']}:***@" if options.get("username") else "***@"
+    elif options.get("username"):
+        user = "***@"  # A name alone is often a password that lacks its colon.
     return f"{scheme}://{user}{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
 
 
@@ -74,15 +80,14 @@ def _check_options(options: dict[str, Any]) -> None:
     kind(**{name: value for name, value in options.items() if name not in _POOL_OPTIONS})
 
 
-def _unknown_option(refusal: str) -> InputError:
+def _unknown_option(refusal: str, url: str) -> InputError:
     """Return the error for an option that the driver refused; it names the argument and quotes no value."""
     found = _REFUSED_NAME.search(refusal)
-    name = found[1] if found else "?"
-    return InputError(
-        f"The Redis URL has an unknown option {name!r}. Known are those of redis-py's connections, such as "
-        f"ssl_ca_certs, ssl_certfile, ssl_keyfile or client_name, and max_connections; the store also knows namespace "
-        f"and timeout.",
-        field=name,
+    return unknown_option(
+        found[1] if found else "",
+        url,
+        "Known are those of redis-py's connections, such as ssl_ca_certs, ssl_certfile, ssl_keyfile or client_name, "
+        "and max_connections; the store also knows namespace and timeout.",
     )
 
 
@@ -93,3 +98,5 @@ def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:
         return
     if (path and not path.isdecimal()) or (scheme.endswith("+cluster") and options.get("db", 0) != 0):
         raise ValueError("no database of that name")
+    if not 0 < int(options.get("port", 6379)) < 65536:
+        raise ValueError("no port of that number")

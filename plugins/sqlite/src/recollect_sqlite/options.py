@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import get_args
 from urllib.parse import unquote
 
 from recollect.errors import InputError
 from recollect_sqlite.files import MEMORY, Durability
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def path_of(url: str) -> str:
@@ -19,8 +22,8 @@ def path_of(url: str) -> str:
         if authority or not slash:
             if authority:
                 raise InputError(
-                    f"{url!r} names a host; SQLite knows files only. Write sqlite:///relative.db or "
-                    f"sqlite:////absolute.db.",
+                    "The URL names a host; SQLite knows files only. Write sqlite:///relative.db or "
+                    "sqlite:////absolute.db.",
                     field="url",
                 )
             return MEMORY
@@ -31,7 +34,13 @@ def checked_path(db_path: str | os.PathLike[str]) -> str:
     """Return the absolute path of the file, or ``":memory:"``; raise InputError for what is no path."""
     path = os.fspath(db_path)
     if not isinstance(path, str) or not path or "\0" in path:
-        raise InputError(f"db_path must be the name of a file or {MEMORY!r}, not {path!r}.", field="db_path")
+        raise InputError(f"db_path must be the name of a file or {MEMORY!r}, without NUL characters.", field="db_path")
+    if _URL.match(path):
+        # It would become the name of a file, with whatever password it holds.
+        raise InputError(
+            "db_path must be the name of a file, not a URL; recollect.open takes URLs such as 'sqlite:///agent.db'.",
+            field="db_path",
+        )
     # An absolute path survives a change of the working folder, and is never taken for one of SQLite's URIs.
     return path if path == MEMORY else str(Path(path).absolute())
 
