@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,8 @@ import pytest
 
 from recollect.errors import PluginError, PluginLoadError
 from recollect.hookspecs import Backend, CommandSpec
+from recollect.items import MemoryItem
+from recollect.opening import open as open_store
 from recollect.plugins import Plugin, Registry, default_registry
 
 Install = Callable[..., Path]
@@ -243,3 +246,138 @@ def test_the_command_lists_hostile_plugins_as_rows(tmp_path: Path, install: Inst
     assert done.returncode == 0, done.stderr
     statuses = {row["name"]: row["status"] for row in json.loads(done.stdout)}
     assert statuses.items() >= {"good": "ok", "damaged": "broken", "exits": "broken", "red": "broken"}.items()
+
+
+OBSERVER = """
+    from recollect.hookspecs import ObserverSpec, hookimpl
+    from recollect.observing import Observer
+
+    class Loud(Observer):
+        def before_add(self, item):
+            return item.model_copy(update={{"content": item.content.upper()}})
+
+    class Refuses(Observer):
+        def __init__(self):
+            raise RuntimeError("no model on this machine")
+
+    class Exits(Observer):
+        def __init__(self):
+            raise SystemExit(3)
+
+    class Nothing:
+        pass
+
+    @hookimpl
+    def recollect_observers():
+        return [
+            ObserverSpec("loud", target="loading_watching:Loud", auto=True),
+            ObserverSpec("broken", target="{target}", auto=True, required={required}),
+        ]
+"""
+BROKEN_OBSERVERS = ["no_such_module:X", "loading_watching:Absent"]
+BROKEN_OBSERVERS += [f"loading_watching:{name}" for name in ("Refuses", "Exits", "Nothing")]
+
+
+@pytest.mark.parametrize("target", BROKEN_OBSERVERS)
+async def test_a_broken_observer_of_every_store_is_a_row_and_stops_nobody(
+    install: Install, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    install("watching", OBSERVER.format(target=target, required=False))
+    registry = Registry(allow=None)
+
+    for _ in range(2):
+        async with open_store("memory://", registry=registry) as store:
+            await store.add(MemoryItem(id="x", content="stored"))
+            stored = await store.get("x")
+
+    row = rows(registry)["watching"]
+    assert stored is not None
+    assert stored.content == "STORED"
+    assert row.status == "broken"
+    assert row.reason.count("The observer 'broken' of every store is missing") == 1
+    assert len([record for record in caplog.records if "'broken'" in record.getMessage()]) == 1
+
+
+@pytest.mark.parametrize("target", BROKEN_OBSERVERS)
+async def test_without_a_required_observer_a_store_is_read_and_takes_nothing(install: Install, target: str) -> None:
+    install("watching", OBSERVER.format(target=target, required=True))
+
+    async with open_store("memory://", registry=Registry(allow=None)) as store:
+        with pytest.raises(PluginError, match="not stored: the observer 'broken' is required and missing"):
+            await store.add(MemoryItem(content="secret"))
+
+        assert await store.search() == []
+
+
+@pytest.mark.parametrize("target", BROKEN_OBSERVERS)
+def test_a_broken_observer_that_was_asked_for_by_name_is_an_error(install: Install, target: str) -> None:
+    install("watching", OBSERVER.format(target=target, required=False))
+
+    with pytest.raises(PluginLoadError, match="'broken'"):
+        open_store("memory://", registry=Registry(allow=None), observers=["broken"])
+
+
+def test_two_plugins_that_claim_a_required_observer_do_not_switch_it_off(install: Install) -> None:
+    source = OBSERVER.format(target="loading_watching:Loud", required=True)
+    install("watching", source)
+    install("twin", source)
+    registry = Registry(allow=None)
+
+    assert [type(observer).__name__ for observer in registry.auto_observers()] == ["MissingObserver"]
+    assert rows(registry)["twin"].status == "conflict"
+
+
+def test_the_command_lists_a_broken_observer_and_goes_on(install: Install, tmp_path: Path) -> None:
+    install("watching", OBSERVER.format(target="loading_watching:Refuses", required=False))
+
+    listed, added = (
+        subprocess.run(
+            [sys.executable, "-m", "recollect", *line],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        for line in (["plugins", "--json"], ["add", "hello", "--store", "memory://"])
+    )
+
+    (row,) = (row for row in json.loads(listed.stdout) if row["name"] == "watching")
+    assert row["status"] == "broken"
+    assert "RuntimeError" in row["reason"]
+    assert added.returncode == 0, added.stderr
+
+
+@pytest.mark.parametrize("file", ["METADATA", "entry_points.txt"])
+@pytest.mark.parametrize("first", [True, False])
+def test_metadata_that_is_not_utf_8_stops_neither_open_nor_the_command(
+    install: Install, tmp_path: Path, file: str, first: bool
+) -> None:
+    folder = install("aaa" if first else "zzz", GOOD)
+    (folder / file).write_bytes((folder / file).read_bytes() + b"\xe9\xff = loading\n")
+    install("good", GOOD)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    code = "import recollect; print(recollect.open('memory://'))"
+
+    opened, listed = (
+        subprocess.run(
+            [sys.executable, *line], env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        for line in (["-c", code], ["-m", "recollect", "plugins", "--json"])
+    )
+
+    assert opened.returncode == 0, opened.stderr
+    names = {row["name"] for row in json.loads(listed.stdout)}
+    assert {"good", "recollect", "aaa" if first else "zzz"} <= names
+
+
+def test_several_distributions_without_a_readable_name_are_all_rows(install: Install) -> None:
+    for name in ("one", "two"):
+        folder = install(name, GOOD)
+        for file in ("METADATA", "entry_points.txt"):
+            (folder / file).write_bytes(b"\xff\xfe")
+
+    nameless = [plugin for plugin in Registry(allow=None).plugins if plugin.name == "?"]
+
+    assert len(nameless) == 2
+    assert all("cannot be read" in plugin.reason for plugin in nameless)

@@ -63,15 +63,15 @@ def installed() -> Iterator[tuple[Plugin, EntryPoint | None]]:
 def _installed_one_by_one() -> Iterator[tuple[Plugin, EntryPoint | None]]:
     seen = set()
     for distribution in distributions():
-        name = _text(distribution, "name") or "?"
-        if name in seen:
-            continue
+        name = _text(distribution, "name")
+        if name and name in seen:
+            continue  # Another one of the name stands before it on the path. Those without a name are all different.
         seen.add(name)
         try:
             sources = [point for point in distribution.entry_points if point.group == ENTRY_POINT_GROUP]
         except Exception as error:  # noqa: BLE001 - the metadata is somebody else's text, and may be wrong in any way
-            plugin = Plugin(name, name, _text(distribution, "version"))
-            plugin.fail("broken", f"Its entry points cannot be read: {sentence(error)}")
+            plugin = Plugin(name or "?", name or "?", _text(distribution, "version"))
+            plugin.fail("broken", f"Its entry points cannot be read: {sentence(error)}{_folder(distribution)}")
             yield plugin, None
             continue
         yield from map(described, sources)
@@ -82,6 +82,13 @@ def described(source: EntryPoint) -> tuple[Plugin, EntryPoint]:
     if source.dist is None:
         return Plugin(source.name, source.value.partition(":")[0], ""), source
     return Plugin(source.name, _text(source.dist, "name") or "?", _text(source.dist, "version")), source
+
+
+def _folder(distribution: Distribution) -> str:
+    try:
+        return f" (in {distribution.locate_file('')})"
+    except Exception:  # noqa: BLE001 - as above
+        return ""
 
 
 def _text(distribution: Distribution, name: str) -> str:

@@ -71,10 +71,14 @@ class CommandSpec(Spec):
 class ObserverSpec(Spec):
     """An observer. ``target`` is a subclass of :class:`recollect.observing.Observer`, called without arguments.
 
-    With ``auto`` every store that ``recollect.open`` makes gets one; otherwise only those that ask for it by name.
+    With ``auto`` every store that ``recollect.open`` makes gets one; otherwise only those that ask for it by name. An
+    observer that was asked for by name and cannot be made is an error. One that is ``auto`` is left out, with a warning
+    in the log and a row in ``recollect plugins``: a broken plugin stops nobody. With ``required``, which is for those
+    that redact, the store is opened, too, and takes no items while its observer is missing.
     """
 
     auto: bool = field(default=False, kw_only=True)
+    required: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,10 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from recollect._pydantic import find_plugins_of_pydantic
 from recollect.errors import InputError
+
+find_plugins_of_pydantic()
 
 
 class MemoryStatus(StrEnum):

@@ -34,6 +34,26 @@ class Observer:
         """Called after this many items were removed."""
 
 
+class MissingObserver(Observer):
+    """Stands for an observer that must not be passed over and could not be made: nothing is stored without it."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self._name = name
+        self._reason = reason
+
+    def before_add(self, item: MemoryItem) -> MemoryItem:
+        """Refuse the item."""
+        raise PluginError(
+            f"The item {item.id!r} was not stored: the observer {self._name!r} is required and missing. {self._reason} "
+            f"Mend or uninstall its plugin."
+        )
+
+
+def is_observer(value: object) -> bool:
+    """Whether the value has every method of an observer."""
+    return all(callable(getattr(value, name, None)) for name in ("before_add", "added", "searched", "cleared"))
+
+
 class Observers:
     """The observers of one store, in the order of their registration.
 

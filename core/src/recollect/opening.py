@@ -33,7 +33,9 @@ def open(
 
     Without a URL, the environment's ``RECOLLECT_URL`` is used, else a SQLite file in the user's data folder. Further
     options are the backend's own, in the URL's query or as keywords; ``embeddings`` may be the name of an installed
-    embedder. ``observers`` are objects or names of installed ones, and so is ``reranker``. Nothing is connected yet.
+    embedder. ``observers`` are objects or names of installed ones, and so is ``reranker``. Nothing is connected yet. An
+    observer that is named here and cannot be made is a PluginError; one that a plugin attaches to every store is left
+    out with a warning, unless its plugin says that nothing may be stored without it: then every add is refused.
 
     Raises UnknownSchemeError, saying what is installed and what to install; InputError for an option that the backend
     does not know; PluginError when the backend cannot be loaded.
@@ -113,13 +115,12 @@ def _option_names(factory: Any) -> list[str] | None:
 
 
 def _attach(store: BaseStore, registry: Registry, observers: Sequence[Observer | str], reranker: Any) -> None:
-    from recollect.hookspecs import ObserverSpec, RerankerSpec
+    from recollect.hookspecs import RerankerSpec
 
-    for spec in registry.specs(ObserverSpec):
-        if spec.auto:
-            store.observe(registry.make(spec))
+    for everywhere in registry.auto_observers():
+        store.observe(everywhere)
     for observer in observers:
-        store.observe(registry.make(registry.find(ObserverSpec, observer)) if isinstance(observer, str) else observer)
+        store.observe(registry.observer(observer) if isinstance(observer, str) else observer)
     if reranker is not None:
         named = isinstance(reranker, str)
         store.reranker = registry.make(registry.find(RerankerSpec, reranker)) if named else reranker

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -20,12 +23,15 @@ from recollect.errors import (
     PluginNotFoundError,
     UnknownSchemeError,
 )
-from recollect.hookspecs import KINDS, Backend, ItemTypeSpec, Spec, SpecT
+from recollect.hookspecs import KINDS, Backend, ItemTypeSpec, ObserverSpec, Spec, SpecT
 
 if TYPE_CHECKING:
     from recollect.embeddings import Embeddings
     from recollect.items import MemoryItem
+    from recollect.observing import Observer
     from recollect.templates import Template
+
+logger = logging.getLogger(__name__)
 
 ALLOW_VARIABLE = "RECOLLECT_PLUGINS"
 
@@ -70,6 +76,7 @@ class Registry:
         self._lock = threading.RLock()
         self._owners: dict[tuple[type[Spec], str], list[tuple[Plugin, Spec]]] = {}
         self._schemes: dict[str, list[tuple[Plugin, Backend]]] = {}
+        self._missed: set[str] = set()
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -139,7 +146,9 @@ class Registry:
             return target(**options)
         except MemoryError:
             raise
-        except Exception as error:
+        except BaseException as error:  # not even a plugin's sys.exit() may end the program
+            if interrupted(error):
+                raise
             # The text of an error may quote an option, such as a key.
             raise PluginLoadError(spec.name, f"making one failed with {type(error).__name__}.") from error
 
@@ -161,6 +170,46 @@ class Registry:
         """Return the token counter of this name."""
         counter: Callable[[MemoryItem], int] = self.load(self.find(hookspecs.TokenCounterSpec, name))
         return counter
+
+    def auto_observers(self) -> list[Observer]:
+        """Return a new observer for each that every store gets.
+
+        One that cannot be made is left out: its plugin's row says why, and so does the log, once. In the place of one
+        that is required stands an observer that refuses every add.
+        """
+        made: list[Observer] = []
+        for (kind, name), claims in self._claims().items():
+            autos = [spec for _, spec in claims if isinstance(spec, ObserverSpec) and spec.auto]
+            if kind is not ObserverSpec or not autos:
+                continue
+            try:
+                made.append(self.observer(name))
+            except MemoryError as error:
+                for plugin, _ in claims:
+                    self._fail_observer(plugin, name, error)
+                if any(spec.required for spec in autos):
+                    from recollect.observing import MissingObserver
+
+                    made.append(MissingObserver(name, str(error)))
+        return made
+
+    def observer(self, name: str) -> Observer:
+        """Return a new observer of this name."""
+        from recollect.observing import is_observer
+
+        with redirect_stdout(sys.stderr):
+            observer: Observer = self.make(self.find(ObserverSpec, name))
+        if not is_observer(observer):
+            raise PluginLoadError(name, f"it is a {type(observer).__name__}, which is no observer.")
+        return observer
+
+    def _fail_observer(self, plugin: Plugin, name: str, error: MemoryError) -> None:
+        reason = f"The observer {name!r} of every store is missing: {error}"
+        if plugin.status == "ok" or (plugin.status == "broken" and reason not in plugin.reason):
+            plugin.fail("broken", reason)
+        if name not in self._missed:
+            self._missed.add(name)
+            logger.warning("%s 'recollect plugins' lists it.", reason)
 
     def item_types(self) -> Mapping[str, type[MemoryItem]]:
         """Return the classes of all item types by name; a plugin's class is imported when an item of it is met."""

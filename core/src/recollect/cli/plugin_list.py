@@ -20,7 +20,8 @@ _STYLES = {"ok": "green", "not allowed": "dim", "conflict": "yellow"}
 def plugins(as_json: options.Json = False) -> None:
     """List the plugins, what each offers, and why one is not usable.
 
-    No driver is imported for this. A plugin that is broken is a row with its reason, and the exit code is 0.
+    No driver is imported for this; observers of every store are tried. A plugin that is broken is a row with its
+    reason, and the exit code is 0.
     """
     found = _found()
     if as_json:
@@ -34,7 +35,9 @@ def _found() -> list[Plugin]:
 
     # What a plugin prints while it is imported must not end up in a program's JSON.
     with redirect_stdout(sys.stderr):
-        return default_registry().plugins
+        registry = default_registry()
+        registry.auto_observers()  # Every store gets them, so that one that cannot be made has to be a row here.
+        return registry.plugins
 
 
 def _described(plugin: Plugin) -> dict[str, Any]:

@@ -48,12 +48,9 @@ def _observer(redact: Observer | Callable[[MemoryItem], MemoryItem] | str) -> Ob
         return redact
     if not isinstance(redact, str):
         return _Redact(redact)
-    from recollect.hookspecs import ObserverSpec  # Plugins are looked for when one is asked for by name.
-    from recollect.plugins import default_registry
+    from recollect.plugins import default_registry  # Plugins are looked for when one is asked for by name.
 
-    registry = default_registry()
-    observer: Observer = registry.load(registry.find(ObserverSpec, redact))()
-    return observer
+    return default_registry().observer(redact)
 
 
 class ShortTermMemoryManager:
