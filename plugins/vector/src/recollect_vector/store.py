@@ -203,7 +203,7 @@ class VectorMemoryStore(BaseStore):
             self._hide(item.id)
         stored = self._stored(item.id)
         item.__dict__["version"] = 1 if stored is None else stored.version + 1
-        self._hidden[item.id] = (item, self._place_of(item.id))
+        self._hidden.put(item, self._place_of(item.id))
 
     def _place_of(self, item_id: str) -> int:
         """Return the place in the order of adding: that of the item it replaces, which leaves the bin, or the next."""
