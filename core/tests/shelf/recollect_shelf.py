@@ -5,10 +5,11 @@ It is found as installed plugins are, by the metadata beside it, once its folder
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from recollect.capabilities import BASE_CAPABILITIES, Capability
@@ -20,6 +21,7 @@ from recollect.items import MemoryItem, MemoryMetadata
 from recollect.query import Filter
 from recollect.records import dump_item, load_item
 
+PAUSE_AFTER = 1_200
 _ALL = Filter(archived=None)
 
 
@@ -28,6 +30,7 @@ def recollect_backends() -> list[Backend]:
     return [
         Backend("shelf", schemes=("shelf",), target="recollect_shelf:ShelfStore"),
         Backend("plain", schemes=("plain",), target="recollect_shelf:PlainStore"),
+        Backend("pausing", schemes=("pausing",), target="recollect_shelf:PausingStore"),
         Backend("leaky", schemes=("leaky",), target="recollect_shelf:LeakyStore"),
     ]
 
@@ -92,6 +95,22 @@ class ShelfStore(InMemoryStore):
 
     async def reindex(self) -> int:
         return len(self)
+
+
+class PausingStore(ShelfStore):
+    """A store whose first scan stops in the middle, says so on standard output, and waits to be interrupted."""
+
+    _paused = False
+
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        count = 0
+        async for item in super()._scan(wanted, include_deleted):
+            count += 1
+            if count == PAUSE_AFTER and not self._paused:
+                self._paused = True
+                print("paused", flush=True)
+                await asyncio.Event().wait()
+            yield item
 
 
 class LeakyStore(ShelfStore):
