@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from recollect.cli.new_plugin import Kind
+from recollect.hookspecs import HOOKS
+
 CORE = Path(__file__).parents[1] / "core"
 
 
@@ -57,7 +60,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return made
 
 
-@pytest.mark.parametrize("kind", ["backend", "template", "embeddings"])
+@pytest.mark.parametrize("kind", list(Kind))
 def test_a_new_plugin_passes_its_own_tests(environment: Environment, tmp_path: Path, kind: str) -> None:
     name = f"my-{kind}"
     run(environment.programs / "recollect", "new-plugin", name, "--kind", kind, cwd=tmp_path)
@@ -70,6 +73,17 @@ def test_a_new_plugin_passes_its_own_tests(environment: Environment, tmp_path: P
     listed = json.loads(run(environment.programs / "recollect", "plugins", "--json", cwd=tmp_path))
     (row,) = (row for row in listed if row["name"] == name)
     assert (row["distribution"], row["status"]) == (f"recollect-{name}", "ok")
+    assert [offer["name"] for offer in row["offers"]] == [name]
+
+
+def test_there_is_a_scaffold_for_every_kind_of_plugin(environment: Environment, tmp_path: Path) -> None:
+    offered = set()
+    for kind in Kind:
+        run(environment.programs / "recollect", "new-plugin", f"a-{kind}", "--kind", kind, cwd=tmp_path)
+        source = tmp_path / f"recollect-a-{kind}" / "src" / f"recollect_a_{kind.replace('-', '_')}" / "plugin.py"
+        offered |= {hook for hook in HOOKS if f"def {hook}()" in source.read_text()}
+
+    assert offered == set(HOOKS)
 
 
 def test_a_new_backend_conforms_at_its_url(environment: Environment, tmp_path: Path) -> None:

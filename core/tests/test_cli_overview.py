@@ -13,6 +13,7 @@ import pytest
 from recollect import __version__
 from recollect._commands import COMMANDS
 from recollect.cli.exits import MEANINGS
+from recollect.cli.new_plugin import Kind
 
 Command = Callable[..., Any]
 
@@ -171,11 +172,11 @@ def test_a_new_plugin_is_written_whole_or_not_at_all(command: Command, tmp_path:
 
 
 def test_new_plugins_compile(command: Command, tmp_path: Path) -> None:
-    for kind in ("backend", "template", "embeddings"):
+    for kind in Kind:
         command("new-plugin", f"my-{kind}", "--kind", kind)
 
     sources = list(tmp_path.rglob("*.py"))
 
-    assert len(sources) == 15
+    assert len(sources) == 5 * len(Kind)
     for path in sources:
         compile(path.read_text(), str(path), "exec")

@@ -10,31 +10,54 @@ from enum import StrEnum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from recollect import __version__
+from recollect import __version__, hookspecs
 from recollect.cli.exits import CommandError, ExitCode
 from recollect.cli.terminal import say
 from recollect.errors import InputError
-from recollect.hookspecs import API_VERSION
+from recollect.hookspecs import API_VERSION, HOOKS, KINDS, Spec
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class Kind(StrEnum):
-    """What the plugin offers."""
+    """What the plugin offers. The folder of the same name in ``scaffold`` holds what only this kind has."""
 
     BACKEND = "backend"
     TEMPLATE = "template"
     EMBEDDINGS = "embeddings"
+    TOKEN_COUNTER = "token-counter"
+    ITEM_TYPE = "item-type"
+    COMMAND = "command"
+    RERANKER = "reranker"
+    OBSERVER = "observer"
 
 
-_DESCRIPTIONS = {
-    Kind.BACKEND: "recollect's memories in a JSON file",
-    Kind.TEMPLATE: "The open questions of a conversation, for recollect",
-    Kind.EMBEDDINGS: "An embedder for recollect",
+class _Offer(NamedTuple):
+    """What a kind's entry point says: its hook, the module and the name of its target, and a description."""
+
+    spec: type[Spec]
+    module: str
+    target: str
+    description: str
+
+
+_OFFERS = {
+    Kind.BACKEND: _Offer(hookspecs.Backend, "store", "{}Store", "recollect's memories in a JSON file"),
+    Kind.TEMPLATE: _Offer(
+        hookspecs.TemplateSpec, "template", "{}Template", "The open questions of a conversation, for recollect"
+    ),
+    Kind.EMBEDDINGS: _Offer(hookspecs.EmbeddingsSpec, "embeddings", "{}Embeddings", "An embedder for recollect"),
+    Kind.TOKEN_COUNTER: _Offer(hookspecs.TokenCounterSpec, "counter", "count_tokens", "A token counter for recollect"),
+    Kind.ITEM_TYPE: _Offer(hookspecs.ItemTypeSpec, "items", "{}Memory", "Tasks as recollect's memories"),
+    Kind.COMMAND: _Offer(hookspecs.CommandSpec, "command", "run", "Count the words of each speaker."),
+    Kind.RERANKER: _Offer(hookspecs.RerankerSpec, "reranker", "{}Reranker", "A reranker for recollect"),
+    Kind.OBSERVER: _Offer(
+        hookspecs.ObserverSpec, "observer", "{}Observer", "Takes API keys out of what recollect stores"
+    ),
 }
 
 
@@ -47,7 +70,8 @@ def new_plugin(
 ) -> None:
     """Write a whole plugin that passes its tests, to start your own from.
 
-    A backend comes as a store over a JSON file, with the conformance kit as its tests.
+    A backend comes as a store over a JSON file, with the conformance kit as its tests; every other kind as a small
+    example that works.
     """
     name = name.removeprefix("recollect-")
     if not _NAME.fullmatch(name):
@@ -67,12 +91,19 @@ def new_plugin(
 
 def _words(name: str, kind: Kind) -> dict[str, str]:
     major, minor = __version__.split(".")[:2]
+    offer = _OFFERS[kind]
+    capitalised = "".join(part.capitalize() for part in name.split("-"))
     return {
         "name": name,
         "distribution": f"recollect-{name}",
         "package": f"recollect_{name.replace('-', '_')}",
-        "class": "".join(part.capitalize() for part in name.split("-")),
-        "description": _DESCRIPTIONS[kind],
+        "class": capitalised,
+        "description": offer.description,
+        "spec": offer.spec.__name__,
+        "hook": next(hook for hook, spec in HOOKS.items() if spec is offer.spec),
+        "called": KINDS[offer.spec],
+        "module": offer.module,
+        "offered": offer.target.format(capitalised),
         "api": str(API_VERSION),
         "core": f"{major}.{minor}",
         "next_core": f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1),
@@ -83,15 +114,15 @@ def _write(target: Path, kind: Kind, words: dict[str, str]) -> list[Path]:
     """Write all files beside the target first, so that it appears whole or not at all."""
     scaffold = files("recollect.cli") / "scaffold"
     building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
-    written = []
+    written = set()
     try:
         building.chmod(0o755)
-        for part in ("common", kind.value):
+        for part in ("common", kind.value):  # What a kind has of its own takes the place of what is common.
             for relative, source in _files(scaffold / part):
                 path = Path(*(_filled(piece, words) for piece in relative))
                 (building / path).parent.mkdir(parents=True, exist_ok=True)
                 (building / path).write_text(_filled(source.read_text("utf-8"), words), encoding="utf-8")
-                written.append(path)
+                written.add(path)
         if target.exists():
             target.rmdir()
         building.rename(target)
