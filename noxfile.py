@@ -20,18 +20,10 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parent
-PLUGINS = [
-    "sqlite",
-    "postgres",
-    "vector",
-    "redis",
-    "summary-conversation",
-    "summary-facts",
-    "summary-profiles",
-]
+PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 DISTRIBUTIONS = ["core", *(f"plugins/{plugin}" for plugin in PLUGINS)]
 DOCS = ROOT / "docs" / "mkdocs.yml"
-EXAMPLE = ROOT / "docs" / "examples" / "recollect-jsonl"
+EXAMPLE = ROOT / "docs" / "examples" / "memoranda-jsonl"
 REPORTS = ROOT / ".nox" / "reports"
 
 nox.needs_version = ">=2024.4.15"
@@ -95,38 +87,48 @@ def wheels(session: nox.Session) -> None:
     with tempfile.TemporaryDirectory() as empty, session.chdir(empty):
         environment = {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "XDG_DATA_HOME": empty}
         for arguments in (["--help"], ["plugins"], ["demo"]):
-            session.run(str(scripts / "recollect"), *arguments, env=environment, external=True)
-        listing = [str(scripts / "python"), "-m", "recollect", "plugins", "--json"]
+            session.run(str(scripts / "memoranda"), *arguments, env=environment, external=True)
+        listing = [str(scripts / "python"), "-m", "memoranda", "plugins", "--json"]
         rows = json.loads(str(session.run(*listing, env=environment, external=True, silent=True)))
     broken = [f"{row['name']}: {row['reason']}" for row in rows if row["status"] != "ok"]
-    if broken or len(rows) != len(DISTRIBUTIONS):
+    # The kit is no plugin: it offers nothing to others.
+    if broken or len(rows) != len(DISTRIBUTIONS) - 1:
         session.error(f"{len(rows)} plugins were found, these among them broken: {'; '.join(broken) or 'none'}.")
 
 
 @nox.session
 def thirdparty(session: nox.Session) -> None:
     """Install and test the example plugin as a stranger would."""
-    session.install("-e", "core[testing]", str(EXAMPLE))
+    session.install("-e", "core", "-e", "plugins/testing", "-e", "plugins/cli", str(EXAMPLE))
     with session.chdir(EXAMPLE):
         run_pytest(session, "tests")
-    session.run("recollect", "plugins")
+    session.run("memoranda", "plugins")
 
 
 @nox.session
 def core(session: nox.Session) -> None:
     """Test the core alone."""
-    session.install("-e", "core[testing,openai]")
+    session.install("-e", "core[stemming]", "-e", "plugins/testing")
     run_pytest(session, "core/tests")
 
 
 def test_plugin(session: nox.Session, plugin: str) -> None:
-    """Test one plugin with nothing but the core beside it."""
-    folder = f"plugins/{plugin}"
-    if plugin == "redis":
-        install_with_redis(session, "-e", "core[testing]", "-e", f"{folder}[test]")
-    else:
-        session.install("-e", "core[testing]", "-e", f"{folder}[test]")
-    run_pytest(session, f"{folder}/tests")
+    """Test one plugin with nothing but the core, and what its tests name, beside it."""
+    ours = ["-e", "core", *(part for other in needed(plugin) for part in ("-e", f"plugins/{other}"))]
+    install = install_with_redis if plugin == "redis" else nox.Session.install
+    install(session, *ours, "-e", f"plugins/{plugin}[test]")
+    run_pytest(session, f"plugins/{plugin}/tests")
+
+
+def needed(plugin: str) -> list[str]:
+    """Return the other plugins of this project that a plugin and its tests need, and those that these need in turn."""
+    found = [plugin]
+    for name in found:  # It grows while it is read.
+        project = tomllib.loads((ROOT / "plugins" / name / "pyproject.toml").read_text())["project"]
+        lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
+        named = {Requirement(line).name.removeprefix("memoranda-") for lines in lists for line in lines}
+        found += sorted(named & set(PLUGINS) - set(found))
+    return found[1:]
 
 
 def add_plugin_session(plugin: str) -> None:
@@ -178,7 +180,7 @@ def run_pytest(session: nox.Session, *arguments: str) -> None:
 
 def install_everything(session: nox.Session, *extra: str, servers: bool = True) -> None:
     """Install all distributions with what their tests need, with or without the servers."""
-    ours = ["-e", "core[testing,openai]"]
+    ours = ["-e", "core"]
     for plugin in PLUGINS:
         ours += ["-e", f"plugins/{plugin}[test]"]
     if servers:
@@ -214,7 +216,7 @@ def oldest_pins(python: str) -> list[str]:
         project = tomllib.loads((ROOT / distribution / "pyproject.toml").read_text())["project"]
         lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
         for requirement in (Requirement(line) for lines in lists for line in lines):
-            if requirement.name.startswith("recollect") or (
+            if requirement.name.startswith("memoranda") or (
                 requirement.marker and not requirement.marker.evaluate({"python_version": python})
             ):
                 continue

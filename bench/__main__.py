@@ -73,9 +73,9 @@ def summary(lines: Path) -> None:
 
 async def growth_plot(path: Path) -> None:
     """Fill every backend step by step, and draw how the cost of its calls grows."""
-    from recollect.cli.bench import plotted
-    from recollect.cli.measuring import measured
-    from recollect.testing.servers import postgres_server, redis_server
+    from memoranda_cli.bench import plotted
+    from memoranda_cli.measuring import measured
+    from memoranda_testing.servers import postgres_server, redis_server
 
     found = {}
     with ExitStack() as stack:

@@ -10,10 +10,8 @@ import sys
 
 from harness import Line, interleaved, line, report, run
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryConfig, check_trigger
-from recollect.in_memory import InMemoryStore
-from recollect.query import Filter
-from recollect.records import copy_item
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryConfig, check_trigger
+from memoranda.store import Filter, InMemoryStore, copy_item
 
 SESSIONS = 1_000
 ITEMS_EACH = 100
@@ -45,19 +43,19 @@ async def in_memory() -> list[Line]:
 
     session_times = await interleaved(
         {
-            "recollect": lambda: store.search(metadata=wanted, limit=ITEMS_EACH),
+            "memoranda": lambda: store.search(metadata=wanted, limit=ITEMS_EACH),
             "floor": lambda: [copy_item(item) for item in reversed(by_session["s500"])],
         },
         calls=20,
     )
     scan_times = await interleaved(
         {
-            "recollect": lambda: store.search(metadata=wanted, limit=ITEMS_EACH),
+            "memoranda": lambda: store.search(metadata=wanted, limit=ITEMS_EACH),
             "floor": lambda: [copy_item(item) for item in by_id.values() if scan.matches(item)],
         },
         rounds=5,
     )
-    get_times = await interleaved({"recollect": lambda: store.get(an_id), "floor": floor_get}, calls=2_000)
+    get_times = await interleaved({"memoranda": lambda: store.get(an_id), "floor": floor_get}, calls=2_000)
     return [
         line("one session of 100 among 1,000, against a dict of lists", session_times, goal=">= 0.5x"),
         line("one session of 100 among 1,000, against a scan", scan_times, goal=">= 100x"),
@@ -75,7 +73,7 @@ async def trigger() -> list[Line]:
     config = SummaryConfig()
     times = await interleaved(
         {
-            "recollect": lambda: check_trigger(items, config),
+            "memoranda": lambda: check_trigger(items, config),
             "floor": lambda: sum(len(item.content) for item in items),
         },
         rounds=5,
@@ -90,22 +88,22 @@ def _python(code: str) -> None:
 async def imports() -> list[Line]:
     """Start Python and import; the floor imports what the core depends on."""
     floor = "import pydantic, pluggy, typer"
-    names = "import recollect; recollect.MemoryItem, recollect.ShortTermMemory, recollect.open"
+    names = "import memoranda; memoranda.MemoryItem, memoranda.ShortTermMemory, memoranda.open"
     times = await interleaved(
         {
             "floor": lambda: _python(floor),
-            "bare": lambda: _python("import recollect"),
+            "bare": lambda: _python("import memoranda"),
             "used": lambda: _python(names),
             "help": lambda: subprocess.run(
-                [sys.executable, "-m", "recollect", "--help"], check=True, stdout=subprocess.DEVNULL
+                [sys.executable, "-m", "memoranda", "--help"], check=True, stdout=subprocess.DEVNULL
             ),
         },
         rounds=7,
     )
     return [
-        line("import recollect", times, ours="bare", goal=">= 0.8x"),
-        line("import recollect and touch its main names", times, ours="used"),
-        line("recollect --help", times, ours="help", goal=">= 0.67x"),
+        line("import memoranda", times, ours="bare", goal=">= 0.8x"),
+        line("import memoranda and touch its main names", times, ours="used"),
+        line("memoranda --help", times, ours="help", goal=">= 0.67x"),
     ]
 
 

@@ -1,6 +1,6 @@
 """What every benchmark shares: contenders run interleaved, medians are compared, ratios to a floor are printed.
 
-Machines are noisy and differ, so no absolute time decides anything: a row says how fast recollect is as a part of the
+Machines are noisy and differ, so no absolute time decides anything: a row says how fast memoranda is as a part of the
 floor measured in the same run (1.0 is as fast, 0.5 half as fast), beside the goal that was set for it.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-LINES_VARIABLE = "RECOLLECT_BENCH_LINES"
+LINES_VARIABLE = "MEMORANDA_BENCH_LINES"
 """Names a file to which every reported line is appended as JSON; ``python bench`` adds them up."""
 
 Contender = Callable[[], object] | Callable[[], Awaitable[object]]
@@ -38,7 +38,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a report: recollect against a floor."""
+    """One line of a report: memoranda against a floor."""
 
     what: str
     ours: float
@@ -48,7 +48,7 @@ class Line:
 
     @property
     def ratio(self) -> float:
-        """How fast recollect is as a part of the floor."""
+        """How fast memoranda is as a part of the floor."""
         return self.floor / self.ours
 
 
@@ -71,7 +71,7 @@ async def interleaved(contenders: Mapping[str, Contender], *, rounds: int = 9, c
 
 
 def line(
-    what: str, measured: Mapping[str, Measured], *, ours: str = "recollect", floor: str = "floor", goal: str = ""
+    what: str, measured: Mapping[str, Measured], *, ours: str = "memoranda", floor: str = "floor", goal: str = ""
 ) -> Line:
     """Return the line that compares two contenders."""
     return Line(what, measured[ours].median * 1e6, measured[floor].median * 1e6, goal)
@@ -81,7 +81,7 @@ def report(title: str, lines: Sequence[Line]) -> None:
     """Print the lines as a table."""
     width = max([len(entry.what) for entry in lines] + [4])
     print(f"\n{title}")
-    print(f"{'what':<{width}}  {'recollect':>12}  {'floor':>12}  {'ratio':>7}  goal")
+    print(f"{'what':<{width}}  {'memoranda':>12}  {'floor':>12}  {'ratio':>7}  goal")
     for entry in lines:
         print(
             f"{entry.what:<{width}}  {entry.ours:>9.1f} {entry.unit:<2}  {entry.floor:>9.1f} {entry.unit:<2}  "

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from recollect.embeddings import Embeddings
+from memoranda.embeddings import Embeddings
 
 Array = NDArray[np.float32]
 HEADS, WIDTH, LAYERS = 12, 384, 6

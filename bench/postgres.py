@@ -2,7 +2,7 @@
 
 python bench/postgres.py [--items 100000] [--url URL] [--system]
 
-The floors return plain records where recollect returns checked items. They are written as a careful program would: a
+The floors return plain records where memoranda returns checked items. They are written as a careful program would: a
 pool without its reset query, prepared statements, the terms and the folded text made beforehand. The server is the one
 of the wheel, or with ``--system`` the system's own, which has trigrams; ``--url`` names any other.
 """
@@ -21,12 +21,12 @@ from typing import Any
 import asyncpg
 from harness import Line, growth, interleaved, line, report
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.query import fold
-from recollect.ranking import index_terms
-from recollect.sql import ITEM_COLUMNS, pack
-from recollect.testing.servers import fresh_database, postgres_server, system_postgres_server
-from recollect_postgres import PostgresMemoryStore
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.ranking import index_terms
+from memoranda.sql import ITEM_COLUMNS, pack
+from memoranda.store import fold
+from memoranda_postgres import PostgresMemoryStore
+from memoranda_testing.servers import fresh_database, postgres_server, system_postgres_server
 
 COLUMNS = ", ".join(ITEM_COLUMNS)
 GET = f"SELECT {COLUMNS} FROM memory_items WHERE id = $1 AND deleted = 0"
@@ -127,9 +127,9 @@ async def reading(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]
         async with pool.acquire() as connection:
             return await connection.fetch(LAST, scope.user_id, scope.session_id)
 
-    gets = await interleaved({"recollect": lambda: store.get(next(ours).id), "floor": floor_get}, rounds=11, calls=300)
+    gets = await interleaved({"memoranda": lambda: store.get(next(ours).id), "floor": floor_get}, rounds=11, calls=300)
     lasts = await interleaved(
-        {"recollect": lambda: store.search(metadata=next(scopes), limit=20), "floor": floor_last},
+        {"memoranda": lambda: store.search(metadata=next(scopes), limit=20), "floor": floor_last},
         rounds=11,
         calls=200,
     )
@@ -156,9 +156,9 @@ async def adding(store: PostgresMemoryStore, pool: Any) -> list[Line]:
 
         await asyncio.gather(*(some() for _ in range(TOGETHER)))
 
-    alone = await interleaved({"recollect": our_add, "floor": floor_add}, rounds=9, calls=100)
+    alone = await interleaved({"memoranda": our_add, "floor": floor_add}, rounds=9, calls=100)
     gathered = await interleaved(
-        {"recollect": lambda: together(our_add), "floor": lambda: together(floor_add)}, rounds=9
+        {"memoranda": lambda: together(our_add), "floor": lambda: together(floor_add)}, rounds=9
     )
     return [
         line("add, one by one", alone, goal=">= 0.9x"),
@@ -176,7 +176,7 @@ async def bulk(store: PostgresMemoryStore, pool: Any) -> list[Line]:
             await connection.copy_records_to_table("memory_items", records=next(ready), columns=WRITTEN)
 
     await empty(pool)
-    times = await interleaved({"recollect": lambda: store.add_many(next(batches)), "floor": floor_copy}, rounds=5)
+    times = await interleaved({"memoranda": lambda: store.add_many(next(batches)), "floor": floor_copy}, rounds=5)
     return [line("add_many of 10,000, against COPY", times, goal=">= 0.7x")]
 
 
@@ -211,7 +211,7 @@ async def mixed(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]) 
 
         await asyncio.gather(*map(worker, range(TOGETHER)))
 
-    times = await interleaved({"recollect": lambda: load(ours), "floor": lambda: load(theirs)}, rounds=9)
+    times = await interleaved({"memoranda": lambda: load(ours), "floor": lambda: load(theirs)}, rounds=9)
     return [line(f"mixed load, {len(plan)} calls of {TOGETHER} coroutines", times, goal=">= 0.6x")]
 
 

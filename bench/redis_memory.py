@@ -2,7 +2,7 @@
 
 python bench/redis_memory.py [--url redis://localhost:6379/0]
 
-Without a URL a server is started for the run. The floors write and read plain dicts where recollect writes and reads
+Without a URL a server is started for the run. The floors write and read plain dicts where memoranda writes and reads
 checked items; they use the keys of the specification, without its guarantees (no two interactions of one microsecond,
 no retry that is stored once, no cleaning of the index). This file is not called redis.py, which would hide the driver.
 """
@@ -20,9 +20,9 @@ from typing import Any
 from harness import Line, interleaved, line, report, run
 from redis.asyncio import Redis
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.testing.servers import redis_server
-from recollect_redis import RedisMemoryStore, ShortTermMemoryManager
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda_redis import RedisMemoryStore, ShortTermMemoryManager
+from memoranda_testing.servers import redis_server
 
 CONTENT = "Just shipped a new AI feature, and it already did something wild: " + "x" * 100
 TOGETHER = 8
@@ -85,10 +85,10 @@ async def episodic(url: str) -> list[Line]:
         for _ in range(STORED):
             await by_hand.add()
             await add(memory)
-        writes = await interleaved({"recollect": lambda: add(memory), "floor": by_hand.add}, calls=300)
+        writes = await interleaved({"memoranda": lambda: add(memory), "floor": by_hand.add}, calls=300)
         reads = await interleaved(
             {
-                "recollect": lambda: memory.get_recent(limit=10),
+                "memoranda": lambda: memory.get_recent(limit=10),
                 "floor": by_hand.read,
                 "mget": by_hand.read_at_once,
             },
@@ -103,7 +103,7 @@ async def episodic(url: str) -> list[Line]:
             await asyncio.gather(*(several() for _ in range(TOGETHER)))
 
         crowds = await interleaved(
-            {"recollect": lambda: together(lambda: add(memory)), "floor": lambda: together(by_hand.add)}
+            {"memoranda": lambda: together(lambda: add(memory)), "floor": lambda: together(by_hand.add)}
         )
         lines = [
             line("write one", writes, goal=">= 1.2x"),
@@ -160,12 +160,12 @@ async def store(url: str) -> list[Line]:
             item = HumanMemory(content=CONTENT, metadata=scope)
             await client.set(f"floor:{item.id}", item.model_dump_json(), ex=HOUR)
 
-        gets = await interleaved({"recollect": lambda: memories.get(items[5_000].id), "floor": get_by_hand}, calls=200)
+        gets = await interleaved({"memoranda": lambda: memories.get(items[5_000].id), "floor": get_by_hand}, calls=200)
         lasts = await interleaved(
-            {"recollect": lambda: memories.search(metadata=scope, limit=20), "floor": last_by_hand}, calls=100
+            {"memoranda": lambda: memories.search(metadata=scope, limit=20), "floor": last_by_hand}, calls=100
         )
         adds = await interleaved(
-            {"recollect": lambda: memories.add(HumanMemory(content=CONTENT, metadata=scope)), "floor": add_by_hand},
+            {"memoranda": lambda: memories.add(HumanMemory(content=CONTENT, metadata=scope)), "floor": add_by_hand},
             calls=200,
         )
         await memories.purge(metadata=MemoryMetadata(user_id="u"))

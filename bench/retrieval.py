@@ -24,10 +24,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import recollect
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.embeddings import Embeddings
-from recollect.store import BaseStore
+import memoranda
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.embeddings import Embeddings
+from memoranda.store import BaseStore
 
 CUTS = (5, 10, 20)
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
@@ -160,12 +160,12 @@ async def opened(name: str, embeddings: Embeddings | None) -> AsyncIterator[Base
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             url = f"sqlite:///{folder}/retrieval.db"
         elif name == "postgres":
-            from recollect.testing.servers import postgres_server
+            from memoranda_testing.servers import postgres_server
 
-            url = os.environ.get("RECOLLECT_POSTGRES_URL") or stack.enter_context(postgres_server()).url
+            url = os.environ.get("MEMORANDA_POSTGRES_URL") or stack.enter_context(postgres_server()).url
         else:
             url = f"{name}://"
-        async with recollect.open(url, **options) as store:
+        async with memoranda.open(url, **options) as store:
             yield store
 
 

@@ -2,7 +2,7 @@
 
 python bench/sqlite.py [--items 100000] [--million]
 
-The floors return plain rows where recollect returns checked items. ``--million`` adds a file of a million items to the
+The floors return plain rows where memoranda returns checked items. ``--million`` adds a file of a million items to the
 table of how the last twenty of a session grow. What ranked search finds is measured by ``bench/retrieval.py``.
 """
 
@@ -23,9 +23,9 @@ from typing import Any
 import aiosqlite
 from harness import Line, growth, interleaved, line, report
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.sql import ITEM_COLUMNS, pack
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.sql import ITEM_COLUMNS, pack
+from memoranda_sqlite import SQLiteMemoryStore
 
 COLUMNS = ", ".join(ITEM_COLUMNS)
 GET = f"SELECT {COLUMNS} FROM memory_items WHERE id = ? AND deleted = 0"
@@ -70,7 +70,7 @@ def bare(path: Path) -> sqlite3.Connection:
 
 
 async def empty_copy(folder: Path, name: str) -> Path:
-    """Make a file with recollect's schema and nothing in it."""
+    """Make a file with memoranda's schema and nothing in it."""
     async with SQLiteMemoryStore(folder / name):
         pass
     return folder / name
@@ -97,7 +97,7 @@ async def reads(path: Path, items: Sequence[MemoryItem]) -> list[Line]:
     async with SQLiteMemoryStore(path) as store, aiosqlite.connect(path, isolation_level=None) as by_hand:
         gets = await interleaved(
             {
-                "recollect": lambda: store.get(next(turn).id),
+                "memoranda": lambda: store.get(next(turn).id),
                 "aiosqlite": lambda: by_hand.execute_fetchall(GET, (next(turn).id,)),
                 "sqlite3": lambda: connection.execute(GET, (next(turn).id,)).fetchall(),
             },
@@ -110,7 +110,7 @@ async def reads(path: Path, items: Sequence[MemoryItem]) -> list[Line]:
 
         lasts = await interleaved(
             {
-                "recollect": lambda: store.search(metadata=scope_of(next(turn)), limit=20),
+                "memoranda": lambda: store.search(metadata=scope_of(next(turn)), limit=20),
                 "aiosqlite": lambda: by_hand.execute_fetchall(LAST, scope()),
                 "sqlite3": lambda: connection.execute(LAST, scope()).fetchall(),
             },
@@ -127,7 +127,7 @@ async def reads(path: Path, items: Sequence[MemoryItem]) -> list[Line]:
 
 async def adds(folder: Path, count: int = 400) -> list[Line]:
     """One by one, and eight coroutines together; each floor commits every add."""
-    paths = [await empty_copy(folder, f"adds-{name}.db") for name in ("recollect", "aiosqlite", "sqlite3", "together")]
+    paths = [await empty_copy(folder, f"adds-{name}.db") for name in ("memoranda", "aiosqlite", "sqlite3", "together")]
     connection = bare(paths[2])
     async with (
         SQLiteMemoryStore(paths[0]) as store,
@@ -158,7 +158,7 @@ async def adds(folder: Path, count: int = 400) -> list[Line]:
             await asyncio.gather(*(some() for _ in range(TOGETHER)))
 
         times = await interleaved(
-            {"recollect": one_by_one, "aiosqlite": hand_written, "sqlite3": plain, "together": together}, rounds=7
+            {"memoranda": one_by_one, "aiosqlite": hand_written, "sqlite3": plain, "together": together}, rounds=7
         )
     connection.close()
     for measured in times.values():
@@ -227,7 +227,7 @@ async def mixed(path: Path, items: Sequence[MemoryItem], calls: int = 2_000) -> 
                 else:
                     connection.execute(LAST, (item.metadata.user_id, item.metadata.session_id)).fetchall()
 
-        times = await interleaved({"recollect": ours, "floor": floor}, rounds=7)
+        times = await interleaved({"memoranda": ours, "floor": floor}, rounds=7)
     connection.close()
     for measured in times.values():
         measured.times[:] = [elapsed / calls for elapsed in measured.times]
@@ -242,7 +242,7 @@ async def substrings(path: Path, items: Sequence[MemoryItem]) -> list[Line]:
 
         def searching(text: str) -> dict[str, Callable[[], Any]]:
             return {
-                "recollect": lambda: store.search(query=text),
+                "memoranda": lambda: store.search(query=text),
                 "floor": lambda: connection.execute(LIKE, (f"%{text}%",)).fetchall(),
             }
 
@@ -268,9 +268,9 @@ async def last_twenty(folder: Path, sizes: Sequence[int]) -> None:
         path, items = await filled(folder, size)
         async with SQLiteMemoryStore(path) as store:
             times = await interleaved(
-                {"recollect": partial(last_of_any, store, iter(random.choices(items, k=10_000)))}, calls=500
+                {"memoranda": partial(last_of_any, store, iter(random.choices(items, k=10_000)))}, calls=500
             )
-        seconds.append(times["recollect"].median)
+        seconds.append(times["memoranda"].median)
         print(f"{size:>12,} items  {seconds[-1] * 1e6:>8.1f} µs")
     judged = [size for size in sizes if size <= 100_000]
     print(f"exponent from 1,000 to 100,000: {growth(judged, seconds[: len(judged)]):.3f} (goal <= 0.1)")

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from harness import Line, interleaved, line, report, run
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.embeddings import Embeddings
-from recollect.records import copy_item
-from recollect_vector import VectorMemoryStore
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.embeddings import Embeddings
+from memoranda.store import copy_item
+from memoranda_vector import VectorMemoryStore
 
 ITEMS, DIMENSION, USERS, WANTED = 100_000, 384, 100, 10
 
@@ -116,10 +116,10 @@ async def searching(store: VectorMemoryStore, vectors: np.ndarray) -> list[Line]
     assert same(await store.search(query="query 5", limit=WANTED), product())
     assert same(await store.search(query="query 5", metadata=scope, limit=WANTED), gathered())
     whole = await interleaved(
-        {"recollect": lambda: store.search(query="query 5", limit=WANTED), "floor": product}, rounds=25, calls=2
+        {"memoranda": lambda: store.search(query="query 5", limit=WANTED), "floor": product}, rounds=25, calls=2
     )
     scoped = await interleaved(
-        {"recollect": lambda: store.search(query="query 5", metadata=scope, limit=WANTED), "floor": gathered},
+        {"memoranda": lambda: store.search(query="query 5", metadata=scope, limit=WANTED), "floor": gathered},
         rounds=25,
         calls=20,
     )
@@ -144,7 +144,7 @@ async def approximate(vectors: np.ndarray, items: list[MemoryItem]) -> list[Line
     print(f"Recall of the 10 nearest: {found_in_all / (100 * WANTED):.3f}")
     times = await interleaved(
         {
-            "recollect": lambda: store.search(query="query 5", limit=WANTED),
+            "memoranda": lambda: store.search(query="query 5", limit=WANTED),
             "floor": lambda: np.argpartition(vectors @ vectors[5], -WANTED)[-WANTED:],
         },
         rounds=15,

@@ -13,19 +13,19 @@ from typing import Any
 
 import typer
 
-import recollect
-from recollect._commands import COMMANDS, SECTIONS
-from recollect.capabilities import Capability
-from recollect.cli.app import app
-from recollect.cli.exits import MEANINGS
-from recollect.errors import MemoryError
+import memoranda
+from memoranda.errors import MemoryError
+from memoranda.store import Capability
+from memoranda_cli.app import app
+from memoranda_cli.commands import COMMANDS, SECTIONS
+from memoranda_cli.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages" / "reference"
 
 STORES = {
     "memory": ("memory://", "nothing"),
     "sqlite": ("sqlite:///agent.db", "nothing; SQLite comes with Python"),
-    "postgres": ("postgresql://localhost/recollect", "PostgreSQL 13 or later"),
+    "postgres": ("postgresql://localhost/memoranda", "PostgreSQL 13 or later"),
     "redis": ("redis://localhost:6379/0", "Redis 6.2 or Valkey"),
     "vector": ("vector://", "nothing"),
 }
@@ -76,9 +76,9 @@ def declared_by(name: str) -> tuple[frozenset[Capability], frozenset[Capability]
     url = STORES[name][0]
     with_embedder: frozenset[Capability] = frozenset()
     with suppress(MemoryError):  # A backend may take no embedder.
-        with_embedder = recollect.open(url, embeddings="hashing").capabilities
+        with_embedder = memoranda.open(url, embeddings="hashing").capabilities
     try:
-        plain = recollect.open(url).capabilities
+        plain = memoranda.open(url).capabilities
     except MemoryError:  # This backend cannot do without one.
         plain = with_embedder
     return plain, with_embedder | FROM_THE_SERVER.get(name, frozenset())
@@ -91,12 +91,12 @@ def _mark(capability: Capability, plain: frozenset[Capability], with_embedder: f
 def cli_page() -> str:
     """Return the reference of the command."""
     root: Any = typer.main.get_command(app)
-    context = root.make_context("recollect", [], resilient_parsing=True)
+    context = root.make_context("memoranda", [], resilient_parsing=True)
     lines = [
         "# The command line",
         "",
-        "`recollect COMMAND --help` shows the same. Commands on your store take `--store URL`; without it, the",
-        "environment's `RECOLLECT_URL` is used, else a file in your data folder; the command says which. `--debug`,",
+        "`memoranda COMMAND --help` shows the same. Commands on your store take `--store URL`; without it, the",
+        "environment's `MEMORANDA_URL` is used, else a file in your data folder; the command says which. `--debug`,",
         "anywhere on the line, shows where an error happened. Plugins may add commands.",
         "",
     ]
@@ -118,7 +118,7 @@ def _command(command: Any, name: str) -> list[str]:
         if parameter.param_type_name == "option" and "--help" not in parameter.opts and not parameter.hidden
     ]
     usage = " ".join(_argument_name(argument) for argument in arguments)
-    lines = [f"### `recollect {name}{' ' + usage if usage else ''}`", "", _prose(command.help or ""), ""]
+    lines = [f"### `memoranda {name}{' ' + usage if usage else ''}`", "", _prose(command.help or ""), ""]
     lines += [f"- `{_argument_name(argument)}`: {_prose(argument.help or '')}" for argument in arguments]
     lines += [""] * bool(arguments)
     if options:

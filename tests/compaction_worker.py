@@ -9,8 +9,8 @@ import asyncio
 import json
 import sys
 
-import recollect
-from recollect import MemoryMetadata, SummaryConfig, compact
+import memoranda
+from memoranda import MemoryMetadata, SummaryConfig, compact
 
 CONFIG = SummaryConfig(message_threshold=10, keep_recent=4, templates=("conversation", "facts"))
 
@@ -44,7 +44,7 @@ def say(line: str) -> None:
 
 async def main(url: str, user: str) -> None:
     model = Model()
-    async with recollect.open(url) as store:
+    async with memoranda.open(url) as store:
         result = await compact(store, MemoryMetadata(user_id=user), CONFIG, model)
     say(json.dumps({"compacted": result.compacted, "archived": len(result.archived), "asked": model.asked}))
 

@@ -14,16 +14,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from recollect import BaseStore, MemoryItem, MemoryMetadata, MemoryStatus
-from recollect.embeddings import HashingEmbeddings
-from recollect.errors import ConflictError, MemoryError
-from recollect.in_memory import InMemoryStore
-from recollect.records import dump_item, load_item
-from recollect.testing.servers import postgres_server, redis_server
-from recollect_postgres import PostgresMemoryStore
-from recollect_redis.store import RedisMemoryStore
-from recollect_sqlite import SQLiteMemoryStore
-from recollect_vector import VectorMemoryStore
+from memoranda import BaseStore, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.errors import ConflictError, MemoryError
+from memoranda.store import InMemoryStore, dump_item, load_item
+from memoranda_postgres import PostgresMemoryStore
+from memoranda_redis.store import RedisMemoryStore
+from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_testing.servers import postgres_server, redis_server
+from memoranda_vector import VectorMemoryStore
 
 # Few values each, so that ids, scopes and times meet again and again.
 IDS = ["a", "b", "c", "d", "e:1", "ф"]

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-import recollect
-from recollect import (
+import memoranda
+from memoranda import (
     AIMemory,
     HumanMemory,
     MemoryItem,
@@ -28,9 +28,9 @@ from recollect import (
     expand,
     undo,
 )
-from recollect.messages import to_openai
-from recollect.store import EVERYTHING, BaseStore
-from recollect.testing.servers import postgres_server, redis_server
+from memoranda.messages import to_openai
+from memoranda.store import EVERYTHING, BaseStore
+from memoranda_testing.servers import postgres_server, redis_server
 
 WORKER = Path(__file__).with_name("compaction_worker.py")
 STEPS = 5
@@ -95,7 +95,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest_asyncio.fixture
 async def store(url: str) -> Any:
-    async with recollect.open(url) as store:
+    async with memoranda.open(url) as store:
         yield store
 
 

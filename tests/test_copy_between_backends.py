@@ -1,4 +1,4 @@
-"""``recollect copy`` from every engine to every other, and the demo on the embedded file."""
+"""``memoranda copy`` from every engine to every other, and the demo on the embedded file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
-from recollect.records import dump_item
-from recollect.sync import open as open_store
-from recollect.testing.servers import postgres_server, redis_server
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
+from memoranda.store import dump_item
+from memoranda.sync import open as open_store
+from memoranda_testing.servers import postgres_server, redis_server
 
 ENGINES = ("sqlite", "postgres", "redis")
 
@@ -41,9 +41,9 @@ def urls(servers: dict[str, Any], tmp_path: Path) -> Iterator[dict[str, list[str
         }
 
 
-def recollect(*arguments: str) -> subprocess.CompletedProcess[str]:
+def memoranda(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "recollect", *arguments], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-m", "memoranda", *arguments], capture_output=True, text=True, check=False, timeout=120
     )
 
 
@@ -70,8 +70,8 @@ def test_what_is_copied_is_the_same_in_the_same_order(urls: dict[str, list[str]]
     with open_store(origin) as store:
         store.add_many(items())
 
-    first = recollect("copy", origin, destination, "--json")
-    again = recollect("copy", origin, destination, "--json")
+    first = memoranda("copy", origin, destination, "--json")
+    again = memoranda("copy", origin, destination, "--json")
 
     assert first.returncode == 0, first.stderr
     assert json.loads(first.stdout)["verified"]
@@ -84,8 +84,8 @@ def test_what_is_copied_is_the_same_in_the_same_order(urls: dict[str, list[str]]
 def test_every_engine_shows_the_demo_and_is_found_healthy(urls: dict[str, list[str]], engine: str) -> None:
     url = urls[engine][0]
 
-    shown = recollect("demo", "--store", url)
-    examined = recollect("doctor", "--store", url, "--json")
+    shown = memoranda("demo", "--store", url)
+    examined = memoranda("doctor", "--store", url, "--json")
 
     assert shown.returncode == 0, shown.stderr
     assert "opened again: all 16" in shown.stdout
@@ -95,7 +95,7 @@ def test_every_engine_shows_the_demo_and_is_found_healthy(urls: dict[str, list[s
 
 
 def test_the_demo_runs_on_an_embedded_file_by_default() -> None:
-    shown = recollect("demo")
+    shown = memoranda("demo")
 
     assert shown.returncode == 0, shown.stderr
     assert "into agent.db" in shown.stdout

@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from recollect.testing.servers import postgres_server, redis_server
+from memoranda_testing.servers import postgres_server, redis_server
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -86,7 +86,7 @@ def _lines(text: str) -> list[str]:
 def addresses() -> Iterator[dict[str, str]]:
     """The servers that pages speak of, by the address that the pages use."""
     with postgres_server() as postgres, redis_server() as redis:
-        yield {"postgresql://localhost/recollect": postgres.url, "redis://localhost:6379/0": redis.url}
+        yield {"postgresql://localhost/memoranda": postgres.url, "redis://localhost:6379/0": redis.url}
 
 
 class PageRunner:
@@ -168,7 +168,7 @@ def _check_requirement(requirement: str) -> None:
         assert (ROOT / requirement / "pyproject.toml").is_file(), requirement
         return
     name, _, extras = requirement.rstrip("]").partition("[")
-    if not name.startswith("recollect"):
+    if not name.startswith("memoranda"):
         return
     known = {}
     for path in (ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")):
@@ -186,7 +186,7 @@ def test_the_blocks_of_a_page_run(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.delenv("RECOLLECT_URL", raising=False)
+    monkeypatch.delenv("MEMORANDA_URL", raising=False)
     runner = PageRunner(page, addresses)
     try:
         for block in blocks_of(page):

@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-import recollect
-from recollect.testing.servers import postgres_server
+import memoranda
+from memoranda_testing.servers import postgres_server
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -34,5 +34,5 @@ def test_a_generated_page_is_what_the_code_says(name: str) -> None:
 async def test_postgresql_with_an_embedder_can_do_what_the_page_says() -> None:
     _, with_embedder = _generator().declared_by("postgres")
     with postgres_server() as server, server.database() as url:
-        async with recollect.open(url, embeddings="hashing") as store:
+        async with memoranda.open(url, embeddings="hashing") as store:
             assert store.capabilities == with_embedder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import hookspecs
+from memoranda.plugins import hookspecs
 
 PAGE = Path(__file__).parent.parent / "docs" / "pages" / "reference" / "hooks.md"
 
@@ -25,6 +25,6 @@ def test_every_spec_is_documented(spec: str) -> None:
 
 
 def test_the_page_names_no_hook_that_is_gone() -> None:
-    headings = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("### `recollect_")]
+    headings = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("### `memoranda_")]
 
     assert len(headings) == len(hookspecs.HOOKS)

@@ -1,4 +1,4 @@
-"""``recollect copy --deleted`` and ``import``, killed in the middle and run again: what was deleted stays deleted.
+"""``memoranda copy --deleted`` and ``import``, killed in the middle and run again: what was deleted stays deleted.
 
 The process kills itself at a chosen event, by an observer that is installed as any plugin is, so that the moment is
 always the same one. Before and after each run, everything that the target shows is compared with the source.
@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.records import dump_item
-from recollect.sync import open as open_store
-from recollect.testing.servers import postgres_server, redis_server
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.store import dump_item
+from memoranda.sync import open as open_store
+from memoranda_testing.servers import postgres_server, redis_server
 
 EVENTS = ("before_add 700", "added 1", "added 2", "cleared 5")
 """Where to die: before an item is stored, after a batch of 500 was, or after an item was hidden by a call of its own.
@@ -33,8 +33,8 @@ PLACES = [*(("sqlite", event) for event in EVENTS), ("postgres", "added 1"), ("r
 NUMBER = 1_100
 KILLER = """
 import os, signal
-from recollect.hookspecs import ObserverSpec, hookimpl
-from recollect.observing import Observer
+from memoranda.plugins import ObserverSpec, hookimpl
+from memoranda.store import Observer
 
 event, number = os.environ["KILL_AT"].split()
 left = int(number)
@@ -55,7 +55,7 @@ class Killer(Observer):
         happened("cleared")
 
 @hookimpl
-def recollect_observers():
+def memoranda_observers():
     return [ObserverSpec("killer", target="killer:Killer", auto=True)]
 """
 
@@ -107,13 +107,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
 def exported(source: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The source in a file, with what is deleted."""
     file = tmp_path_factory.mktemp("exported") / "all.jsonl"
-    assert recollect("export", str(file), "--deleted", "--store", source).returncode == 0
+    assert memoranda("export", str(file), "--deleted", "--store", source).returncode == 0
     return str(file)
 
 
-def recollect(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def memoranda(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "recollect", *arguments],
+        [sys.executable, "-m", "memoranda", *arguments],
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -127,9 +127,9 @@ def killed(folder: Path, event: str, *arguments: str) -> int:
     metadata = folder / "killer-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[recollect]\nkiller = killer\n")
+    (metadata / "entry_points.txt").write_text("[memoranda]\nkiller = killer\n")
     (folder / "killer.py").write_text(KILLER)
-    return recollect(*arguments, KILL_AT=event, PYTHONPATH=str(folder)).returncode
+    return memoranda(*arguments, KILL_AT=event, PYTHONPATH=str(folder)).returncode
 
 
 def shown(url: str) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def test_what_was_deleted_stays_deleted_when_a_transfer_is_killed(
     assert code in (0, -signal.SIGKILL)
     assert {item["id"] for item in shown(target)} <= visible
 
-    again = recollect(*line)
+    again = memoranda(*line)
 
     assert again.returncode == 0, again.stderr
     assert shown(target) == shown(source)

@@ -1,4 +1,4 @@
-"""A plugin that ``recollect new-plugin`` writes installs into a fresh environment and passes its tests there."""
+"""A plugin that ``memoranda new-plugin`` writes installs into a fresh environment and passes its tests there."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.new_plugin import Kind
-from recollect.hookspecs import HOOKS
+from memoranda.plugins import HOOKS
+from memoranda_cli.new_plugin import Kind
 
 CORE = Path(__file__).parents[1] / "core"
 
@@ -24,7 +24,7 @@ def run(*arguments: str | Path, cwd: Path) -> str:
     done = subprocess.run(
         [str(argument) for argument in arguments],
         cwd=cwd,
-        env={key: value for key, value in environment.items() if not key.startswith(("PYTEST", "RECOLLECT", "COV"))},
+        env={key: value for key, value in environment.items() if not key.startswith(("PYTEST", "MEMORANDA", "COV"))},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -63,35 +63,35 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_new_plugin_passes_its_own_tests(environment: Environment, tmp_path: Path, kind: str) -> None:
     name = f"my-{kind}"
-    run(environment.programs / "recollect", "new-plugin", name, "--kind", kind, cwd=tmp_path)
-    plugin = tmp_path / f"recollect-{name}"
+    run(environment.programs / "memoranda", "new-plugin", name, "--kind", kind, cwd=tmp_path)
+    plugin = tmp_path / f"memoranda-{name}"
 
     environment.install(str(plugin))
     report = run(environment.programs / "python", "-m", "pytest", "-q", "tests", cwd=plugin)
 
     assert " passed" in report
-    listed = json.loads(run(environment.programs / "recollect", "plugins", "--json", cwd=tmp_path))
+    listed = json.loads(run(environment.programs / "memoranda", "plugins", "--json", cwd=tmp_path))
     (row,) = (row for row in listed if row["name"] == name)
-    assert (row["distribution"], row["status"]) == (f"recollect-{name}", "ok")
+    assert (row["distribution"], row["status"]) == (f"memoranda-{name}", "ok")
     assert [offer["name"] for offer in row["offers"]] == [name]
 
 
 def test_there_is_a_scaffold_for_every_kind_of_plugin(environment: Environment, tmp_path: Path) -> None:
     offered = set()
     for kind in Kind:
-        run(environment.programs / "recollect", "new-plugin", f"a-{kind}", "--kind", kind, cwd=tmp_path)
-        source = tmp_path / f"recollect-a-{kind}" / "src" / f"recollect_a_{kind.replace('-', '_')}" / "plugin.py"
+        run(environment.programs / "memoranda", "new-plugin", f"a-{kind}", "--kind", kind, cwd=tmp_path)
+        source = tmp_path / f"memoranda-a-{kind}" / "src" / f"memoranda_a_{kind.replace('-', '_')}" / "plugin.py"
         offered |= {hook for hook in HOOKS if f"def {hook}()" in source.read_text()}
 
     assert offered == set(HOOKS)
 
 
 def test_a_new_backend_conforms_at_its_url(environment: Environment, tmp_path: Path) -> None:
-    run(environment.programs / "recollect", "new-plugin", "paper", cwd=tmp_path)
-    environment.install(str(tmp_path / "recollect-paper"))
+    run(environment.programs / "memoranda", "new-plugin", "paper", cwd=tmp_path)
+    environment.install(str(tmp_path / "memoranda-paper"))
 
     report = json.loads(
-        run(environment.programs / "recollect", "conform", "paper:///test.json", "--json", cwd=tmp_path)
+        run(environment.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
     )
 
     assert report["conforms"]

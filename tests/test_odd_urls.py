@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-import recollect
-from recollect.cli.app import app
-from recollect.errors import InputError, MemoryError
-from recollect.urls import redacted
-from recollect_postgres import PostgresMemoryStore
-from recollect_redis import ShortTermMemoryManager
-from recollect_redis.store import RedisMemoryStore
-from recollect_sqlite import SQLiteMemoryStore
+import memoranda
+from memoranda.errors import InputError, MemoryError
+from memoranda.urls import redacted
+from memoranda_cli.app import app
+from memoranda_postgres import PostgresMemoryStore
+from memoranda_redis import ShortTermMemoryManager
+from memoranda_redis.store import RedisMemoryStore
+from memoranda_sqlite import SQLiteMemoryStore
 
 MARKER = "hunter2"
 SERVERS = ("postgresql", "postgres", "redis", "rediss", "redis+cluster", "rediss+cluster")
@@ -67,7 +67,7 @@ QUERIES = (
 )
 QUERIES += ("?ssl_cert_reqs=odd", "?max_connections=x", "?namespace=", "?namespace={", "?%=%", "#x", "?partitions=-1")
 CONSTRUCTORS: dict[str, Callable[[str], Any]] = {
-    "open": recollect.open,
+    "open": memoranda.open,
     "postgres": PostgresMemoryStore,
     "redis": RedisMemoryStore,
     "redis from_url": RedisMemoryStore.from_url,
@@ -149,13 +149,13 @@ def test_the_command_and_the_logs_repeat_no_password(url: str, caplog: pytest.Lo
     assume("\0" not in url)  # No argument and no variable of a process can hold one.
     caplog.set_level(logging.DEBUG)
     try:
-        recollect.open(url)
+        memoranda.open(url)
     except MemoryError:
         pass
     else:
         return  # It would connect.
     for line in (["stats", f"--store={url}"], ["copy", "memory://", "--", url], ["search"]):
-        done = CliRunner().invoke(app, line, env={"RECOLLECT_URL": url})
+        done = CliRunner().invoke(app, line, env={"MEMORANDA_URL": url})
         assert done.exit_code != 0 or "copy" in line
         assert MARKER not in done.output.casefold()
     assert MARKER not in caplog.text.casefold()
@@ -173,7 +173,7 @@ def test_only_errors_of_the_library_come_out_of_any_text(name: str, url: str) ->
 @pytest.mark.parametrize("scheme", SERVERS)
 def test_a_host_or_port_that_is_none_is_an_input_error(scheme: str, place: str) -> None:
     with pytest.raises(InputError, match=r"port|host|cannot be read|no store URL"):
-        recollect.open(f"{scheme}://ada:secret@{place}/0")
+        memoranda.open(f"{scheme}://ada:secret@{place}/0")
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,13 @@ def test_a_host_or_port_that_is_none_is_an_input_error(scheme: str, place: str) 
 )
 def test_a_cluster_needs_a_host(url: str) -> None:
     with pytest.raises(InputError, match=r"host|looks like"):
-        recollect.open(url)
+        memoranda.open(url)
 
 
 @pytest.mark.parametrize("url", ["postgresql://h/db?port=70000", "postgresql://h/db?host=a,b&port=1,0"])
 def test_a_port_among_the_options_is_checked_too(url: str) -> None:
     with pytest.raises(InputError, match="port"):
-        recollect.open(url)
+        memoranda.open(url)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import pytest
 import redis
 import redis.cluster
 
-from recollect.testing.servers import (
+from memoranda_testing.servers import (
     POSTGRES_VARIABLE,
     REDIS_VARIABLE,
     PostgresServer,
@@ -131,7 +131,7 @@ async def test_a_database_is_made_on_the_server_of_the_environment(
 ) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, postgres.url)
     with postgres_server() as server, server.database() as url:
-        assert str(await query(url, "SELECT current_database()")).startswith("recollect_test_")
+        assert str(await query(url, "SELECT current_database()")).startswith("memoranda_test_")
 
 
 def test_a_private_server_passes_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_nothing_is_left_after_a_server_died_by_itself() -> None:
 def test_nothing_is_left_after_a_test_run_that_never_closed_its_server(ending: str) -> None:
     script = """
         import os, signal, sys, time
-        from recollect.testing.servers import postgres_server
+        from memoranda_testing.servers import postgres_server
 
         server = postgres_server(private=True)
         server.start()

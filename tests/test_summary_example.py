@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recollect import HumanMemory, SummaryConfig, SummaryTemplate, check_trigger, generate_summary
-from recollect.errors import PluginNotFoundError
-from recollect.plugins import Registry
+from memoranda import HumanMemory, SummaryConfig, SummaryTemplate, check_trigger, generate_summary
+from memoranda.errors import PluginNotFoundError
+from memoranda.plugins import Registry
+from memoranda.summary import installed_template
 
 
 class MySummarizer:
@@ -62,5 +63,5 @@ async def test_a_custom_prompt_replaces_the_default_one_and_keeps_the_form_of_th
 
 @pytest.mark.parametrize("template", list(SummaryTemplate))
 def test_a_template_that_is_not_installed_says_what_to_install(template: SummaryTemplate) -> None:
-    with pytest.raises(PluginNotFoundError, match=f"recollect-summary-{template}"):
-        Registry(sources=[]).template(template)
+    with pytest.raises(PluginNotFoundError, match=f"plugins/summary-{template}"):
+        installed_template(template, Registry(sources=[]))

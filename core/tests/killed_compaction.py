@@ -15,12 +15,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
-from recollect.compaction import compact, undo
-from recollect.query import Filter
-from recollect.records import dump_item, load_item
-from recollect.store import BaseStore, successor
-from recollect.summary import SummaryConfig
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
+from memoranda.store import BaseStore, Filter, dump_item, load_item, successor
+from memoranda.summary import SummaryConfig, compact
+from memoranda.summary.compaction import undo
 
 SCOPE = MemoryMetadata(user_id="ada", session_id="s")
 CONFIG = SummaryConfig(

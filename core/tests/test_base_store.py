@@ -6,13 +6,9 @@ import asyncio
 
 import pytest
 
-from recollect import AIMemory, BaseStore, HumanMemory, MemoryItem, MemoryMetadata, MemoryStore
-from recollect.capabilities import BASE_CAPABILITIES
-from recollect.errors import IdConflictError, InputError, StoreClosedError, StoreUnavailableError, VersionConflictError
-from recollect.in_memory import InMemoryStore
-from recollect.query import Filter
-from recollect.records import copy_item
-from recollect.store import successor
+from memoranda import AIMemory, BaseStore, HumanMemory, MemoryItem, MemoryMetadata, MemoryStore
+from memoranda.errors import IdConflictError, InputError, StoreClosedError, StoreUnavailableError, VersionConflictError
+from memoranda.store import BASE_CAPABILITIES, Filter, InMemoryStore, copy_item, successor
 
 
 class FourMethods(BaseStore):

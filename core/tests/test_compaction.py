@@ -13,18 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
-from recollect.answers import entries, normalised
-from recollect.compaction import compact, expand, plan, undo
-from recollect.errors import ConflictError, InputError, SummaryError
-from recollect.hookspecs import TemplateSpec, hookimpl
-from recollect.in_memory import InMemoryStore
-from recollect.integrity import is_whole, whole_groups
-from recollect.items import MemoryStatus, SummaryMemory
-from recollect.plugins import Registry
-from recollect.summary import SummaryConfig
-from recollect.templates import Template
-from recollect.transcript import Transcript
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
+from memoranda.errors import ConflictError, InputError, SummaryError
+from memoranda.integrity import is_whole, whole_groups
+from memoranda.items import MemoryStatus, SummaryMemory
+from memoranda.plugins import Registry, TemplateSpec, hookimpl
+from memoranda.store import InMemoryStore
+from memoranda.summary import SummaryConfig, Template, Transcript, compact, entries, plan
+from memoranda.summary.compaction import expand, undo
+from memoranda.summary.parsing import normalised
 
 SCOPE = MemoryMetadata(user_id="ada", session_id="s")
 
@@ -62,15 +59,15 @@ def registry() -> Iterator[Registry]:
     plugin = ModuleType("third_party_templates")
 
     @hookimpl
-    def recollect_templates() -> list[TemplateSpec]:
+    def memoranda_templates() -> list[TemplateSpec]:
         return [
             TemplateSpec("notes", target="third_party_templates:Notes"),
             TemplateSpec("careless", target="third_party_templates:Careless"),
         ]
 
-    vars(plugin).update(recollect_templates=recollect_templates, Notes=Notes, Careless=Careless)
+    vars(plugin).update(memoranda_templates=memoranda_templates, Notes=Notes, Careless=Careless)
     sys.modules[plugin.__name__] = plugin
-    yield Registry([EntryPoint("third-party", plugin.__name__, "recollect")], allow=None)
+    yield Registry([EntryPoint("third-party", plugin.__name__, "memoranda")], allow=None)
     del sys.modules[plugin.__name__]
 
 

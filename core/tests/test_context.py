@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import (
+from memoranda import (
     AIMemory,
     HumanMemory,
     InputError,
@@ -24,12 +24,11 @@ from recollect import (
     SystemMemory,
     ToolMemory,
 )
-from recollect.assembled import AssembledContext
-from recollect.context import ContextManager
-from recollect.errors import StoreUnavailableError
-from recollect.in_memory import InMemoryStore
-from recollect.integrity import is_whole
-from recollect.messages import from_openai, to_openai
+from memoranda.context import AssembledContext, ContextManager
+from memoranda.errors import StoreUnavailableError
+from memoranda.integrity import is_whole
+from memoranda.messages import from_openai, to_openai
+from memoranda.store import InMemoryStore
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

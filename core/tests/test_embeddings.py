@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.embeddings import Embeddings, HashingEmbeddings, embed_texts
-from recollect.errors import BadVectorError, EmbeddingError, InputError, MemoryError
-from recollect.vectors import cosines, normalised, pack_vector, unpack_vector
+from memoranda.embeddings import Embeddings, HashingEmbeddings, embed_texts
+from memoranda.errors import BadVectorError, EmbeddingError, InputError, MemoryError
+from memoranda.ranking import cosines, normalised, pack_vector, unpack_vector
 
 
 class Fixed(Embeddings):
@@ -74,7 +74,7 @@ def test_hashing_finds_texts_that_share_words() -> None:
 
 
 def test_hashing_is_the_same_in_every_process() -> None:
-    code = "from recollect.embeddings import HashingEmbeddings; print(HashingEmbeddings(16).embed('a dog, Ж 猫'))"
+    code = "from memoranda.embeddings import HashingEmbeddings; print(HashingEmbeddings(16).embed('a dog, Ж 猫'))"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert other == str(HashingEmbeddings(16).embed("a dog, Ж 猫"))
 
@@ -201,5 +201,5 @@ def test_zeros_stay_zeros() -> None:
 
 
 def test_importing_embeddings_imports_no_numpy() -> None:
-    code = "import recollect.embeddings, recollect.ranking, sys; assert 'numpy' not in sys.modules"
+    code = "import memoranda.embeddings, memoranda.ranking, sys; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

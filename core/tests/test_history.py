@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from recollect import AIMemory, HumanMemory, MemoryError, MemoryMetadata, SystemMemory, ToolMemory
-from recollect.errors import InputError
-from recollect.history import History, Memory, ResponseMem, UserMem
-from recollect.integrity import is_whole
+from memoranda import AIMemory, HumanMemory, MemoryError, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.errors import InputError
+from memoranda.history import History, Memory, ResponseMem, UserMem
+from memoranda.integrity import is_whole
 
 
 def test_the_documented_example_runs() -> None:

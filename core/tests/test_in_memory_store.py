@@ -10,11 +10,10 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import MemoryItem, MemoryMetadata
-from recollect.errors import IdConflictError, InputError, StoreClosedError
-from recollect.in_memory import InMemoryStore
-from recollect.query import Filter
-from recollect.testing import StoreConformance
+from memoranda import MemoryItem, MemoryMetadata
+from memoranda.errors import IdConflictError, InputError, StoreClosedError
+from memoranda.store import Filter, InMemoryStore
+from memoranda_testing import StoreConformance
 
 
 class TestInMemoryStore(StoreConformance):

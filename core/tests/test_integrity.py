@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
-from recollect.integrity import call_ids, is_whole, pairs, whole_groups
-from recollect.windowing import last_rounds, newest
+from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
+from memoranda.integrity import call_ids, is_whole, pairs, whole_groups
+from memoranda.windowing import last_rounds, newest
 
 
 def conversation(*shapes: str) -> list[MemoryItem]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus, SystemMemory, ToolMemory
-from recollect.errors import InputError, MemoryError
-from recollect.items import SummaryMemory, utc_text
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus, SystemMemory, ToolMemory
+from memoranda.errors import InputError, MemoryError
+from memoranda.items import SummaryMemory, utc_text
 
 
 def test_an_item_has_its_documented_defaults() -> None:

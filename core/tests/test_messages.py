@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
-from recollect.errors import InputError
-from recollect.messages import from_anthropic, from_openai, to_anthropic, to_openai
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
+from memoranda.errors import InputError
+from memoranda.messages import from_anthropic, from_openai, to_anthropic, to_openai
 
 CALL_IDS = st.sampled_from(["a", "b", "c"])
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

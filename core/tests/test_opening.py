@@ -11,20 +11,18 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import HumanMemory, MemoryError, MemoryItem
-from recollect.errors import InputError, PluginError, UnknownSchemeError
-from recollect.in_memory import InMemoryStore
-from recollect.observing import Observer
-from recollect.opening import data_folder, default_url
-from recollect.plugins import Registry
-from recollect.ranked import RankedItem
+import memoranda
+from memoranda import HumanMemory, MemoryError, MemoryItem
+from memoranda.errors import InputError, PluginError, UnknownSchemeError
+from memoranda.plugins import Registry, data_folder, default_url
+from memoranda.ranking import RankedItem
+from memoranda.store import InMemoryStore, Observer
 
 PLUGIN = """
-from recollect.hookspecs import Backend, ItemTypeSpec, ObserverSpec, RerankerSpec, hookimpl
-from recollect.in_memory import InMemoryStore
-from recollect.items import MemoryItem
-from recollect.observing import Observer
+from memoranda.plugins import Backend, ItemTypeSpec, ObserverSpec, RerankerSpec, hookimpl
+from memoranda.store import InMemoryStore
+from memoranda.items import MemoryItem
+from memoranda.store import Observer
 
 class Shelf(InMemoryStore):
     def __init__(self, url, shelf="top", embeddings=None):
@@ -45,18 +43,18 @@ class Backwards:
         return ranked[::-1]
 
 @hookimpl
-def recollect_backends():
+def memoranda_backends():
     return [
         Backend("shelf", schemes=("shelf",), target="opening_plugin:Shelf"),
         Backend("plain", schemes=("plain",), target="builtins:str"),
     ]
 
 @hookimpl
-def recollect_observers():
+def memoranda_observers():
     return [ObserverSpec("shout", target="opening_plugin:Shout")]
 
 @hookimpl
-def recollect_rerankers():
+def memoranda_rerankers():
     return [RerankerSpec("backwards", target="opening_plugin:Backwards")]
 """
 
@@ -67,15 +65,15 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     (tmp_path / "opening_plugin.py").write_text(PLUGIN, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("opening_plugin", None)
-    return Registry([EntryPoint("opening", "opening_plugin", "recollect")], allow=None)
+    return Registry([EntryPoint("opening", "opening_plugin", "memoranda")], allow=None)
 
 
 def test_memory_opens_an_empty_store() -> None:
-    assert isinstance(recollect.open("memory://"), InMemoryStore)
+    assert isinstance(memoranda.open("memory://"), InMemoryStore)
 
 
 def test_options_reach_the_backend(registry: Registry) -> None:
-    store = recollect.open("shelf://x", registry=registry, shelf="bottom", embeddings="hashing")
+    store = memoranda.open("shelf://x", registry=registry, shelf="bottom", embeddings="hashing")
 
     assert store.shelf == "bottom"  # type: ignore[attr-defined]  # the test's own store
     assert type(store.embeddings).__name__ == "HashingEmbeddings"  # type: ignore[attr-defined]  # as above
@@ -83,23 +81,23 @@ def test_options_reach_the_backend(registry: Registry) -> None:
 
 def test_an_unknown_option_is_named_with_the_known_ones(registry: Registry) -> None:
     with pytest.raises(InputError, match=r"no option 'shlef'\. Its options: shelf, embeddings"):
-        recollect.open("shelf://x", registry=registry, shlef="bottom")
+        memoranda.open("shelf://x", registry=registry, shlef="bottom")
 
 
 def test_errors_hide_passwords(registry: Registry) -> None:
     with pytest.raises(InputError) as caught:
-        recollect.open("shelf://ada:s3cret@h", registry=registry, shlef=1)
+        memoranda.open("shelf://ada:s3cret@h", registry=registry, shlef=1)
     assert "s3cret" not in str(caught.value)
 
 
 def test_an_unknown_scheme_says_what_there_is(registry: Registry) -> None:
     with pytest.raises(UnknownSchemeError, match="memory, plain, shelf"):
-        recollect.open("mysql://h/d", registry=registry)
+        memoranda.open("mysql://h/d", registry=registry)
 
 
 def test_a_backend_that_makes_no_store_is_found_out(registry: Registry) -> None:
     with pytest.raises(MemoryError, match="no store"):
-        recollect.open("plain://x", registry=registry)
+        memoranda.open("plain://x", registry=registry)
 
 
 async def test_observers_are_attached_by_name_or_object(registry: Registry) -> None:
@@ -108,14 +106,14 @@ async def test_observers_are_attached_by_name_or_object(registry: Registry) -> N
             item.content += "!"
             return item
 
-    async with recollect.open("memory://", registry=registry, observers=["shout", Exclaim()]) as store:
+    async with memoranda.open("memory://", registry=registry, observers=["shout", Exclaim()]) as store:
         await store.add(HumanMemory(content="hi"))
 
         assert [item.content for item in await store.search()] == ["HI!"]
 
 
 async def test_a_reranker_reorders_ranked_results(registry: Registry) -> None:
-    async with recollect.open("memory://", registry=registry, reranker="backwards") as store:
+    async with memoranda.open("memory://", registry=registry, reranker="backwards") as store:
         await store.add_many([HumanMemory(content="tea"), HumanMemory(content="tea and more words of no use at all")])
         plain = InMemoryStore()
         await plain.add_many([item async for item in store.scan()])
@@ -129,19 +127,19 @@ async def test_a_reranker_reorders_ranked_results(registry: Registry) -> None:
 
 
 def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_URL", "memory://")
+    monkeypatch.setenv("MEMORANDA_URL", "memory://")
 
-    assert isinstance(recollect.open(), InMemoryStore)
+    assert isinstance(memoranda.open(), InMemoryStore)
 
 
 def test_without_a_url_there_is_a_file_in_the_users_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("RECOLLECT_URL", raising=False)
+    monkeypatch.delenv("MEMORANDA_URL", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
 
-    assert default_url() == f"sqlite:///{tmp_path}/recollect/memory.db"
-    assert data_folder() == tmp_path / "recollect"
-    assert (tmp_path / "recollect").stat().st_mode & 0o777 == 0o700
+    assert default_url() == f"sqlite:///{tmp_path}/memoranda/memory.db"
+    assert data_folder() == tmp_path / "memoranda"
+    assert (tmp_path / "memoranda").stat().st_mode & 0o777 == 0o700
 
 
 class Forges:
@@ -160,13 +158,13 @@ class Fails:
 
 
 async def test_a_reranker_gives_scores_and_no_items() -> None:
-    store = recollect.open("memory://", reranker=Forges())
+    store = memoranda.open("memory://", reranker=Forges())
     await store.add(MemoryItem(content="tea time"))
     assert [(found.item.content, found.score) for found in await store.search_ranked(query="tea")] == [("tea time", 9)]
 
 
 async def test_a_reranker_that_fails_is_a_plugin_error() -> None:
-    store = recollect.open("memory://", reranker=Fails())
+    store = memoranda.open("memory://", reranker=Fails())
     await store.add(MemoryItem(content="tea time"))
     with pytest.raises(PluginError, match="Fails"):
         await store.search_ranked(query="tea")
@@ -175,4 +173,4 @@ async def test_a_reranker_that_fails_is_a_plugin_error() -> None:
 def test_a_backend_that_exits_does_not_end_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InMemoryStore, "from_url", lambda url: sys.exit(5))
     with pytest.raises(PluginError, match="SystemExit"):
-        recollect.open("memory://")
+        memoranda.open("memory://")

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import PluginError, PluginLoadError
-from recollect.hookspecs import Backend, CommandSpec
-from recollect.items import MemoryItem
-from recollect.opening import open as open_store
-from recollect.plugins import Plugin, Registry, default_registry
+from memoranda.errors import PluginError, PluginLoadError
+from memoranda.items import MemoryItem
+from memoranda.plugins import Backend, EmbeddingsSpec, Registry, default_registry
+from memoranda.plugins import open as open_store
+from memoranda.plugins.registry import Plugin
 
 Install = Callable[..., Path]
 
@@ -36,7 +36,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (folder / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" if metadata is None else metadata
         )
-        (folder / "entry_points.txt").write_text(entry_points or f"[recollect]\n{name} = loading_{name}\n")
+        (folder / "entry_points.txt").write_text(entry_points or f"[memoranda]\n{name} = loading_{name}\n")
         (tmp_path / f"loading_{name}.py").write_text(textwrap.dedent(source))
         importlib.invalidate_caches()
         return folder
@@ -47,11 +47,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 
 GOOD = """
-    from recollect.hookspecs import Backend, hookimpl
+    from memoranda.plugins import Backend, hookimpl
 
     @hookimpl
-    def recollect_backends():
-        return [Backend("paper", schemes=("paper",), target="recollect.in_memory:InMemoryStore")]
+    def memoranda_backends():
+        return [Backend("paper", schemes=("paper",), target="memoranda.store.in_memory:InMemoryStore")]
 """
 
 
@@ -69,7 +69,7 @@ def test_an_installed_plugin_is_found_with_its_distribution(install: Install) ->
 
 def test_damaged_metadata_of_one_distribution_does_not_hide_the_others(install: Install) -> None:
     install("good", GOOD)
-    install("damaged", GOOD, entry_points="[recollect]\nthis line says nothing\n")
+    install("damaged", GOOD, entry_points="[memoranda]\nthis line says nothing\n")
 
     found = rows(Registry(allow=None))
 
@@ -85,7 +85,7 @@ def test_a_distribution_without_name_or_version_is_still_a_row(install: Install)
 
 
 def test_an_entry_point_that_names_nothing_sensible_is_broken(install: Install) -> None:
-    install("odd", GOOD, entry_points="[recollect]\nodd = not a module!\n")
+    install("odd", GOOD, entry_points="[memoranda]\nodd = not a module!\n")
 
     assert rows(Registry(allow=None))["odd"].status == "broken"
 
@@ -103,7 +103,7 @@ def test_a_plugin_that_ends_everything_ends_only_itself(install: Install, ending
 
 
 def test_a_target_that_ends_everything_is_a_load_error(install: Install) -> None:
-    install("good", GOOD.replace("recollect.in_memory:InMemoryStore", "loading_exit:Store"))
+    install("good", GOOD.replace("memoranda.store.in_memory:InMemoryStore", "loading_exit:Store"))
     install("exit", "import sys; sys.exit(4)", entry_points="[other]\nx = y\n")
     registry = Registry(allow=None)
 
@@ -125,13 +125,13 @@ def test_a_target_that_ends_everything_is_a_load_error(install: Install) -> None
 )
 def test_an_odd_spec_is_refused_with_its_reason(install: Install, spec: str, reason: str) -> None:
     source = """
-        from recollect.hookspecs import Backend, hookimpl
+        from memoranda.plugins import Backend, hookimpl
 
         class Better(Backend):
             pass
 
         @hookimpl
-        def recollect_backends():
+        def memoranda_backends():
             return [SPEC]
     """
     install("odd", source.replace("SPEC", spec))
@@ -159,18 +159,18 @@ def test_an_attribute_that_raises_breaks_only_its_plugin(install: Install) -> No
     source = """
         class Trap:
             @property
-            def recollect_backends(self):
+            def memoranda_backends(self):
                 raise RuntimeError("boo")
 
         trap = Trap()
     """
-    install("trap", source, entry_points="[recollect]\ntrap = loading_trap:trap\n")
+    install("trap", source, entry_points="[memoranda]\ntrap = loading_trap:trap\n")
 
     assert rows(Registry(allow=None))["trap"].status == "broken"
 
 
 def test_a_plugin_that_asks_for_the_plugins_while_it_is_loaded_is_broken(install: Install) -> None:
-    install("curious", "from recollect.plugins import default_registry\ndefault_registry().plugins\n")
+    install("curious", "from memoranda.plugins import default_registry\ndefault_registry().plugins\n")
     default_registry.cache_clear()
     try:
         found = rows(default_registry())["curious"]
@@ -203,17 +203,17 @@ def test_threads_that_come_first_at_once_find_the_same_plugins(install: Install)
 
 
 def test_a_name_of_the_core_cannot_be_taken() -> None:
-    registry = Registry([EntryPoint("thief", "thief_plugin", "recollect")], allow=None)
+    registry = Registry([EntryPoint("thief", "thief_plugin", "memoranda")], allow=None)
     thief = """
-        from recollect.hookspecs import Backend, CommandSpec, hookimpl
+        from memoranda.plugins import Backend, EmbeddingsSpec, hookimpl
 
         @hookimpl
-        def recollect_backends():
+        def memoranda_backends():
             return [Backend("memory", schemes=("memory",), target="thief_plugin:Store")]
 
         @hookimpl
-        def recollect_commands():
-            return [CommandSpec("export", target="thief_plugin:steal")]
+        def memoranda_embeddings():
+            return [EmbeddingsSpec("hashing", target="thief_plugin:Embeddings")]
     """
     module = type(sys)("thief_plugin")
     exec(textwrap.dedent(thief), module.__dict__)
@@ -224,33 +224,13 @@ def test_a_name_of_the_core_cannot_be_taken() -> None:
         del sys.modules["thief_plugin"]
 
     assert found.status == "conflict"
-    assert registry.backend("memory").target == "recollect.in_memory:InMemoryStore"
-    assert registry.find(CommandSpec, "export").target == "recollect.cli.exporting:export"
-
-
-def test_the_command_lists_hostile_plugins_as_rows(tmp_path: Path, install: Install) -> None:
-    install("good", GOOD)
-    install("damaged", GOOD, entry_points="[recollect]\nthis line says nothing\n")
-    install("exits", "import sys; sys.exit(9)")
-    install("red", "raise RuntimeError('\\x1b[31mred\\x1b[0m')")
-
-    done = subprocess.run(
-        [sys.executable, "-m", "recollect", "plugins", "--json"],
-        env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-    assert done.returncode == 0, done.stderr
-    statuses = {row["name"]: row["status"] for row in json.loads(done.stdout)}
-    assert statuses.items() >= {"good": "ok", "damaged": "broken", "exits": "broken", "red": "broken"}.items()
+    assert registry.backend("memory").target == "memoranda.store.in_memory:InMemoryStore"
+    assert registry.find(EmbeddingsSpec, "hashing").target == "memoranda.embeddings:HashingEmbeddings"
 
 
 OBSERVER = """
-    from recollect.hookspecs import ObserverSpec, hookimpl
-    from recollect.observing import Observer
+    from memoranda.plugins import ObserverSpec, hookimpl
+    from memoranda.store import Observer
 
     class Loud(Observer):
         def before_add(self, item):
@@ -268,7 +248,7 @@ OBSERVER = """
         pass
 
     @hookimpl
-    def recollect_observers():
+    def memoranda_observers():
         return [
             ObserverSpec("loud", target="loading_watching:Loud", auto=True),
             ObserverSpec("broken", target="{target}", auto=True, required={required}),
@@ -332,7 +312,7 @@ def test_the_command_lists_a_broken_observer_and_goes_on(install: Install, tmp_p
 
     listed, added = (
         subprocess.run(
-            [sys.executable, "-m", "recollect", *line],
+            [sys.executable, "-m", "memoranda", *line],
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -357,18 +337,18 @@ def test_metadata_that_is_not_utf_8_stops_neither_open_nor_the_command(
     (folder / file).write_bytes((folder / file).read_bytes() + b"\xe9\xff = loading\n")
     install("good", GOOD)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    code = "import recollect; print(recollect.open('memory://'))"
+    code = "import memoranda; print(memoranda.open('memory://'))"
 
     opened, listed = (
         subprocess.run(
             [sys.executable, *line], env=environment, capture_output=True, text=True, check=False, timeout=60
         )
-        for line in (["-c", code], ["-m", "recollect", "plugins", "--json"])
+        for line in (["-c", code], ["-m", "memoranda", "plugins", "--json"])
     )
 
     assert opened.returncode == 0, opened.stderr
     names = {row["name"] for row in json.loads(listed.stdout)}
-    assert {"good", "recollect", "aaa" if first else "zzz"} <= names
+    assert {"good", "memoranda", "aaa" if first else "zzz"} <= names
 
 
 def test_several_distributions_without_a_readable_name_are_all_rows(install: Install) -> None:

@@ -12,20 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from recollect import MemoryItem
-from recollect.errors import PluginConflictError, PluginLoadError, PluginNotFoundError, UnknownSchemeError
-from recollect.hookspecs import Backend, ItemTypeSpec, ObserverSpec, TemplateSpec
-from recollect.opening import open as open_store
-from recollect.plugins import Plugin, Registry
+from memoranda import MemoryItem
+from memoranda.errors import PluginConflictError, PluginLoadError, PluginNotFoundError, UnknownSchemeError
+from memoranda.plugins import Backend, EmbeddingsSpec, ItemTypeSpec, Registry, TemplateSpec
+from memoranda.plugins import open as open_store
+from memoranda.plugins.registry import Plugin
+from memoranda.summary import installed_template
 
 MakePlugin = Callable[[str, str], EntryPoint]
 
 GOOD = """
-    from recollect.hookspecs import Backend, hookimpl
+    from memoranda.plugins import Backend, hookimpl
 
     @hookimpl
-    def recollect_backends():
-        return [Backend("paper", schemes=("paper",), target="recollect.in_memory:InMemoryStore")]
+    def memoranda_backends():
+        return [Backend("paper", schemes=("paper",), target="memoranda.store.in_memory:InMemoryStore")]
 """
 
 
@@ -38,7 +39,7 @@ def make_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mak
     def make(name: str, source: str) -> EntryPoint:
         module = f"plugin_{name}"
         (tmp_path / f"{module}.py").write_text(textwrap.dedent(source), encoding="utf-8")
-        return EntryPoint(name, module, "recollect")
+        return EntryPoint(name, module, "memoranda")
 
     yield make
     for module in set(sys.modules) - before:
@@ -61,11 +62,11 @@ def test_a_good_plugin_is_found(make_plugin: MakePlugin) -> None:
 def test_the_core_is_a_plugin_too() -> None:
     registry = Registry([], allow=None)
 
-    assert [plugin.name for plugin in registry.plugins] == ["recollect"]
-    assert registry.backend("memory").target == "recollect.in_memory:InMemoryStore"
+    assert [plugin.name for plugin in registry.plugins] == ["memoranda"]
+    assert registry.backend("memory").target == "memoranda.store.in_memory:InMemoryStore"
 
 
-BACKENDS = "from recollect.hookspecs import *\n@hookimpl\ndef recollect_backends(): return [{}]"
+BACKENDS = "from memoranda.plugins.hookspecs import *\n@hookimpl\ndef memoranda_backends(): return [{}]"
 
 BROKEN = {
     "missing_module": ("import no_such_driver_at_all", "broken", "ModuleNotFoundError"),
@@ -74,32 +75,32 @@ BROKEN = {
     "exits": ("import sys; sys.exit(3)", "broken", "SystemExit"),
     "no_hooks": ("x = 1", "broken", "no hook"),
     "unknown_hook": (
-        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backend(): return []",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backend(): return []",
         "broken",
-        "recollect_backend",
+        "memoranda_backend",
     ),
     "wrong_signature": (
-        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(registry): return []",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(registry): return []",
         "broken",
         "registry",
     ),
     "hook_raises": (
-        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): raise KeyError('x')",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(): raise KeyError('x')",
         "broken",
-        "recollect_backends() failed: KeyError",
+        "memoranda_backends() failed: KeyError",
     ),
     "hook_exits": (
-        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): raise SystemExit",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(): raise SystemExit",
         "broken",
-        "recollect_backends() failed: SystemExit",
+        "memoranda_backends() failed: SystemExit",
     ),
     "returns_one": (
-        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): return 3",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(): return 3",
         "broken",
-        "recollect_backends() returned int where a list is due",
+        "memoranda_backends() returned int where a list is due",
     ),
     "returns_texts": (
-        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): return ['sqlite']",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(): return ['sqlite']",
         "broken",
         "returned str where Backend is due",
     ),
@@ -120,9 +121,9 @@ BROKEN = {
     ),
     "interrupts": ("raise KeyboardInterrupt", "broken", "KeyboardInterrupt"),
     "hook_interrupts": (
-        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): raise KeyboardInterrupt",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(): raise KeyboardInterrupt",
         "broken",
-        "recollect_backends() failed: KeyboardInterrupt",
+        "memoranda_backends() failed: KeyboardInterrupt",
     ),
     "cancels": ("import asyncio; raise asyncio.CancelledError", "broken", "CancelledError"),
     "attribute_exits": (
@@ -131,12 +132,12 @@ BROKEN = {
         "",
     ),
     "returns_none": (
-        "from recollect.hookspecs import hookimpl\n@hookimpl\ndef recollect_backends(): pass",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(): pass",
         "broken",
-        "recollect_backends() returned NoneType where a list is due",
+        "memoranda_backends() returned NoneType where a list is due",
     ),
     "takes_modules_out": (
-        "import sys\nfor name in [*sys.modules]: name.startswith(('recollect', 'pluggy')) and sys.modules.pop(name)",
+        "import sys\nfor name in [*sys.modules]: name.startswith(('memoranda', 'pluggy')) and sys.modules.pop(name)",
         "broken",
         "no hook",
     ),
@@ -173,14 +174,14 @@ def test_a_broken_plugin_is_a_row_with_its_reason(make_plugin: MakePlugin, name:
 def test_what_a_hook_returns_may_be_any_iterable_that_ends(make_plugin: MakePlugin) -> None:
     source = """
         from itertools import count
-        from recollect.hookspecs import Backend, TokenCounterSpec, hookimpl
+        from memoranda.plugins import Backend, TokenCounterSpec, hookimpl
 
         @hookimpl
-        def recollect_backends():
-            yield Backend("Ink Well", schemes=("ink", "ink"), target="recollect.in_memory:InMemoryStore")
+        def memoranda_backends():
+            yield Backend("Ink Well", schemes=("ink", "ink"), target="memoranda.store.in_memory:InMemoryStore")
 
         @hookimpl
-        def recollect_token_counters():
+        def memoranda_token_counters():
             return (TokenCounterSpec(f"counter{number}", target="a:b") for number in count())
     """
     registry = Registry([make_plugin("endless", source)], allow=None)
@@ -203,17 +204,17 @@ def test_of_two_specs_of_one_name_in_a_plugin_the_first_counts(make_plugin: Make
 @pytest.mark.parametrize("attribute", ["Plugin", "missing", "nothing"])
 def test_an_entry_point_to_something_else_than_a_module_is_a_row(make_plugin: MakePlugin, attribute: str) -> None:
     source = """
-        from recollect.hookspecs import Backend, hookimpl
+        from memoranda.plugins import Backend, hookimpl
 
         nothing = None
 
         class Plugin:
             @hookimpl
-            def recollect_backends(self):
+            def memoranda_backends(self):
                 return [Backend("x", target="a:b")]
     """
     point = make_plugin("odd", source)
-    registry = Registry([EntryPoint("odd", f"{point.value}:{attribute}", "recollect")], allow=None)
+    registry = Registry([EntryPoint("odd", f"{point.value}:{attribute}", "memoranda")], allow=None)
 
     assert only(registry, "odd").status == "broken"
     assert only(registry, "odd").reason
@@ -221,22 +222,22 @@ def test_an_entry_point_to_something_else_than_a_module_is_a_row(make_plugin: Ma
 
 def test_what_cannot_be_made_is_a_load_error_that_tells_no_secret(make_plugin: MakePlugin) -> None:
     source = """
-        from recollect.hookspecs import EmbeddingsSpec, ObserverSpec, TemplateSpec, hookimpl
+        from memoranda.plugins import EmbeddingsSpec, ObserverSpec, TemplateSpec, hookimpl
 
         class Fails:
             def __init__(self, key=""):
                 raise RuntimeError(f"bad key {key}")
 
         @hookimpl
-        def recollect_embeddings():
+        def memoranda_embeddings():
             return [EmbeddingsSpec("bad", target="plugin_fails:Fails")]
 
         @hookimpl
-        def recollect_observers():
+        def memoranda_observers():
             return [ObserverSpec("bad", target="plugin_fails:Fails")]
 
         @hookimpl
-        def recollect_templates():
+        def memoranda_templates():
             return [TemplateSpec("bad", target="plugin_fails:Fails"), TemplateSpec("other", target="sys:path")]
     """
     registry = Registry([make_plugin("fails", source)], allow=None)
@@ -246,7 +247,7 @@ def test_what_cannot_be_made_is_a_load_error_that_tells_no_secret(make_plugin: M
     assert "sk-secret" not in str(refused.value)
     for name, reason in (("bad", "RuntimeError"), ("other", "no template")):
         with pytest.raises(PluginLoadError, match=reason):
-            registry.template(name)
+            installed_template(name, registry)
     with pytest.raises(PluginLoadError, match="RuntimeError"):
         open_store("memory://", registry=registry, observers=["bad"])
 
@@ -279,7 +280,7 @@ def test_nobody_takes_a_name_from_the_core(make_plugin: MakePlugin) -> None:
 
 
 def test_only_allowed_plugins_are_loaded(make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_PLUGINS", "good, other")
+    monkeypatch.setenv("MEMORANDA_PLUGINS", "good, other")
     registry = Registry([make_plugin("good", GOOD), make_plugin("bad", "raise RuntimeError")])
 
     assert only(registry, "good").status == "ok"
@@ -288,7 +289,7 @@ def test_only_allowed_plugins_are_loaded(make_plugin: MakePlugin, monkeypatch: p
 
 
 def test_an_empty_list_allows_none(make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_PLUGINS", "")
+    monkeypatch.setenv("MEMORANDA_PLUGINS", "")
 
     assert only(Registry([make_plugin("good", GOOD)]), "good").status == "not allowed"
 
@@ -296,7 +297,7 @@ def test_an_empty_list_allows_none(make_plugin: MakePlugin, monkeypatch: pytest.
 def test_an_unknown_scheme_says_what_to_install() -> None:
     registry = Registry([], allow=None)
 
-    with pytest.raises(UnknownSchemeError, match=r"Installed: memory\. Try: pip install recollect-postgres") as caught:
+    with pytest.raises(UnknownSchemeError, match=r"Installed: memory\. Try: pip install \./plugins/postgres") as caught:
         registry.backend("postgresql")
     assert isinstance(caught.value, LookupError)
 
@@ -309,14 +310,14 @@ def test_a_plugin_that_failed_is_mentioned_where_it_is_missed(make_plugin: MakeP
 
 
 def test_a_name_that_nobody_has_lists_those_that_exist() -> None:
-    with pytest.raises(PluginNotFoundError, match=r"No observer is called 'spy'\. Installed: redact"):
-        Registry([], allow=None).find(ObserverSpec, "spy")
-    with pytest.raises(PluginNotFoundError, match="pip install recollect-summary-facts"):
+    with pytest.raises(PluginNotFoundError, match=r"No embedder is called 'spy'\. Installed: hashing"):
+        Registry([], allow=None).find(EmbeddingsSpec, "spy")
+    with pytest.raises(PluginNotFoundError, match=r"pip install \./plugins/summary-facts"):
         Registry([], allow=None).find(TemplateSpec, "facts")
 
 
 def test_a_target_that_cannot_be_imported_is_a_load_error(make_plugin: MakePlugin) -> None:
-    source = GOOD.replace("recollect.in_memory:InMemoryStore", "no_such_module:Store")
+    source = GOOD.replace("memoranda.store.in_memory:InMemoryStore", "no_such_module:Store")
     registry = Registry([make_plugin("good", source)], allow=None)
 
     with pytest.raises(PluginLoadError, match="'paper' could not be loaded: ModuleNotFoundError"):
@@ -325,14 +326,14 @@ def test_a_target_that_cannot_be_imported_is_a_load_error(make_plugin: MakePlugi
 
 def test_item_types_are_loaded_when_they_are_met(make_plugin: MakePlugin) -> None:
     source = """
-        from recollect.hookspecs import ItemTypeSpec, hookimpl
-        from recollect.items import MemoryItem
+        from memoranda.plugins import ItemTypeSpec, hookimpl
+        from memoranda.items import MemoryItem
 
         class Note(MemoryItem):
             memory_type: str = "note"
 
         @hookimpl
-        def recollect_item_types():
+        def memoranda_item_types():
             return [
                 ItemTypeSpec("note", target="plugin_types:Note"),
                 ItemTypeSpec("ghost", target="plugin_types:Ghost"),
@@ -351,10 +352,10 @@ def test_item_types_are_loaded_when_they_are_met(make_plugin: MakePlugin) -> Non
 def test_listing_plugins_imports_no_driver() -> None:
     code = """
         import sys
-        import recollect
-        assert "pydantic" not in sys.modules, "importing recollect is free"
-        from recollect.plugins import Registry
-        from recollect.hookspecs import Backend
+        import memoranda
+        assert "pydantic" not in sys.modules, "importing memoranda is free"
+        from memoranda.plugins import Registry
+        from memoranda.plugins import Backend
         registry = Registry(allow=None)
         assert registry.plugins and registry.specs(Backend)
         heavy = {"numpy", "openai", "aiosqlite", "sqlite3", "asyncpg", "redis", "usearch", "pytest", "hypothesis"}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InputError
-from recollect.ranking import (
+from memoranda.errors import InputError
+from memoranda.ranking import (
     Passage,
     Scored,
     Weights,

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
-from recollect.cli.window import window_of
-from recollect.context import ContextManager
-from recollect.history import History, ResponseMem
-from recollect.integrity import results_behind_calls, whole_groups
-from recollect.messages import to_anthropic, to_openai
-from recollect.summary import split
-from recollect.windowing import last_rounds, newest, rounds_of, rounds_within
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
+from memoranda.context import ContextManager
+from memoranda.history import History, ResponseMem
+from memoranda.integrity import results_behind_calls, whole_groups
+from memoranda.messages import to_anthropic, to_openai
+from memoranda.summary.generation import split
+from memoranda.windowing import last_rounds, newest, rounds_of, rounds_within
+from memoranda_cli.window import window_of
 
 
 def scope(session: str | None, **fields: Any) -> MemoryMetadata:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import (
+from memoranda import (
     AIMemory,
     HumanMemory,
     MemoryItem,
@@ -20,9 +20,9 @@ from recollect import (
     SystemMemory,
     ToolMemory,
 )
-from recollect.errors import InputError, MemoryError, StoreClosedError
-from recollect.integrity import is_whole
-from recollect.observing import Observer
+from memoranda.errors import InputError, MemoryError, StoreClosedError
+from memoranda.integrity import is_whole
+from memoranda.store import Observer
 
 META = MemoryMetadata(user_id="u1", session_id="s1")
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import multiprocessing
 import threading
 from multiprocessing.connection import Connection
 
 import pytest
 
-import recollect
-import recollect.sync
-from recollect import HumanMemory, MemoryMetadata
-from recollect.errors import StoreClosedError, StoreMisuseError, VersionConflictError
+import memoranda
+import memoranda.sync
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.errors import StoreClosedError, StoreMisuseError, VersionConflictError
+from memoranda.store import BaseStore
+from memoranda.sync import SyncStore
 
 
 def test_a_store_is_used_without_await() -> None:
-    with recollect.sync.open("memory://") as store:
+    with memoranda.sync.open("memory://") as store:
         store.add(HumanMemory(id="a", content="Hello", metadata=MemoryMetadata(user_id="u")))
         store.add_many([HumanMemory(content="two"), HumanMemory(content="three")])
 
@@ -36,7 +39,7 @@ def test_a_store_is_used_without_await() -> None:
 
 
 def test_a_scoped_handle_is_bounded() -> None:
-    with recollect.sync.open("memory://") as store:
+    with memoranda.sync.open("memory://") as store:
         ada, bob = store.scoped(user_id="ada"), store.scoped(user_id="bob")
         ada.add(HumanMemory(content="mine"))
 
@@ -45,7 +48,7 @@ def test_a_scoped_handle_is_bounded() -> None:
 
 
 def test_a_closed_store_says_so() -> None:
-    store = recollect.sync.open("memory://")
+    store = memoranda.sync.open("memory://")
     store.close()
 
     with pytest.raises(StoreClosedError):
@@ -57,18 +60,18 @@ def test_async_functions_are_called_with_the_store() -> None:
         async def summarize(self, prompt: str) -> str:
             return "All of it."
 
-    config = recollect.SummaryConfig(message_threshold=5, keep_recent=2, prompts={"conversation": "Summarise."})
-    with recollect.sync.open("memory://") as store:
+    config = memoranda.SummaryConfig(message_threshold=5, keep_recent=2, prompts={"conversation": "Summarise."})
+    with memoranda.sync.open("memory://") as store:
         store.add_many(HumanMemory(content=str(number), metadata=MemoryMetadata(user_id="u")) for number in range(9))
 
-        result = store.call(recollect.compact, MemoryMetadata(user_id="u"), config, Model())
+        result = store.call(memoranda.compact, MemoryMetadata(user_id="u"), config, Model())
 
         assert [item.content for item in store.search()] == ["8", "7", "All of it."]
-        assert len(store.call(recollect.undo, result.summary_id)) == 7
+        assert len(store.call(memoranda.undo, result.summary_id)) == 7
 
 
 def test_many_threads_share_a_store() -> None:
-    with recollect.sync.open("memory://") as store:
+    with memoranda.sync.open("memory://") as store:
 
         def work(name: str) -> None:
             for number in range(50):
@@ -85,14 +88,14 @@ def test_many_threads_share_a_store() -> None:
 
 
 async def test_use_inside_a_running_loop_is_refused() -> None:
-    store = recollect.sync.open("memory://")
+    store = memoranda.sync.open("memory://")
 
     with pytest.raises(StoreMisuseError, match="running event loop"):
         store.add(HumanMemory(content="x"))
 
 
 async def test_another_thread_of_a_program_with_a_loop_may_use_it() -> None:
-    store = recollect.sync.open("memory://")
+    store = memoranda.sync.open("memory://")
 
     await asyncio.to_thread(store.add, HumanMemory(content="x"))
 
@@ -100,7 +103,7 @@ async def test_another_thread_of_a_program_with_a_loop_may_use_it() -> None:
 
 
 def test_a_scan_that_is_left_early_leaves_the_store_usable() -> None:
-    with recollect.sync.open("memory://") as store:
+    with memoranda.sync.open("memory://") as store:
         store.add_many(HumanMemory(content=str(number)) for number in range(1_000))
 
         for item in store.scan():
@@ -110,18 +113,18 @@ def test_a_scan_that_is_left_early_leaves_the_store_usable() -> None:
         assert store.count() == 1_000
 
 
-def _in_child(store: recollect.sync.SyncStore, answer: Connection) -> None:
+def _in_child(store: memoranda.sync.SyncStore, answer: Connection) -> None:
     try:
         store.count()
     except StoreMisuseError as error:
-        with recollect.sync.open("memory://") as own:
+        with memoranda.sync.open("memory://") as own:
             own.add(HumanMemory(content="x"))
             answer.send(("refused", str(error), own.count()))
 
 
 def test_a_forked_child_gets_an_error_and_may_open_its_own() -> None:
     context = multiprocessing.get_context("fork")
-    with recollect.sync.open("memory://") as store:
+    with memoranda.sync.open("memory://") as store:
         ours, theirs = context.Pipe()
         child = context.Process(target=_in_child, args=(store, theirs))
         child.start()
@@ -133,3 +136,18 @@ def test_a_forked_child_gets_an_error_and_may_open_its_own() -> None:
     assert kind == "refused"
     assert "fork" in message
     assert count == 1
+
+
+def _public_methods(cls: type) -> dict[str, inspect.Signature]:
+    found = inspect.getmembers(cls, inspect.isfunction)
+    return {name: inspect.signature(method) for name, method in found if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", sorted(_public_methods(BaseStore)))
+def test_every_method_of_a_store_is_there_without_async_and_takes_the_same(name: str) -> None:
+    asked = _public_methods(BaseStore)[name].parameters.values()
+    offered = _public_methods(SyncStore)[name].parameters.values()
+
+    assert [(each.name, each.kind, each.default, each.annotation) for each in offered] == [
+        (each.name, each.kind, each.default, each.annotation) for each in asked
+    ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recollect import AIMemory, HumanMemory, ToolMemory
-from recollect.tokens import estimate_tokens
+from memoranda import AIMemory, HumanMemory, ToolMemory
+from memoranda.tokens import estimate_tokens
 
 
 def test_text_is_counted_by_its_length_rounded_up() -> None:

@@ -7,10 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, ToolMemory
-from recollect.items import SummaryMemory
-from recollect.templates import PlainTemplate
-from recollect.transcript import transcribe
+from memoranda import AIMemory, HumanMemory, MemoryItem, ToolMemory
+from memoranda.items import SummaryMemory
+from memoranda.summary import PlainTemplate, transcribe
 
 ENTRY = re.compile(r"\[msg\d+ \d{4}-\d\d-\d\d \d\d:\d\d\] ")
 

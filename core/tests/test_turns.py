@@ -10,13 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.capabilities import BASE_CAPABILITIES
-from recollect.in_memory import InMemoryStore
-from recollect.query import Filter
-from recollect.ranking import Passage, rank_text
-from recollect.store import BaseStore
-from recollect.testing.turns import longest_turn
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.ranking import Passage, rank_text
+from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore
+from memoranda_testing.turns import longest_turn
 
 ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import InputError
-from recollect.urls import redacted, scheme_of, take_known_options, take_options, yes_or_no
+from memoranda.errors import InputError
+from memoranda.urls import redacted, scheme_of, take_known_options, take_options, yes_or_no
 
 
 @pytest.mark.parametrize(

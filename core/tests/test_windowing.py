@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
-from recollect.errors import InputError
-from recollect.items import SummaryMemory
-from recollect.windowing import check_rounds, last_rounds, newest, rounds_within
-from recollect.windowing import rounds_of as positions_of
+from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
+from memoranda.errors import InputError
+from memoranda.items import SummaryMemory
+from memoranda.windowing import check_rounds, last_rounds, newest, rounds_within
+from memoranda.windowing import rounds_of as positions_of
 
 KINDS: dict[str, type[MemoryItem]] = {
     "S": SystemMemory,

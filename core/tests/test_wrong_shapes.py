@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
-from recollect.context import ContextManager
-from recollect.errors import InputError
-from recollect.history import History, Memory, ResponseMem, UserMem
-from recollect.messages import from_anthropic, from_openai, to_anthropic, to_openai
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
+from memoranda.context import ContextManager
+from memoranda.errors import InputError
+from memoranda.history import History, Memory, ResponseMem, UserMem
+from memoranda.messages import from_anthropic, from_openai, to_anthropic, to_openai
 
 OPENAI: list[Any] = [
     {"role": "system", "content": "Be brief."},

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from recollect.testing.servers import postgres_server, system_postgres_server
+from memoranda_testing.servers import postgres_server, system_postgres_server
 
 _numbers = itertools.count(1)
 _SYSTEM = ["system"] if system_postgres_server() is not None else []

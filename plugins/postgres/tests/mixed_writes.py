@@ -12,10 +12,10 @@ import random
 import sys
 from collections.abc import Awaitable, Callable
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.embeddings import HashingEmbeddings
-from recollect.errors import IdConflictError, VersionConflictError
-from recollect_postgres import PostgresMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.errors import IdConflictError, VersionConflictError
+from memoranda_postgres import PostgresMemoryStore
 
 WRITERS = 16
 CALLS = 25

@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from recollect.embeddings import HashingEmbeddings
-from recollect.testing import StoreConformance
-from recollect_postgres import PostgresMemoryStore
+from memoranda.embeddings import HashingEmbeddings
+from memoranda_postgres import PostgresMemoryStore
+from memoranda_testing import StoreConformance
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 

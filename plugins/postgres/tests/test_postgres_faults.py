@@ -13,10 +13,10 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from recollect import HumanMemory, MemoryError, MemoryItem, MemoryMetadata
-from recollect.errors import InputError, StoreUnavailableError
-from recollect.testing.servers import UnreliableNetwork, free_port, postgres_server
-from recollect_postgres import PostgresMemoryStore
+from memoranda import HumanMemory, MemoryError, MemoryItem, MemoryMetadata
+from memoranda.errors import InputError, StoreUnavailableError
+from memoranda_postgres import PostgresMemoryStore
+from memoranda_testing.servers import UnreliableNetwork, free_port, postgres_server
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 

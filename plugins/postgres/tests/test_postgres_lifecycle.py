@@ -12,14 +12,14 @@ from typing import Any
 import asyncpg
 import pytest
 
-import recollect
-from recollect import HumanMemory, MemoryMetadata
-from recollect.errors import IdConflictError, InputError, SchemaTooNewError, StoreMisuseError
-from recollect.health import Examinable, Reindexable
-from recollect_postgres import PostgresMemoryStore
+import memoranda
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.errors import IdConflictError, InputError, SchemaTooNewError, StoreMisuseError
+from memoranda.store import Examinable, Reindexable
+from memoranda_postgres import PostgresMemoryStore
 
 ALICE = MemoryMetadata(user_id="alice")
-OURS = "SELECT FROM pg_stat_activity WHERE application_name = 'recollect' AND datname = current_database()"
+OURS = "SELECT FROM pg_stat_activity WHERE application_name = 'memoranda' AND datname = current_database()"
 
 
 async def execute(url: str, *statements: str) -> None:
@@ -41,8 +41,8 @@ async def fetch(url: str, text: str, *values: Any) -> list[Any]:
 
 OPENER = """
 import asyncio, sys, time
-from recollect import HumanMemory
-from recollect_postgres import PostgresMemoryStore
+from memoranda import HumanMemory
+from memoranda_postgres import PostgresMemoryStore
 
 async def main():
     time.sleep(max(0, float(sys.argv[2]) - time.time()))
@@ -65,7 +65,7 @@ async def test_eight_processes_may_create_the_tables_at_once(each_url: str) -> N
 
 
 async def test_eight_stores_with_vectors_may_open_at_once(url: str) -> None:
-    stores = [PostgresMemoryStore(url, embeddings=recollect.embeddings.HashingEmbeddings(16)) for _ in range(8)]
+    stores = [PostgresMemoryStore(url, embeddings=memoranda.embeddings.HashingEmbeddings(16)) for _ in range(8)]
     await asyncio.gather(*(store.init() for store in stores))
     await asyncio.gather(*(store.add(HumanMemory(content="here")) for store in stores))
     assert await stores[0].count() == 8
@@ -151,9 +151,9 @@ def test_a_second_event_loop_is_refused_at_once(url: str) -> None:
 
 FORKER = """
 import asyncio, os, sys
-from recollect import HumanMemory
-from recollect.errors import StoreMisuseError
-from recollect_postgres import PostgresMemoryStore
+from memoranda import HumanMemory
+from memoranda.errors import StoreMisuseError
+from memoranda_postgres import PostgresMemoryStore
 
 async def main():
     async with PostgresMemoryStore(sys.argv[1]) as store:
@@ -183,12 +183,12 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(url: str) -> None:
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
 async def test_a_url_opens_the_store_with_its_options(url: str, scheme: str) -> None:
     address = url.partition("://")[2]
-    store = recollect.open(f"{scheme}://{address}?schema=by_url&max_size=2&timeout=5&application_name=mine")
+    store = memoranda.open(f"{scheme}://{address}?schema=by_url&max_size=2&timeout=5&application_name=mine")
     assert isinstance(store, PostgresMemoryStore)
     async with store:
         await store.add(HumanMemory(content="by url"))
         assert len(await fetch(url, "SELECT FROM by_url.memory_items")) == 1
-        assert len(await fetch(url, OURS.replace("'recollect'", "'mine'"))) == 1
+        assert len(await fetch(url, OURS.replace("'memoranda'", "'mine'"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ async def test_a_url_opens_the_store_with_its_options(url: str, scheme: str) -> 
 )
 def test_a_wrong_option_is_named(query: str, keywords: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError) as caught:
-        recollect.open(f"postgresql://localhost/db{query}", **keywords)
+        memoranda.open(f"postgresql://localhost/db{query}", **keywords)
     assert caught.value.field == field
 
 
@@ -336,7 +336,7 @@ async def test_tls_is_asked_for_when_it_is_demanded(url: str) -> None:
 
 
 def test_importing_the_plugin_loads_no_driver() -> None:
-    code = "import sys, recollect_postgres.plugin; sys.exit('asyncpg' in sys.modules)"
+    code = "import sys, memoranda_postgres.plugin; sys.exit('asyncpg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ}, check=False).returncode == 0
 
 

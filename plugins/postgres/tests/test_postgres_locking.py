@@ -12,10 +12,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.embeddings import HashingEmbeddings
-from recollect.errors import OtherModelError
-from recollect_postgres import PostgresMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.errors import OtherModelError
+from memoranda_postgres import PostgresMemoryStore
 
 MIXED_WRITES = Path(__file__).parent / "mixed_writes.py"
 

@@ -12,11 +12,10 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from recollect.in_memory import InMemoryStore
-from recollect.query import Filter
-from recollect_postgres import PostgresMemoryStore
-from recollect_postgres.dialect import PostgresDialect, PostgresStatements
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.store import Filter, InMemoryStore
+from memoranda_postgres import PostgresMemoryStore
+from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 
 USERS = ["alice", "bob", "", "Ünï %_\\"]
 WORDS = [

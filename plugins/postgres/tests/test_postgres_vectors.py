@@ -12,11 +12,11 @@ import numpy
 import pytest
 import pytest_asyncio
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.embeddings import Embeddings, HashingEmbeddings
-from recollect.errors import EmbeddingError, OtherModelError, UnsupportedError
-from recollect.store import Capability
-from recollect_postgres import PostgresMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.embeddings import Embeddings, HashingEmbeddings
+from memoranda.errors import EmbeddingError, OtherModelError, UnsupportedError
+from memoranda.store import Capability
+from memoranda_postgres import PostgresMemoryStore
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 SENTENCES = [

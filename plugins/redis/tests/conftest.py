@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from redis.asyncio import Redis, RedisCluster
 
-from recollect.testing.servers import redis_cluster, redis_server
-from recollect_redis import ShortTermMemoryManager
+from memoranda_redis import ShortTermMemoryManager
+from memoranda_testing.servers import redis_cluster, redis_server
 
 # A busy machine makes single examples slow, which says nothing about the code.
-settings.register_profile("recollect", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("recollect")
+settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("memoranda")
 
 
 @pytest.fixture(scope="session")

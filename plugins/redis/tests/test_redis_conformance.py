@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from recollect.testing import Reopen, StoreConformance
-from recollect_redis import RedisMemoryStore
+from memoranda_redis import RedisMemoryStore
+from memoranda_testing import Reopen, StoreConformance
 
 
 @pytest.fixture

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from recollect import InputError, MemoryItem
-from recollect.context import ContextManager
-from recollect.errors import CorruptStoreError, PluginError, StoreError, StoreUnavailableError
-from recollect.observing import Observer
-from recollect.redaction import Redactor
-from recollect.testing.servers import RedisServer, free_port, redis_cluster, redis_server
-from recollect_redis import ShortTermMemoryManager, get_short_term_memory
-from recollect_redis.plugin import recollect_backends, recollect_item_types
+from memoranda import InputError, MemoryItem
+from memoranda.context import ContextManager
+from memoranda.errors import CorruptStoreError, PluginError, StoreError, StoreUnavailableError
+from memoranda.store import Observer
+from memoranda_redact.redactor import Redactor
+from memoranda_redis import ShortTermMemoryManager, get_short_term_memory
+from memoranda_redis.plugin import memoranda_backends, memoranda_item_types
+from memoranda_testing.servers import RedisServer, free_port, redis_cluster, redis_server
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def test_a_manager_may_be_used_with_async_with(url: str, agent: str) -> No
 
 
 async def test_the_shared_manager_is_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RECOLLECT_REDIS_URL", raising=False)
+    monkeypatch.delenv("MEMORANDA_REDIS_URL", raising=False)
 
     assert get_short_term_memory() is get_short_term_memory()
     assert get_short_term_memory().agent_id == "nova"
@@ -97,7 +97,7 @@ async def test_the_shared_manager_is_the_same_every_time(monkeypatch: pytest.Mon
 async def test_the_shared_manager_takes_its_url_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, url: str, agent: str
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_REDIS_URL", url)
+    monkeypatch.setenv("MEMORANDA_REDIS_URL", url)
     memory = get_short_term_memory(agent_id=agent)
     await memory.add_interaction("t", "x")
 
@@ -153,7 +153,7 @@ def test_a_manager_serves_several_threads(url: str, agent: str) -> None:
 def test_several_processes_write_at_once(url: str, agent: str) -> None:
     program = (
         "import asyncio, sys\n"
-        "from recollect_redis import ShortTermMemoryManager\n"
+        "from memoranda_redis import ShortTermMemoryManager\n"
         "async def main():\n"
         "    async with ShortTermMemoryManager(sys.argv[1], sys.argv[2]) as memory:\n"
         "        for number in range(40):\n"
@@ -736,10 +736,10 @@ async def test_context_assembly_without_redis_is_a_warning() -> None:
 
 def test_the_plugin_offers_backend_and_item_type_without_importing_the_driver() -> None:
     program = (
-        "import sys\nimport recollect_redis.plugin\n"
-        "sys.exit('redis' in sys.modules or 'recollect_redis.manager' in sys.modules)"
+        "import sys\nimport memoranda_redis.plugin\n"
+        "sys.exit('redis' in sys.modules or 'memoranda_redis.manager' in sys.modules)"
     )
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-    assert [spec.schemes for spec in recollect_backends()] == [("redis", "rediss", "redis+cluster", "rediss+cluster")]
-    assert [spec.name for spec in recollect_item_types()] == ["episodic"]
+    assert [spec.schemes for spec in memoranda_backends()] == [("redis", "rediss", "redis+cluster", "rediss+cluster")]
+    assert [spec.name for spec in memoranda_item_types()] == ["episodic"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from recollect import AIMemory, HumanMemory, MemoryMetadata
-from recollect.errors import CorruptStoreError, StoreError
-from recollect_redis import CorruptEntryError, RedisMemoryStore, ShortTermMemoryManager
+from memoranda import AIMemory, HumanMemory, MemoryMetadata
+from memoranda.errors import CorruptStoreError, StoreError
+from memoranda_redis import CorruptEntryError, RedisMemoryStore, ShortTermMemoryManager
 
 ADA = MemoryMetadata(user_id="ada", session_id="s1", agent_id="nova")
 SECRET = "the code is 1234"
@@ -96,7 +96,7 @@ async def damaged(
             HumanMemory(id="last", content="saffron two", metadata=ADA, created_at="2024-05-03"),
         ]
     )
-    await DAMAGES[request.param](raw, f"recollect:{{{namespace}}}:i:damaged")
+    await DAMAGES[request.param](raw, f"memoranda:{{{namespace}}}:i:damaged")
     return store
 
 
@@ -140,7 +140,7 @@ async def test_the_rest_is_cleared_and_restored(damaged: RedisMemoryStore) -> No
 
 
 async def test_a_purge_of_its_user_takes_it_along(damaged: RedisMemoryStore, raw: Any, namespace: str) -> None:
-    key = f"recollect:{{{namespace}}}:i:damaged"
+    key = f"memoranda:{{{namespace}}}:i:damaged"
     ours = await raw.type(key) == "hash"
 
     assert await damaged.purge(metadata=MemoryMetadata(user_id="ada")) == (3 if ours else 2)
@@ -164,7 +164,7 @@ async def test_adding_its_id_replaces_it_or_is_refused_as_a_whole(damaged: Redis
 async def test_a_foreign_member_among_those_that_expire_stops_nothing(
     store: RedisMemoryStore, raw: Any, namespace: str
 ) -> None:
-    await raw.zadd(f"recollect:{{{namespace}}}:ttl", {"no json": 1, "[1]": 2, "5": 3, '["x",5]': 4})
+    await raw.zadd(f"memoranda:{{{namespace}}}:ttl", {"no json": 1, "[1]": 2, "5": 3, '["x",5]': 4})
 
     await store.add(HumanMemory(id="kept", content="x", metadata=ADA))
 
@@ -175,7 +175,7 @@ async def test_a_foreign_member_among_those_that_expire_stops_nothing(
 async def test_a_foreign_member_of_an_index_stops_nothing(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
     await store.add(HumanMemory(id="kept", content="x", metadata=ADA))
     for member in ("", "short", NOT_UTF8, "2024" * 20):
-        await raw.zadd(f"recollect:{{{namespace}}}:live", {member: 0})
+        await raw.zadd(f"memoranda:{{{namespace}}}:live", {member: 0})
 
     assert [item.id for item in await store.search()] == ["kept"]
     assert [item.id async for item in store.scan()] == ["kept"]
@@ -188,7 +188,7 @@ async def test_an_index_that_is_something_else_is_named_and_no_bare_error(
     store: RedisMemoryStore, raw: Any, namespace: str
 ) -> None:
     await store.add(HumanMemory(id="kept", content="x", metadata=ADA))
-    await string_instead(raw, f"recollect:{{{namespace}}}:live:user_id:ada")
+    await string_instead(raw, f"memoranda:{{{namespace}}}:live:user_id:ada")
 
     with pytest.raises(CorruptStoreError):
         await store.search(metadata=ADA)
@@ -201,7 +201,7 @@ async def test_an_index_that_is_something_else_is_named_and_no_bare_error(
 async def test_a_schema_version_that_is_none_is_a_corrupt_store(
     url: str, raw: Any, namespace: str, version: str
 ) -> None:
-    await raw.set(f"recollect:{{{namespace}}}:schema", version)
+    await raw.set(f"memoranda:{{{namespace}}}:schema", version)
 
     with pytest.raises(StoreError):
         await RedisMemoryStore(url, namespace=namespace).init()

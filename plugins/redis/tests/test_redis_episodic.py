@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import InputError, MemoryItem, MemoryMetadata, MemoryStatus
-from recollect_redis import EpisodicMemory, ShortTermMemoryManager
+from memoranda import InputError, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda_redis import EpisodicMemory, ShortTermMemoryManager
 
 HOUR = 3600
 SOON = 0.15 / HOUR

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-import recollect
-from recollect import HumanMemory, InputError, MemoryItem, MemoryMetadata
-from recollect.errors import (
+import memoranda
+from memoranda import HumanMemory, InputError, MemoryItem, MemoryMetadata
+from memoranda.errors import (
     CorruptStoreError,
     IdConflictError,
     SchemaTooNewError,
@@ -22,9 +22,9 @@ from recollect.errors import (
     StoreUnavailableError,
     VersionConflictError,
 )
-from recollect.health import Finding
-from recollect.testing.servers import RedisServer, free_port, redis_server
-from recollect_redis import EpisodicMemory, RedisMemoryStore
+from memoranda.store import Finding
+from memoranda_redis import EpisodicMemory, RedisMemoryStore
+from memoranda_testing.servers import RedisServer, free_port, redis_server
 
 ADA = MemoryMetadata(user_id="ada", session_id="s1")
 BOB = MemoryMetadata(user_id="bob", session_id="s1")
@@ -44,8 +44,8 @@ async def store(url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
 
 async def keys_of(raw: Any, namespace: str) -> set[str]:
     """Return the keys of a namespace, without their common start."""
-    base = f"recollect:{{{namespace}}}:"
-    return {key.removeprefix(base) async for key in raw.scan_iter(match=f"recollect:{{{namespace}}}:*")}
+    base = f"memoranda:{{{namespace}}}:"
+    return {key.removeprefix(base) async for key in raw.scan_iter(match=f"memoranda:{{{namespace}}}:*")}
 
 
 def contents(items: list[MemoryItem]) -> list[str]:
@@ -57,7 +57,7 @@ def contents(items: list[MemoryItem]) -> list[str]:
 
 async def test_a_store_is_opened_by_its_url(url: str, namespace: str) -> None:
     item = EpisodicMemory(content="hello", interaction_type="said", platform="x")
-    async with recollect.open(f"{url}?namespace={namespace}&timeout=20&max_connections=3") as store:
+    async with memoranda.open(f"{url}?namespace={namespace}&timeout=20&max_connections=3") as store:
         await store.add(item)
         found = await store.get(item.id)
 
@@ -68,19 +68,19 @@ async def test_a_store_is_opened_by_its_url(url: str, namespace: str) -> None:
 
 
 async def test_options_may_be_keywords(url: str, namespace: str) -> None:
-    async with recollect.open(url, namespace=namespace) as store:
+    async with memoranda.open(url, namespace=namespace) as store:
         assert namespace in repr(store)
 
 
 @pytest.mark.parametrize("query", ["no_such_option=1", "timeout=soon", "namespace=", "max_connections=0"])
 def test_an_option_that_makes_no_sense_is_refused_by_name(query: str) -> None:
     with pytest.raises(InputError, match=query.partition("=")[0]):
-        recollect.open(f"redis://localhost:6379/0?{query}")
+        memoranda.open(f"redis://localhost:6379/0?{query}")
 
 
 def test_an_unknown_keyword_is_refused_by_name() -> None:
     with pytest.raises(InputError, match="no_such_option"):
-        recollect.open("redis://localhost:6379/0", no_such_option=1)
+        memoranda.open("redis://localhost:6379/0", no_such_option=1)
 
 
 @pytest.mark.parametrize("namespace", ["", "a{b", "a}b", "a\0b", None])
@@ -106,7 +106,7 @@ async def test_namespaces_never_see_each_other(url: str, namespace: str, store: 
 
 
 async def test_data_of_a_later_release_is_left_alone(url: str, namespace: str, raw: Any) -> None:
-    await raw.set(f"recollect:{{{namespace}}}:schema", 99)
+    await raw.set(f"memoranda:{{{namespace}}}:schema", 99)
 
     with pytest.raises(SchemaTooNewError, match="99"):
         await RedisMemoryStore(url, namespace=namespace).init()
@@ -135,7 +135,7 @@ async def test_what_was_acknowledged_survives_a_killed_server() -> None:
 
 
 async def test_an_acl_user_of_one_namespace_can_work_there() -> None:
-    rules = "~recollect:{mine}:* +@read +@write +@scripting +@connection +time"
+    rules = "~memoranda:{mine}:* +@read +@write +@scripting +@connection +time"
     with redis_server(users={"app": ("secret", rules)}) as server:
         assert isinstance(server, RedisServer)
         async with RedisMemoryStore(server.url_for("app"), namespace="mine") as store:
@@ -148,7 +148,7 @@ async def test_an_acl_user_of_one_namespace_can_work_there() -> None:
 async def test_a_store_is_reached_over_tls() -> None:
     with redis_server(tls=True) as server:
         assert isinstance(server, RedisServer)
-        async with recollect.open(f"{server.url}?ssl_ca_certs={server.certificates.authority}") as store:
+        async with memoranda.open(f"{server.url}?ssl_ca_certs={server.certificates.authority}") as store:
             await store.add(HumanMemory(content="x"))
 
             assert await store.count() == 1
@@ -232,7 +232,7 @@ async def test_a_purge_leaves_no_trace_of_a_user(store: RedisMemoryStore, raw: A
 
     left = {key for key in await keys_of(raw, namespace) if not key.startswith("done:")}
     assert left == {"schema", "added", "i:bob", "live", "live:user_id:bob", "live:session_id:s1"}
-    assert await raw.zcard(f"recollect:{{{namespace}}}:live:session_id:s1") == 1
+    assert await raw.zcard(f"memoranda:{{{namespace}}}:live:session_id:s1") == 1
 
 
 async def test_an_item_that_expires_is_gone_from_redis_by_itself(
@@ -242,7 +242,7 @@ async def test_an_item_that_expires_is_gone_from_redis_by_itself(
 
     await asyncio.sleep(0.4)
 
-    assert not await raw.exists(f"recollect:{{{namespace}}}:i:gone")
+    assert not await raw.exists(f"memoranda:{{{namespace}}}:i:gone")
 
 
 async def test_the_traces_of_expired_items_go_with_the_next_call(
@@ -286,7 +286,7 @@ async def test_an_item_that_the_server_dropped_and_that_is_added_again_is_found_
 ) -> None:
     ada = MemoryMetadata(user_id="ada", session_id="s")
     await store.add(MemoryItem(id="dropped", content="first", metadata=ada))
-    await raw.delete(f"recollect:{{{namespace}}}:i:dropped")
+    await raw.delete(f"memoranda:{{{namespace}}}:i:dropped")
 
     await store.add(MemoryItem(id="dropped", content="second", metadata=ada))
 
@@ -322,7 +322,7 @@ async def test_a_damaged_item_is_named_by_get_and_left_out_of_searches(
     store: RedisMemoryStore, raw: Any, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await store.add_many([HumanMemory(id="damaged", content="x"), HumanMemory(id="whole", content="y")])
-    await raw.hset(f"recollect:{{{namespace}}}:i:damaged", "j", "no json")
+    await raw.hset(f"memoranda:{{{namespace}}}:i:damaged", "j", "no json")
 
     with pytest.raises(CorruptStoreError, match="damaged"):
         await store.get("damaged")
@@ -349,7 +349,7 @@ async def test_a_healthy_store_has_nothing_to_mend(store: RedisMemoryStore) -> N
 
 
 async def test_indexes_that_were_damaged_are_mended(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
-    base = f"recollect:{{{namespace}}}:"
+    base = f"memoranda:{{{namespace}}}:"
     await store.add_many([HumanMemory(id=f"id-{number}", content=str(number), metadata=ADA) for number in range(5)])
     await raw.delete(f"{base}i:id-0", f"{base}live:user_id:ada")
 
@@ -447,8 +447,8 @@ async def test_an_id_outside_an_extra_filter_is_not_replaced(store: RedisMemoryS
 def test_processes_that_count_up_one_item_lose_nothing(url: str, namespace: str) -> None:
     program = (
         "import asyncio, sys\n"
-        "from recollect.errors import VersionConflictError\n"
-        "from recollect_redis import RedisMemoryStore\n"
+        "from memoranda.errors import VersionConflictError\n"
+        "from memoranda_redis import RedisMemoryStore\n"
         "async def main():\n"
         "    async with RedisMemoryStore(sys.argv[1], namespace=sys.argv[2]) as store:\n"
         "        done = 0\n"

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.testing.turns import longest_turn
-from recollect_redis import RedisMemoryStore, ShortTermMemoryManager
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda_redis import RedisMemoryStore, ShortTermMemoryManager
+from memoranda_testing.turns import longest_turn
 
 ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.errors import IdConflictError, StoreClosedError, StoreMisuseError, StoreUnavailableError
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.errors import IdConflictError, StoreClosedError, StoreMisuseError, StoreUnavailableError
+from memoranda_sqlite import SQLiteMemoryStore
 
 PROCESSES = 4
 COROUTINES = 20
@@ -43,8 +43,8 @@ async def test_processes_and_coroutines_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "memories.db"
     code = f"""
         import asyncio, sys
-        from recollect import HumanMemory, MemoryMetadata
-        from recollect_sqlite import SQLiteMemoryStore
+        from memoranda import HumanMemory, MemoryMetadata
+        from memoranda_sqlite import SQLiteMemoryStore
 
         async def one(store, process, number):
             scope = MemoryMetadata(user_id=process, session_id=str(number))
@@ -69,8 +69,8 @@ async def test_one_item_replaced_by_all_has_a_version_for_each(tmp_path: Path) -
     path = tmp_path / "memories.db"
     code = """
         import asyncio, sys
-        from recollect import HumanMemory
-        from recollect_sqlite import SQLiteMemoryStore
+        from memoranda import HumanMemory
+        from memoranda_sqlite import SQLiteMemoryStore
 
         async def main(path):
             async with SQLiteMemoryStore(path) as store:
@@ -215,9 +215,9 @@ async def test_a_forked_child_gets_a_clear_error_and_can_open_its_own(tmp_path: 
         run_python(
             """
             import asyncio, os, sys, warnings
-            from recollect import HumanMemory
-            from recollect.errors import StoreMisuseError
-            from recollect_sqlite import SQLiteMemoryStore
+            from memoranda import HumanMemory
+            from memoranda.errors import StoreMisuseError
+            from memoranda_sqlite import SQLiteMemoryStore
 
             warnings.simplefilter("ignore")
             loop = asyncio.new_event_loop()
@@ -312,8 +312,8 @@ def test_a_program_that_forgets_to_close_comes_to_its_end(tmp_path: Path) -> Non
     process = run_python(
         """
         import asyncio, sys
-        from recollect import HumanMemory
-        from recollect_sqlite import SQLiteMemoryStore
+        from memoranda import HumanMemory
+        from memoranda_sqlite import SQLiteMemoryStore
 
         store = SQLiteMemoryStore(sys.argv[1])
 
@@ -388,8 +388,8 @@ async def test_a_fork_during_writes_does_no_harm(tmp_path: Path) -> None:
         run_python(
             """
             import asyncio, os, sys, warnings
-            from recollect import HumanMemory
-            from recollect_sqlite import SQLiteMemoryStore
+            from memoranda import HumanMemory
+            from memoranda_sqlite import SQLiteMemoryStore
 
             warnings.simplefilter("ignore")
 
@@ -419,8 +419,8 @@ async def test_a_child_that_is_forked_during_writes_can_write_to_the_file_itself
         run_python(
             """
             import asyncio, os, sys, warnings
-            from recollect import HumanMemory
-            from recollect_sqlite import SQLiteMemoryStore
+            from memoranda import HumanMemory
+            from memoranda_sqlite import SQLiteMemoryStore
 
             warnings.simplefilter("ignore")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from recollect.embeddings import HashingEmbeddings
-from recollect.testing import Reopen, StoreConformance
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda.embeddings import HashingEmbeddings
+from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_testing import Reopen, StoreConformance
 
 
 class TestSQLiteFile(StoreConformance):

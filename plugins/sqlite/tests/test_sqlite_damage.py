@@ -1,4 +1,4 @@
-"""Whatever is damaged in a file, callers see recollect's errors only, and none of them repeats what was stored."""
+"""Whatever is damaged in a file, callers see memoranda's errors only, and none of them repeats what was stored."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.embeddings import HashingEmbeddings
-from recollect.errors import CorruptStoreError, MemoryError
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.errors import CorruptStoreError, MemoryError
+from memoranda_sqlite import SQLiteMemoryStore
 
 ADA, BOB = MemoryMetadata(user_id="ada", session_id="s"), MemoryMetadata(user_id="bob")
 PAGE = 4096
@@ -191,7 +191,7 @@ async def test_odd_values_beside_the_schema_raise_library_errors(
     path = tmp_path / "a.db"
     path.write_bytes(whole)
     connection = sqlite3.connect(path)
-    connection.execute(f"UPDATE recollect_meta SET value = {value} WHERE key = '{key}'")
+    connection.execute(f"UPDATE memoranda_meta SET value = {value} WHERE key = '{key}'")
     connection.commit()
     connection.close()
     raised = await errors_of(path, with_embedder=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import HumanMemory
-from recollect.embeddings import HashingEmbeddings
-from recollect.health import Examinable, Finding, Reindexable
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.store import Examinable, Finding, Reindexable
+from memoranda_sqlite import SQLiteMemoryStore
 
 
 async def findings_of(store: SQLiteMemoryStore, *, repair: bool = False) -> dict[str, Finding]:

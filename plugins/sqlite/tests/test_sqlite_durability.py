@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect import HumanMemory
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory
+from memoranda_sqlite import SQLiteMemoryStore
 
 WRITER = textwrap.dedent(
     """
     import asyncio, sys
-    from recollect import HumanMemory
-    from recollect_sqlite import SQLiteMemoryStore
+    from memoranda import HumanMemory
+    from memoranda_sqlite import SQLiteMemoryStore
 
     async def one(store, number):
         turn = 0

@@ -8,11 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from recollect.errors import MemoryError
-from recollect.in_memory import InMemoryStore
-from recollect.store import BaseStore
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.errors import MemoryError
+from memoranda.store import BaseStore, InMemoryStore
+from memoranda_sqlite import SQLiteMemoryStore
 
 names = st.sampled_from([None, "", "a", "ß"])
 values = st.sampled_from([None, True, 1, 1.0, "1", [1, {"x": None}], {"y": 2}, "ü"])

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.health import Erasing
-from recollect_sqlite import SQLiteMemoryStore, erasing
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.store import Erasing
+from memoranda_sqlite import SQLiteMemoryStore, erasing
 
 SECRET = b"Zyzzyvaflorescent"
 ADA = MemoryMetadata(user_id="hushhush")
@@ -192,8 +192,8 @@ def test_a_store_that_is_used_from_one_event_loop_after_another_erases(filled: P
 PURGE = textwrap.dedent(
     """
     import asyncio, os, signal, sys
-    from recollect import MemoryMetadata
-    from recollect_sqlite import SQLiteMemoryStore
+    from memoranda import MemoryMetadata
+    from memoranda_sqlite import SQLiteMemoryStore
 
     async def main():
         store = SQLiteMemoryStore(sys.argv[1], busy_timeout=0.2)
@@ -294,8 +294,8 @@ async def test_the_rows_of_others_keep_their_numbers(tmp_path: Path) -> None:
 
 async def test_a_damaged_file_that_cannot_be_written_anew_is_purged_and_opened(filled: Path) -> None:
     connection = sqlite3.connect(filled)
-    connection.execute("CREATE TABLE recollect_of_later (x)")
-    query = "SELECT rootpage FROM sqlite_master WHERE name = 'recollect_of_later'"
+    connection.execute("CREATE TABLE memoranda_of_later (x)")
+    query = "SELECT rootpage FROM sqlite_master WHERE name = 'memoranda_of_later'"
     (root,) = connection.execute(query).fetchone()
     connection.commit()
     connection.close()
@@ -311,7 +311,7 @@ async def test_a_damaged_file_that_cannot_be_written_anew_is_purged_and_opened(f
 
 
 def forget(path: Path) -> tuple[int, str, dict[str, object]]:
-    from recollect.cli.app import app
+    from memoranda_cli.app import app
 
     url = f"sqlite:///{path}?busy_timeout=0.2"
     receipt = path.parent.parent / "receipt.json"

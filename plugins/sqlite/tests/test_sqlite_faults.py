@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.errors import CorruptStoreError, StoreUnavailableError
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.errors import CorruptStoreError, StoreUnavailableError
+from memoranda_sqlite import SQLiteMemoryStore
 
 NOBODY = 65534
 
@@ -116,10 +116,10 @@ async def read_all(path: Path) -> None:
 READ_ONLY = textwrap.dedent(
     """
     import asyncio, os, sys
-    import recollect.ranking
-    from recollect import HumanMemory
-    from recollect.errors import StoreUnavailableError
-    from recollect_sqlite import SQLiteMemoryStore
+    import memoranda.ranking
+    from memoranda import HumanMemory
+    from memoranda.errors import StoreUnavailableError
+    from memoranda_sqlite import SQLiteMemoryStore
 
     item = HumanMemory(content="y")
     os.setgroups([])
@@ -141,7 +141,7 @@ READ_ONLY = textwrap.dedent(
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that other users may enter: pytest's own are closed to them."""
-    folder = Path(f"/tmp/recollect-read-only-{os.getpid()}")
+    folder = Path(f"/tmp/memoranda-read-only-{os.getpid()}")
     folder.mkdir(mode=0o755)
     yield folder
     shutil.rmtree(folder)
@@ -181,9 +181,9 @@ async def test_a_read_only_file_is_a_clear_error_and_keeps_what_it_has(open_fold
 FULL_DISK = textwrap.dedent(
     """
     import asyncio, resource, signal, sys
-    from recollect import HumanMemory
-    from recollect.errors import StoreUnavailableError
-    from recollect_sqlite import SQLiteMemoryStore
+    from memoranda import HumanMemory
+    from memoranda.errors import StoreUnavailableError
+    from memoranda_sqlite import SQLiteMemoryStore
 
     async def main():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

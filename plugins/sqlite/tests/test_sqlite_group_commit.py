@@ -6,9 +6,9 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.errors import CorruptStoreError, IdConflictError
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.errors import CorruptStoreError, IdConflictError
+from memoranda_sqlite import SQLiteMemoryStore
 
 ADA, BOB = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="bob")
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.health import Finding
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.store import Finding
+from memoranda_sqlite import SQLiteMemoryStore
 
 ANN, BOB, CAT = (MemoryMetadata(user_id=name) for name in ("ann", "bob", "cat"))
 MODES = ["substring", "text"]
@@ -122,11 +122,11 @@ def damaged_as_once(path: Path) -> None:
     """Give a sound file what earlier code left: a watermark over rows that the index does not hold."""
     change(
         path,
-        "DELETE FROM recollect_terms",
-        "INSERT INTO recollect_trigrams (recollect_trigrams) VALUES ('delete-all')",
-        "INSERT INTO recollect_words (recollect_words) VALUES ('delete-all')",
-        "DELETE FROM recollect_meta WHERE key = 'text_index'",
-        "UPDATE recollect_meta SET value = 150 WHERE key = 'indexed'",
+        "DELETE FROM memoranda_terms",
+        "INSERT INTO memoranda_trigrams (memoranda_trigrams) VALUES ('delete-all')",
+        "INSERT INTO memoranda_words (memoranda_words) VALUES ('delete-all')",
+        "DELETE FROM memoranda_meta WHERE key = 'text_index'",
+        "UPDATE memoranda_meta SET value = 150 WHERE key = 'indexed'",
     )
 
 
@@ -172,23 +172,23 @@ async def test_rows_numbered_anew_by_a_dump_are_indexed_anew(tmp_path: Path) -> 
 
 
 DISAGREEMENTS = {
-    "the watermark is above the last row": ["UPDATE recollect_meta SET value = 9999 WHERE key = 'indexed'"],
-    "the watermark is no number": ["UPDATE recollect_meta SET value = NULL WHERE key = 'indexed'"],
-    "the watermark is gone": ["DELETE FROM recollect_meta WHERE key = 'indexed'"],
-    "an indexed row has no terms": ["DELETE FROM recollect_terms WHERE item = 50"],
-    "terms have no row": ["INSERT INTO recollect_terms (item, id, owner, terms) VALUES (9999, 'x', ':', 'tea')"],
-    "terms are another item's": ["UPDATE recollect_terms SET id = 'x' WHERE item = 50"],
+    "the watermark is above the last row": ["UPDATE memoranda_meta SET value = 9999 WHERE key = 'indexed'"],
+    "the watermark is no number": ["UPDATE memoranda_meta SET value = NULL WHERE key = 'indexed'"],
+    "the watermark is gone": ["DELETE FROM memoranda_meta WHERE key = 'indexed'"],
+    "an indexed row has no terms": ["DELETE FROM memoranda_terms WHERE item = 50"],
+    "terms have no row": ["INSERT INTO memoranda_terms (item, id, owner, terms) VALUES (9999, 'x', ':', 'tea')"],
+    "terms are another item's": ["UPDATE memoranda_terms SET id = 'x' WHERE item = 50"],
     "the words lack a row": [
         (
-            "INSERT INTO recollect_words (recollect_words, rowid, text) "
-            "SELECT 'delete', item, owner || ' ' || terms FROM recollect_terms WHERE item = 50"
+            "INSERT INTO memoranda_words (memoranda_words, rowid, text) "
+            "SELECT 'delete', item, owner || ' ' || terms FROM memoranda_terms WHERE item = 50"
         )
     ],
-    "the words have a row too many": ["INSERT INTO recollect_words (rowid, text) VALUES (9999, ':abcdef tea')"],
-    "the trigrams lack everything": ["INSERT INTO recollect_trigrams (recollect_trigrams) VALUES ('delete-all')"],
+    "the words have a row too many": ["INSERT INTO memoranda_words (rowid, text) VALUES (9999, ':abcdef tea')"],
+    "the trigrams lack everything": ["INSERT INTO memoranda_trigrams (memoranda_trigrams) VALUES ('delete-all')"],
     "the trigrams lack a row": [
         (
-            "INSERT INTO recollect_trigrams (recollect_trigrams, rowid, text) "
+            "INSERT INTO memoranda_trigrams (memoranda_trigrams, rowid, text) "
             "SELECT 'delete', rowid, content FROM memory_items WHERE rowid = 50"
         )
     ],
@@ -228,8 +228,8 @@ async def test_no_disagreement_keeps_a_user_from_being_forgotten(tmp_path: Path,
 KILLED = textwrap.dedent(
     """
     import asyncio, sys
-    from recollect import HumanMemory, MemoryMetadata
-    from recollect_sqlite import SQLiteMemoryStore
+    from memoranda import HumanMemory, MemoryMetadata
+    from memoranda_sqlite import SQLiteMemoryStore
 
     async def main():
         async with SQLiteMemoryStore(sys.argv[1], durability="normal") as store:

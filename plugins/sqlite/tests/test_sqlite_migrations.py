@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import AIMemory, HumanMemory, MemoryMetadata
-from recollect.errors import SchemaTooNewError, StoreError
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import AIMemory, HumanMemory, MemoryMetadata
+from memoranda.errors import SchemaTooNewError, StoreError
+from memoranda_sqlite import SQLiteMemoryStore
 
 SEED_TABLE = """
 CREATE TABLE {name} (
@@ -121,8 +121,8 @@ def test_eight_processes_take_it_over_at_once(tmp_path: Path) -> None:
     code = textwrap.dedent(
         """
         import asyncio, sys
-        from recollect import HumanMemory
-        from recollect_sqlite import SQLiteMemoryStore
+        from memoranda import HumanMemory
+        from memoranda_sqlite import SQLiteMemoryStore
 
         async def main():
             async with SQLiteMemoryStore(sys.argv[1]) as store:
@@ -186,7 +186,7 @@ async def test_a_later_version_is_refused_untouched(tmp_path: Path, in_log: bool
     async with SQLiteMemoryStore(path) as store:
         await store.add(HumanMemory(content="x"))
     connection = sqlite3.connect(path)
-    connection.execute("UPDATE recollect_meta SET value = 99 WHERE key = 'schema_version'")
+    connection.execute("UPDATE memoranda_meta SET value = 99 WHERE key = 'schema_version'")
     connection.commit()
     if not in_log:
         connection.close()

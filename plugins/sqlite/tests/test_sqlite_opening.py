@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect import HumanMemory
-from recollect.capabilities import Capability
-from recollect.embeddings import HashingEmbeddings
-from recollect.errors import InputError, StoreClosedError
-from recollect_sqlite import SQLiteMemoryStore
+import memoranda
+from memoranda import HumanMemory
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.errors import InputError, StoreClosedError
+from memoranda.store import Capability
+from memoranda_sqlite import SQLiteMemoryStore
 
 
 async def test_a_store_is_opened_by_its_url(tmp_path: Path) -> None:
-    async with recollect.open(f"sqlite:///{tmp_path / 'a.db'}") as store:
+    async with memoranda.open(f"sqlite:///{tmp_path / 'a.db'}") as store:
         assert isinstance(store, SQLiteMemoryStore)
         await store.add(HumanMemory(id="one", content="x"))
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
@@ -149,5 +149,5 @@ async def test_two_stores_in_memory_share_nothing() -> None:
 
 
 def test_listing_plugins_loads_no_driver() -> None:
-    code = "import sys, recollect_sqlite.plugin as p; p.recollect_backends(); print('aiosqlite' in sys.modules)"
+    code = "import sys, memoranda_sqlite.plugin as p; p.memoranda_backends(); print('aiosqlite' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda_sqlite import SQLiteMemoryStore
 
 
 def mode_of(path: Path) -> int:

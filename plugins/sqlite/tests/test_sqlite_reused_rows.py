@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import MemoryItem, MemoryMetadata
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import MemoryItem, MemoryMetadata
+from memoranda_sqlite import SQLiteMemoryStore
 
 SCOPE = MemoryMetadata(user_id="u")
 

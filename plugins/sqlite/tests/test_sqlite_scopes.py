@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from recollect.in_memory import InMemoryStore
-from recollect.ranked import RankedItem
-from recollect.store import BaseStore
-from recollect_sqlite import SQLiteMemoryStore, scope_rows
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.ranking import RankedItem
+from memoranda.store import BaseStore, InMemoryStore
+from memoranda_sqlite import SQLiteMemoryStore, scope_rows
 
 MINE = MemoryMetadata(user_id="ada", session_id="mine", task_id="mine", agent_id="mine", extra={"team": "mine"})
 THEIRS = MemoryMetadata(user_id="ada", session_id="s", task_id="t", agent_id="a", extra={"team": "theirs"})

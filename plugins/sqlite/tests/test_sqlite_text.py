@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.in_memory import InMemoryStore
-from recollect.query import Filter
-from recollect.ranking import Weights
-from recollect.sql import Statements
-from recollect_sqlite import SQLiteMemoryStore, text_index
-from recollect_sqlite.dialect import SQLiteDialect
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.ranking import Weights
+from memoranda.sql import Statements
+from memoranda.store import Filter, InMemoryStore
+from memoranda_sqlite import SQLiteMemoryStore, text_index
+from memoranda_sqlite.dialect import SQLiteDialect
 
 MANY = 1_000
 """A limit that no read in the event loop is tried with, so that the indexes are asked."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import HumanMemory, MemoryMetadata
-from recollect.embeddings import Embeddings, HashingEmbeddings
-from recollect.errors import EmbeddingError, OtherModelError, StoreClosedError, UnsupportedError
-from recollect_sqlite import SQLiteMemoryStore
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.embeddings import Embeddings, HashingEmbeddings
+from memoranda.errors import EmbeddingError, OtherModelError, StoreClosedError, UnsupportedError
+from memoranda_sqlite import SQLiteMemoryStore
 
 TEXTS = ["green tea in the morning", "a bicycle with two flat tyres", "the capital of France is Paris"]
 
@@ -57,7 +57,7 @@ class Slow(HashingEmbeddings):
 def vectors_in(path: Path) -> int:
     connection = sqlite3.connect(path)
     try:
-        (count,) = connection.execute("SELECT count(*) FROM recollect_vectors").fetchone()
+        (count,) = connection.execute("SELECT count(*) FROM memoranda_vectors").fetchone()
         return int(count)
     finally:
         connection.close()

@@ -6,14 +6,13 @@ import json
 
 import pytest
 
-from recollect import HumanMemory, MemoryMetadata, SummaryConfig, SummaryTemplate
-from recollect.compaction import compact, expand, undo
-from recollect.errors import SummaryError
-from recollect.hookspecs import TemplateSpec
-from recollect.in_memory import InMemoryStore
-from recollect.plugins import Registry, default_registry
-from recollect.transcript import transcribe
-from recollect_summary_conversation import ConversationTemplate
+from memoranda import HumanMemory, MemoryMetadata, SummaryConfig, SummaryTemplate
+from memoranda.errors import SummaryError
+from memoranda.plugins import Registry, TemplateSpec
+from memoranda.store import InMemoryStore
+from memoranda.summary import compact, installed_template, transcribe
+from memoranda.summary.compaction import expand, undo
+from memoranda_summary_conversation import ConversationTemplate
 
 ITEMS = [HumanMemory(content=f"message {number}") for number in range(6)]
 TRANSCRIPT = transcribe(ITEMS)
@@ -26,7 +25,7 @@ def parsed(answer: str) -> str:
 
 
 def test_the_template_is_found_by_its_name() -> None:
-    assert isinstance(default_registry().template(SummaryTemplate.CONVERSATION), ConversationTemplate)
+    assert isinstance(installed_template(SummaryTemplate.CONVERSATION), ConversationTemplate)
 
 
 def test_the_plugin_offers_one_template_and_nothing_else() -> None:

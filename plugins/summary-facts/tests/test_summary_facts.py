@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import HumanMemory, MemoryMetadata, SummaryConfig, SummaryTemplate
-from recollect.compaction import compact, expand, undo
-from recollect.errors import SummaryError
-from recollect.hookspecs import TemplateSpec
-from recollect.in_memory import InMemoryStore
-from recollect.plugins import Registry, default_registry
-from recollect.transcript import transcribe
-from recollect_summary_facts import FactsTemplate
+from memoranda import HumanMemory, MemoryMetadata, SummaryConfig, SummaryTemplate
+from memoranda.errors import SummaryError
+from memoranda.plugins import Registry, TemplateSpec
+from memoranda.store import InMemoryStore
+from memoranda.summary import compact, installed_template, transcribe
+from memoranda.summary.compaction import expand, undo
+from memoranda_summary_facts import FactsTemplate
 
 ITEMS = [HumanMemory(content=f"message {number}", id=f"id-{number}") for number in range(1, 6)]
 TRANSCRIPT = transcribe(ITEMS)
@@ -24,7 +23,7 @@ def parsed(answer: str) -> list[tuple[str, list[str]]]:
 
 
 def test_the_template_is_found_by_its_name() -> None:
-    assert isinstance(default_registry().template(SummaryTemplate.FACTS), FactsTemplate)
+    assert isinstance(installed_template(SummaryTemplate.FACTS), FactsTemplate)
 
 
 def test_the_plugin_offers_one_template_and_nothing_else() -> None:

@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import HumanMemory, MemoryMetadata, SummaryConfig, SummaryTemplate
-from recollect.compaction import compact
-from recollect.errors import SummaryError
-from recollect.hookspecs import TemplateSpec
-from recollect.in_memory import InMemoryStore
-from recollect.plugins import Registry, default_registry
-from recollect.transcript import transcribe
-from recollect_summary_profiles import ProfilesTemplate
+from memoranda import HumanMemory, MemoryMetadata, SummaryConfig, SummaryTemplate
+from memoranda.errors import SummaryError
+from memoranda.plugins import Registry, TemplateSpec
+from memoranda.store import InMemoryStore
+from memoranda.summary import compact, installed_template, transcribe
+from memoranda_summary_profiles import ProfilesTemplate
 
 ITEMS = [HumanMemory(content=f"message {number}", id=f"id-{number}") for number in range(1, 6)]
 TRANSCRIPT = transcribe(ITEMS)
@@ -25,7 +23,7 @@ def parsed(answer: str) -> list[tuple[str, str, list[str]]]:
 
 
 def test_the_template_is_found_by_its_name() -> None:
-    assert isinstance(default_registry().template(SummaryTemplate.PROFILES), ProfilesTemplate)
+    assert isinstance(installed_template(SummaryTemplate.PROFILES), ProfilesTemplate)
 
 
 def test_the_plugin_offers_one_template_and_nothing_else() -> None:

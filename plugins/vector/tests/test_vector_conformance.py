@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from recollect.embeddings import HashingEmbeddings
-from recollect.testing import StoreConformance
-from recollect_vector import VectorMemoryStore
+from memoranda.embeddings import HashingEmbeddings
+from memoranda_testing import StoreConformance
+from memoranda_vector import VectorMemoryStore
 
 
 class TestVectorStore(StoreConformance):

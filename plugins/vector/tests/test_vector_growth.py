@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 import pytest
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.embeddings import HashingEmbeddings
-from recollect_vector import VectorMemoryStore
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.embeddings import HashingEmbeddings
+from memoranda_vector import VectorMemoryStore
 
 DIMENSION = 4
 FEW, MANY = 500, 16_000

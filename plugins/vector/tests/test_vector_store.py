@@ -14,14 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect
-from recollect import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from recollect.embeddings import HashingEmbeddings
-from recollect.errors import BadVectorError, EmbeddingError, InputError, UnsupportedError
-from recollect.in_memory import InMemoryStore
-from recollect.ranking import Weights
-from recollect.vectors import checked_vector
-from recollect_vector import Embeddings, VectorMemoryStore
+import memoranda
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.errors import BadVectorError, EmbeddingError, InputError, UnsupportedError
+from memoranda.ranking import Weights, checked_vector
+from memoranda.store import InMemoryStore
+from memoranda_vector import Embeddings, VectorMemoryStore
 
 
 class Table(Embeddings):
@@ -424,7 +423,7 @@ async def test_the_approximate_index_follows_changes() -> None:
 
 def test_the_approximate_index_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usearch.index", None)
-    with pytest.raises(UnsupportedError, match=r"recollect-vector\[ann\]"):
+    with pytest.raises(UnsupportedError, match=r"memoranda-vector\[ann\]"):
         VectorMemoryStore(HashingEmbeddings(), ann=True)
 
 
@@ -432,16 +431,16 @@ def test_the_approximate_index_says_what_to_install(monkeypatch: pytest.MonkeyPa
 
 
 async def test_it_opens_from_a_url_with_a_named_embedder() -> None:
-    async with recollect.open("vector://?embeddings=hashing") as store:
+    async with memoranda.open("vector://?embeddings=hashing") as store:
         await store.add(HumanMemory(content="I love hiking"))
         assert contents(await store.search(query="hikes")) == ["I love hiking"]
-    async with recollect.open("vector://", embeddings="hashing", ann=True) as store:
+    async with memoranda.open("vector://", embeddings="hashing", ann=True) as store:
         assert type(store) is VectorMemoryStore
 
 
 def test_opening_without_an_embedder_says_what_to_give() -> None:
     with pytest.raises(InputError, match="embeddings"):
-        recollect.open("vector://")
+        memoranda.open("vector://")
 
 
 async def test_repr_len_and_embeddings() -> None:

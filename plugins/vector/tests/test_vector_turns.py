@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import numpy as np
 import pytest
 
-from recollect import HumanMemory, MemoryItem, MemoryMetadata
-from recollect.embeddings import HashingEmbeddings
-from recollect.testing.turns import longest_turn
-from recollect_vector import VectorMemoryStore
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.embeddings import HashingEmbeddings
+from memoranda_testing.turns import longest_turn
+from memoranda_vector import VectorMemoryStore
 
 ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})

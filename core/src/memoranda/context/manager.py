@@ -1,0 +1,371 @@
+"""Context assembly: the soul, what was remembered and the request, fitted into a model's budget."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from memoranda.context.merging import merged
+from memoranda.context.prompt import (
+    NOTES,
+    AssembledContext,
+    Decision,
+    Explanation,
+    Parts,
+    Source,
+    long_term_entry,
+    recent_entry,
+)
+from memoranda.context.short_term import Conversation
+from memoranda.errors import InputError, MemoryError
+from memoranda.integrity import whole_groups
+from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
+from memoranda.shapes import check_text, items_of, whole_number, wrong
+from memoranda.store.capabilities import Capability
+from memoranda.store.engine import EVERYTHING
+from memoranda.store.filters import check_limit
+from memoranda.store.protocol import MemoryStore
+from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.windowing import newest, rounds_within
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_BUDGET = 8000
+
+_ALREADY = "it is in the context already"
+_DOES_NOT_FIT = "it does not fit the token budget"
+_INCOMPLETE = "its tool call or one of its results is not in the context"
+_RANKED = (Capability.HYBRID, Capability.TEXT, Capability.SEMANTIC)
+
+
+class RecentMemories(Protocol):
+    """What context assembly needs of a short-term manager. A manager with ``connect()`` is connected first."""
+
+    async def get_recent(self, hours: float = 2.0, limit: int | None = None) -> Sequence[MemoryItem]: ...
+
+
+@dataclass(slots=True)
+class _Fetched:
+    """What there is to choose from, and what went wrong on the way."""
+
+    soul: str = ""
+    conversation: list[MemoryItem] = field(default_factory=list)
+    copies: list[MemoryItem] = field(default_factory=list)
+    recent: list[MemoryItem] = field(default_factory=list)
+    long_term: list[MemoryItem] = field(default_factory=list)
+    timezone: tzinfo = UTC
+    warnings: list[str] = field(default_factory=list)
+
+
+class ContextManager:
+    """Puts contexts together from a soul file, recent memories and long-term memories, within a token budget.
+
+    ``soul_path`` is a text file that says who the agent is; it is read anew for every context. ``long_term`` is any
+    store, a scoped handle included: a ranked search where the store has one, otherwise the newest items that contain
+    the query, otherwise the newest. At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a
+    conversation store, and ``long_term_limit`` long-term memories are looked at; system items of a conversation all
+    stay, also where there are more of them. ``token_counter`` is a function from an item to its tokens.
+
+    What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the system
+    items and the newest whole rounds of the conversation; then the recent memories, newest first, without gaps; then
+    the long-term memories, best first, each one that still fits. A memory that is there twice is shown once. Last of
+    all, incomplete tool-call groups are taken out. In the context everything stands in the order of time.
+
+    Raises InputError for options that make no sense. A missing soul file, a store or a Redis that cannot be reached and
+    an empty memory raise nothing: they are warnings in the explanation of the context.
+    """
+
+    def __init__(
+        self,
+        soul_path: str | Path | None = None,
+        *,
+        long_term: MemoryStore | None = None,
+        token_budget: int = DEFAULT_BUDGET,
+        token_counter: TokenCounter | None = None,
+        recent_hours: float = 2.0,
+        recent_limit: int = 20,
+        long_term_limit: int = 10,
+    ) -> None:
+        if not isinstance(soul_path, (str, os.PathLike, type(None))):
+            raise wrong("soul_path", "a path", soul_path)
+        self.soul_path = None if soul_path is None else Path(soul_path)
+        self.long_term = long_term
+        self.token_budget = whole_number(token_budget, "token_budget")
+        self.token_counter: TokenCounter = token_counter or estimate_tokens
+        if token_counter is not None and not callable(token_counter):
+            raise wrong("token_counter", "a function from an item to a number", token_counter)
+        is_number = isinstance(recent_hours, (int, float)) and not isinstance(recent_hours, bool)
+        if not is_number or not 0 <= recent_hours < math.inf:
+            raise InputError("recent_hours must be a number of at least 0.", field="recent_hours")
+        self.recent_hours = recent_hours
+        self.recent_limit = check_limit(recent_limit)
+        self.long_term_limit = check_limit(long_term_limit)
+
+    async def assemble_context(
+        self,
+        input_query: str,
+        short_term_manager: RecentMemories | MemoryStore | None = None,
+        *,
+        conversation: Sequence[MemoryItem] = (),
+        metadata: MemoryMetadata | None = None,
+        token_budget: int | None = None,
+    ) -> AssembledContext:
+        """Return the context for a query; see the class for what goes into it.
+
+        ``short_term_manager`` is asked for its recent interactions and connected if need be; a conversation store, such
+        as ShortTermMemory, gives its items as ``conversation`` instead, which may also be given as items, oldest first.
+        Where both are given they are put together, each turn once (see :func:`memoranda.context.merging.merged`); a
+        turn that was read back from messages is known by what it says and where. ``metadata`` filters what is read from
+        stores. Raises InputError for a query that is not text, a conversation that holds anything but items, a negative
+        budget, and a filter that contradicts the scope of a handle; what cannot be fetched is a warning, not an error.
+        """
+        check_text(input_query, "input_query")
+        budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
+        given = items_of(conversation, "conversation")
+        fetched = await self._fetch(input_query, short_term_manager, metadata)
+        fetched.conversation, fetched.copies = merged(fetched.conversation, given)
+        return _Fitting(fetched, input_query, budget, self.token_counter).context()
+
+    async def _fetch(
+        self, query: str, short_term: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
+    ) -> _Fetched:
+        fetched = _Fetched()
+        results = await asyncio.gather(
+            self._read_soul(fetched),
+            self._read_short_term(fetched, short_term, metadata),
+            self._read_long_term(fetched, query, metadata),
+            return_exceptions=True,  # None is left running when another meets a mistake of the caller.
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return fetched
+
+    async def _read_soul(self, fetched: _Fetched) -> None:
+        if self.soul_path is None:
+            return
+        try:
+            fetched.soul = await asyncio.to_thread(self.soul_path.read_text, encoding="utf-8")
+        except FileNotFoundError:
+            fetched.warnings.append(f"There is no soul file at {str(self.soul_path)!r}.")
+        except (OSError, ValueError) as error:
+            fetched.warnings.append(f"The soul file {str(self.soul_path)!r} cannot be read: {type(error).__name__}.")
+
+    async def _read_short_term(
+        self, fetched: _Fetched, source: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
+    ) -> None:
+        if source is None:
+            return
+        try:
+            if hasattr(source, "get_recent"):
+                await self._read_recent(fetched, cast(RecentMemories, source))
+            else:
+                fetched.conversation = await self._conversation(source, metadata)
+        except InputError:
+            raise
+        except Exception as error:  # noqa: BLE001  # an agent without its memory is better than no agent
+            fetched.warnings.append(_failed("Recent memories", error))
+            return
+        if not fetched.recent and not fetched.conversation:
+            fetched.warnings.append("There are no recent memories.")
+
+    async def _read_recent(self, fetched: _Fetched, source: RecentMemories) -> None:
+        connect = getattr(source, "connect", None)
+        if connect is not None:
+            await connect()
+        recent = await source.get_recent(hours=self.recent_hours, limit=self.recent_limit)
+        fetched.recent = list(recent)[::-1]
+        fetched.timezone = getattr(source, "timezone", UTC)
+
+    async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        found = await store.search(metadata=metadata, limit=self.recent_limit)
+        # A conversation view answers oldest first, and keeps what always stays; any other store answers newest first.
+        if isinstance(store, Conversation):
+            return found
+        return newest([*await self._staying(store, metadata, found), *found[::-1]], self.recent_limit)
+
+    async def _staying(
+        self, store: MemoryStore, metadata: MemoryMetadata | None, found: Sequence[MemoryItem]
+    ) -> list[MemoryItem]:
+        """Return the system items and summaries that are older than the limit reaches, oldest first.
+
+        Every system item stays; of summaries no more than the limit are ever shown.
+        """
+        if len(found) < self.recent_limit or not found:
+            return []
+        ids = {item.id for item in found}
+        older = []
+        for kind, limit in (("system", EVERYTHING), ("summary", self.recent_limit)):
+            of_kind = await store.search(metadata=metadata, memory_type=kind, limit=limit)
+            older += [item for item in reversed(of_kind) if item.id not in ids]
+        return sorted(older, key=lambda item: item.created_at)
+
+    async def _read_long_term(self, fetched: _Fetched, query: str, metadata: MemoryMetadata | None) -> None:
+        if self.long_term is None or not self.long_term_limit:
+            return
+        try:
+            fetched.long_term = await self._relevant(self.long_term, query, metadata)
+        except InputError:
+            raise
+        except Exception as error:  # noqa: BLE001  # as above
+            fetched.warnings.append(_failed("Long-term memories", error))
+            return
+        if not fetched.long_term:
+            fetched.warnings.append("There are no long-term memories for this query.")
+
+    async def _relevant(self, store: MemoryStore, query: str, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        """Return long-term memories, best first."""
+        capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
+        wanted: dict[str, Any] = {"metadata": metadata, "limit": self.long_term_limit}
+        for mode in _RANKED:
+            if query.strip() and mode in capabilities:
+                ranked: list[MemoryItem] = await cast(Any, store).search(query=query, mode=mode.value, **wanted)
+                return ranked
+        return await store.search(query=query, **wanted) or await store.search(**wanted)
+
+
+class _Fitting:
+    """One context in the making."""
+
+    def __init__(self, fetched: _Fetched, query: str, budget: int, count: TokenCounter) -> None:
+        self._fetched = fetched
+        self._budget = budget
+        self._count = count
+        self._decisions: list[Decision] = []
+        self._warnings = fetched.warnings
+        self._said: Sequence[MemoryItem] = ()
+        self._parts = Parts(soul=fetched.soul, query=query, timezone=fetched.timezone)
+
+    def context(self) -> AssembledContext:
+        left = self._budget - self._keep_always()
+        left = self._fit_conversation(left)
+        left = self._fit_recent(left - self._cost(NOTES))
+        self._fit_long_term(left)
+        self._make_whole()
+        self._shrink()
+        explanation = Explanation(tuple(self._decisions), tuple(self._warnings), self._total(), self._budget)
+        return AssembledContext(self._parts, explanation)
+
+    def _cost(self, text: str) -> int:
+        return self._count(SystemMemory(content=text))
+
+    def _total(self) -> int:
+        return sum(self._count(item) for item in self._parts.items())
+
+    def _decide(self, source: Source, item_id: str, kept: bool, reason: str, tokens: int) -> None:
+        self._decisions.append(Decision(source, item_id, kept, reason, tokens))
+
+    def _keep_always(self) -> int:
+        soul = self._cost(self._parts.soul) if self._parts.soul.strip() else 0
+        query = self._count(HumanMemory(content=self._parts.query))
+        if soul:
+            self._decide("soul", "soul", True, "the soul is always kept", soul)
+        self._decide("query", "query", True, "the query is always kept", query)
+        if soul + query > self._budget:
+            self._warnings.append(
+                f"The soul and the query take {soul + query} tokens, more than the budget of {self._budget}."
+            )
+        return soul + query
+
+    def _fit_conversation(self, left: int) -> int:
+        items = self._fetched.conversation
+        for item in self._fetched.copies:
+            self._decide("conversation", item.id, False, _ALREADY, self._count(item))
+        if items and items[-1].memory_type == "human" and items[-1].content == self._parts.query:
+            self._decide("conversation", items[-1].id, False, "it is the query", self._count(items[-1]))
+            items = items[:-1]
+        kept = rounds_within(items, max(left, 0), self._count)
+        chosen = {id(item) for item in kept}
+        for item in reversed(items):
+            fits = id(item) in chosen
+            reason = "it is part of the conversation" if fits else _DOES_NOT_FIT
+            self._decide("conversation", item.id, fits, reason, self._count(item))
+        self._said = items
+        self._parts = replace(self._parts, conversation=kept)
+        return left - sum(self._count(item) for item in kept)
+
+    def _fit_recent(self, left: int) -> int:
+        shown = {item.id for item in self._parts.conversation}
+        kept: list[MemoryItem] = []
+        full = False
+        for item in reversed(self._fetched.recent):
+            tokens = self._cost(recent_entry(item, self._parts.timezone))
+            if item.id in shown:
+                self._decide("recent", item.id, False, _ALREADY, tokens)
+                continue
+            shown.add(item.id)
+            full = full or tokens > left
+            if not full:
+                kept.append(item)
+                left -= tokens
+            self._decide("recent", item.id, not full, _DOES_NOT_FIT if full else "it is recent", tokens)
+        self._parts = replace(self._parts, recent=kept[::-1])
+        return left
+
+    def _fit_long_term(self, left: int) -> None:
+        shown = {item.id for item in [*self._parts.conversation, *self._parts.recent]}
+        kept: list[MemoryItem] = []
+        for item in self._fetched.long_term:
+            tokens = self._cost(long_term_entry(item))
+            if item.id in shown:
+                self._decide("long-term", item.id, False, _ALREADY, tokens)
+                continue
+            fits = tokens <= left
+            if fits:
+                kept.append(item)
+                shown.add(item.id)
+                left -= tokens
+            reason = "the search found it" if fits else _DOES_NOT_FIT
+            self._decide("long-term", item.id, fits, reason, tokens)
+        self._parts = replace(self._parts, long_term=sorted(kept, key=lambda item: item.created_at))
+
+    def _make_whole(self) -> None:
+        """Take incomplete tool-call groups out."""
+        conversation = whole_groups(self._parts.conversation, self._said)
+        long_term = whole_groups(self._parts.long_term)
+        whole = {id(item) for item in [*conversation, *long_term]}
+        for item in [*self._parts.conversation, *self._parts.long_term]:
+            if id(item) not in whole:
+                self._drop(item, _INCOMPLETE)
+        self._parts = replace(self._parts, conversation=conversation, long_term=long_term)
+
+    def _shrink(self) -> None:
+        """Drop what comes last by priority while headings and line ends make the whole exceed the budget."""
+        while self._total() > self._budget:
+            if self._parts.long_term:
+                last = self._last_by_priority()
+                remaining = [item for item in self._parts.long_term if item is not last]
+                self._parts = replace(self._parts, long_term=whole_groups(remaining))
+                dropped = {id(item) for item in self._parts.long_term}
+                for item in [*remaining, last]:
+                    if id(item) not in dropped:
+                        self._drop(item, _DOES_NOT_FIT if item is last else _INCOMPLETE)
+            elif self._parts.recent:
+                self._drop(self._parts.recent[0], _DOES_NOT_FIT)
+                self._parts = replace(self._parts, recent=self._parts.recent[1:])
+            else:
+                return
+
+    def _last_by_priority(self) -> MemoryItem:
+        kept = {id(item) for item in self._parts.long_term}
+        return [item for item in self._fetched.long_term if id(item) in kept][-1]
+
+    def _drop(self, item: MemoryItem, reason: str) -> None:
+        for position, decision in enumerate(self._decisions):
+            if decision.kept and decision.item_id == item.id:
+                self._decisions[position] = replace(decision, kept=False, reason=reason)
+                return
+
+
+def _failed(what: str, error: Exception) -> str:
+    """Say what could not be fetched. An error of the libraries underneath may quote anything, so it is only named."""
+    said = str(error) if isinstance(error, MemoryError) else f"{type(error).__name__}."
+    logger.warning("%s could not be fetched: %s", what, type(error).__name__)
+    return f"{what} could not be fetched: {said}"

@@ -1,0 +1,157 @@
+"""Short-term memory: a conversation, filtered by scope and cut to what a model may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memoranda.errors import InputError, MemoryError
+from memoranda.integrity import whole_groups
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.store.base import BaseStore, ScopedStore
+from memoranda.store.capabilities import SearchMode
+from memoranda.store.engine import EVERYTHING
+from memoranda.store.filters import Filter, check_filter, check_limit, merge_scope, names_nothing
+from memoranda.store.in_memory import InMemoryStore
+from memoranda.windowing import check_rounds, last_rounds, newest
+
+SCOPES: dict[str, tuple[str, ...]] = {
+    "user": ("user_id", "agent_id"),
+    "session": ("user_id", "session_id", "agent_id"),
+    "task": ("user_id", "session_id", "task_id", "agent_id"),
+}
+"""The fields of a metadata filter that each scope matches on."""
+
+
+class Conversation(BaseStore):
+    """A store whose :meth:`search` returns a conversation as a model may be shown it; see :class:`ShortTermMemory`."""
+
+    max_rounds: int
+    matched_scope: str
+
+    async def search(
+        self,
+        *,
+        query: str = "",
+        metadata: MemoryMetadata | None = None,
+        memory_type: str | None = None,
+        status: MemoryStatus | None = None,
+        limit: int = 10,
+        mode: SearchMode | None = None,
+    ) -> list[MemoryItem]:
+        """Return the conversation that matches, oldest first, as a model may be shown it.
+
+        Filters come first (of ``metadata``, only the fields of the scope and ``extra``), then the keyword, then the
+        last ``max_rounds`` rounds, then the limit, which keeps the newest items; last, tool calls without all their
+        results and results without their call are taken out, so that fewer than ``limit`` items may be left. System
+        items stay: they count towards the limit, and where there are more of them than it allows, all of them are
+        returned and nothing else. A limit of 0 returns nothing.
+
+        A filter by ``memory_type`` asks for a listing of those records, not for a conversation: the limit then keeps
+        simply the newest, and tool calls and results are not paired. With a ranked ``mode`` the result is a listing
+        too, best first.
+
+        Raises InputError when ``metadata`` names only fields that the scope ignores: the filter would be widened to
+        everything.
+        """
+        self._ensure_open()
+        metadata = self._in_scope(metadata)
+        check_limit(limit)
+        if self._checked_mode(mode) != "substring":
+            return await super().search(
+                query=query, metadata=metadata, memory_type=memory_type, status=status, limit=limit, mode=mode
+            )
+        wanted = Filter.of(query=query, metadata=metadata, memory_type=memory_type, status=status)
+        matching = (await self._search(wanted, EVERYTHING))[::-1]
+        found = last_rounds(matching, self.max_rounds) if self.max_rounds else matching
+        if memory_type is not None:
+            shown = found[-limit:] if limit else []
+        else:
+            shown = whole_groups(newest(found, limit), await self._said(wanted, matching))
+        if self._observers:
+            self._observers.searched(query, shown)
+        return shown
+
+    async def _said(self, wanted: Filter, matching: Sequence[MemoryItem]) -> Sequence[MemoryItem]:
+        """Return what was said where a filter looks, oldest first, with the very objects that match it.
+
+        A keyword picks from the middle of a conversation; whose result is whose shows only in the whole of it.
+        """
+        scope = _scope_of(wanted)
+        kinds = {item.memory_type for item in matching}
+        if scope == wanted or not {"ai", "tool"} <= kinds:  # Nothing to pair, or nothing to pair it wrongly with.
+            return matching
+        known = {item.id: item for item in matching}
+        said = [known.pop(item.id, item) for item in reversed(await self._search(scope, EVERYTHING))]
+        return [*known.values(), *said]  # A result that was removed meanwhile answers nothing from up there.
+
+    def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        """Return the filter with only the fields that the scope matches on."""
+        check_filter(metadata)
+        if metadata is None:
+            return None
+        fields = {name: getattr(metadata, name) for name in SCOPES[self.matched_scope]}
+        narrowed = MemoryMetadata(**fields, extra=metadata.extra)
+        if names_nothing(narrowed) and not names_nothing(metadata):
+            given = ", ".join(name for name in SCOPE_FIELDS if getattr(metadata, name) is not None)
+            used = ", ".join(SCOPES[self.matched_scope])
+            raise InputError(
+                f"The scope {self.matched_scope!r} matches on {used} and would ignore {given}, the only filter given. "
+                f"Name one of the fields it uses, or choose another scope.",
+                field="metadata",
+            )
+        return narrowed
+
+    def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
+        return ScopedConversation(self, scope)
+
+
+class ShortTermMemory(Conversation, InMemoryStore):
+    """An in-memory conversation whose :meth:`search` returns what a model may be shown, oldest first.
+
+    ``scope`` says how broadly a metadata filter matches: ``"user"``, ``"session"`` or ``"task"``. ``max_rounds`` keeps
+    only the last rounds; 0 keeps all. Raises MemoryError for any other scope.
+    """
+
+    def __init__(self, *, scope: str = "task", max_rounds: int = 0) -> None:
+        if not isinstance(scope, str) or scope not in SCOPES:
+            said = repr(scope) if isinstance(scope, str) else f"A value of type {type(scope).__name__}"
+            raise MemoryError(f"{said} is no scope; there are {', '.join(SCOPES)}.")
+        super().__init__()
+        self.scope = self.matched_scope = scope
+        self.max_rounds = check_rounds(max_rounds)
+
+    def __repr__(self) -> str:
+        return f"ShortTermMemory(scope={self.scope!r}, max_rounds={self.max_rounds}, items={len(self)})"
+
+    async def clear(self, *, metadata: MemoryMetadata | None = None) -> int:
+        """Remove the items that match and return how many; without a filter, all of them.
+
+        Removing is never broader than what was named: fields that the scope ignores for reading still narrow it here.
+        """
+        self._in_scope(metadata)
+        return await super().clear(metadata=metadata)
+
+
+class ScopedConversation(Conversation, ScopedStore):
+    """A conversation within a scope; made by ``memory.scoped(user_id=…)``.
+
+    Searches show what those of the conversation show, of the items in the scope. The scope binds with all its fields,
+    those too that the conversation's own scope would leave out of a filter.
+    """
+
+    def __init__(self, memory: Conversation, scope: MemoryMetadata) -> None:
+        super().__init__(memory, scope)
+        self.max_rounds = memory.max_rounds
+        self.matched_scope = memory.matched_scope
+
+    def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        merge_scope(check_filter(metadata), self.scope)  # Another scope than the handle's is refused, used or not.
+        return super()._in_scope(metadata)
+
+
+def _scope_of(wanted: Filter) -> Filter:
+    """Return a filter for everything that was said where another one looks."""
+    scope = wanted.metadata
+    if scope is not None and scope.extra:
+        scope = scope.model_copy(update={"extra": {}})
+    return Filter(metadata=scope)

@@ -1,0 +1,128 @@
+"""Embedders: the contract, the embedder that needs no model, and the calls that every store makes through it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Sequence
+from math import copysign
+from zlib import crc32
+
+from memoranda.errors import BadVectorError, EmbeddingError, InputError, MemoryError
+from memoranda.ranking.vectors import checked_vector
+
+
+class Embeddings(ABC):
+    """Turns text into vectors whose directions tell how alike the texts are.
+
+    A subclass gives :meth:`embed`, :meth:`aembed` and :attr:`dimension`, and overrides :meth:`embed_many` and
+    :meth:`aembed_many` where its provider takes several texts at once. Vectors need not be normalised.
+    """
+
+    @abstractmethod
+    def embed(self, text: str) -> list[float]:
+        """Return the vector of one text."""
+
+    @abstractmethod
+    async def aembed(self, text: str) -> list[float]:
+        """Return the vector of one text without blocking the event loop."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """The length of every vector."""
+
+    def embed_many(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of several texts, in their order; by default one after the other."""
+        return [self.embed(text) for text in texts]
+
+    async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of several texts, in their order; by default one after the other."""
+        return [await self.aembed(text) for text in texts]
+
+    def identity(self) -> str:
+        """Return the name under which a store keeps vectors: those of another name must not be compared with them.
+
+        By default the attribute ``model``, or the name of the class.
+        """
+        model = getattr(self, "model", None)
+        return model if isinstance(model, str) and model else type(self).__name__
+
+
+class HashingEmbeddings(Embeddings):
+    """An embedder without a model: hashed words and character triples. For tests, demos and CI.
+
+    It finds texts that share words or parts of words, and knows nothing of meaning. The same text has the same vector
+    in every process and on every machine.
+    """
+
+    def __init__(self, dimension: int = 384) -> None:
+        if not isinstance(dimension, int) or dimension < 1:
+            raise InputError(f"dimension must be a whole number of at least 1, not {dimension!r}.", field="dimension")
+        self._dimension = dimension
+
+    def __repr__(self) -> str:
+        return f"HashingEmbeddings(dimension={self._dimension})"
+
+    @property
+    def dimension(self) -> int:
+        """The length of every vector."""
+        return self._dimension
+
+    def embed(self, text: str) -> list[float]:
+        """Return the vector of one text; a text without words has the zero vector."""
+        from memoranda.ranking import query_terms  # Loaded on use: listing embedders must stay cheap.
+
+        vector = [0.0] * self._dimension
+        for term in query_terms(text):
+            self._add(vector, term, 1.0)
+            framed = f"<{term}>"
+            for start in range(len(framed) - 2):
+                self._add(vector, framed[start : start + 3], 0.3)
+        return vector
+
+    async def aembed(self, text: str) -> list[float]:
+        """Return the vector of one text."""
+        return self.embed(text)
+
+    def _add(self, vector: list[float], feature: str, weight: float) -> None:
+        """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""
+        code = crc32(feature.encode())
+        vector[(code >> 1) % self._dimension] += copysign(weight, 0.5 - (code & 1))
+
+
+async def embed_texts(embeddings: Embeddings, texts: Sequence[str]) -> list[array[float]]:
+    """Return a checked vector for each text, as float32, not normalised.
+
+    This is how a store calls an embedder. Raises BadVectorError for a vector of the wrong length, an empty one or one
+    with values that are not finite; EmbeddingError when the provider fails or returns the wrong number of vectors.
+    """
+    if not texts:
+        return []
+    vectors = await provided_vectors(embeddings, texts)
+    if not hasattr(vectors, "__len__"):
+        raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
+    if len(vectors) != len(texts):
+        raise EmbeddingError(
+            f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(texts)} texts; nothing was changed."
+        )
+    dimension = embeddings.dimension
+    return [checked_vector(vector, dimension) for vector in vectors]
+
+
+async def provided_vectors(embeddings: Embeddings, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    """Return what the provider gives for the texts, not checked; its failures become EmbeddingErrors.
+
+    For stores that check many vectors at once; others use :func:`embed_texts`.
+    """
+    try:
+        if len(texts) == 1:
+            return [await embeddings.aembed(texts[0])]
+        return await embeddings.aembed_many(texts)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # The provider's message may hold what was to be embedded: it stays in the chain, out of the sentence.
+        raise EmbeddingError(
+            f"{type(embeddings).__name__} failed with {type(error).__name__}; nothing was changed."
+        ) from error

@@ -1,0 +1,249 @@
+"""What a memory is: the item models, their metadata and their lifecycle.
+
+Items are plain pydantic models. Times are brought to one UTC form on entry, so that the order of their texts is the
+order of time. Fields that a class does not know are kept, so that reading an item and writing it back loses nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from memoranda._pydantic import find_plugins_of_pydantic
+from memoranda.errors import InputError
+
+find_plugins_of_pydantic()
+
+
+class MemoryStatus(StrEnum):
+    """Where an item stands: a draft is accepted or discarded, an accepted item can be discarded."""
+
+    DRAFT = "draft"
+    ACCEPTED = "accepted"
+    DISCARD = "discard"
+
+
+_NEXT_STATUS: Mapping[MemoryStatus, frozenset[MemoryStatus]] = {
+    MemoryStatus.DRAFT: frozenset({MemoryStatus.ACCEPTED, MemoryStatus.DISCARD}),
+    MemoryStatus.ACCEPTED: frozenset({MemoryStatus.DISCARD}),
+    MemoryStatus.DISCARD: frozenset(),
+}
+
+
+def utc_text(moment: str | datetime) -> str:
+    """Return a time as ISO-8601 text in UTC with six decimals, whose text order is time order.
+
+    A time without a zone is taken as UTC. Raises ValueError when the text cannot be read as a time.
+    """
+    if isinstance(moment, str):
+        # The form this function itself writes needs no work; stores hand it back with every row.
+        written = len(moment) == 32 and moment.endswith("+00:00") and moment[7] + moment[10] + moment[19] == "-T."
+        try:
+            read = datetime.fromisoformat(moment if written else moment.strip())
+        except ValueError:
+            raise ValueError("the text is no ISO-8601 time") from None  # Python's own message repeats the text.
+        if written and moment[11:13] != "24":  # Midnight has two names from Python 3.14 on.
+            return moment
+        moment = read
+    if not isinstance(moment, datetime):
+        raise ValueError("a time is ISO-8601 text or a datetime")
+    if moment.utcoffset() is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC).isoformat(timespec="microseconds")
+    except OverflowError as error:
+        raise ValueError("the time lies outside the years 1 to 9999 in UTC") from error
+
+
+def now_text() -> str:
+    """Return the present time in the form of :func:`utc_text`."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _same_as_created(values: dict[str, Any]) -> str:
+    """A new item was last changed when it was made."""
+    return str(values.get("created_at") or now_text())
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def _input_error(model: str, error: ValidationError) -> InputError:
+    """Say in one sentence which field of which model is wrong, without repeating the value."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return InputError(f"{model}.{field}: {first['msg']}.", field=field or None)
+
+
+class _Model(BaseModel):
+    """A model whose construction fails with an :class:`InputError` that names the field."""
+
+    def __init__(self, /, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise _input_error(type(self).__name__, error) from error
+
+
+UtcText = Annotated[str, BeforeValidator(utc_text)]
+
+
+class MemoryMetadata(_Model):
+    """Whom and what a memory belongs to. Frozen; as a filter, ``None`` means any and ``extra`` matches as a subset."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user_id: str | None = None
+    session_id: str | None = None
+    task_id: str | None = None
+    agent_id: str | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.user_id, self.session_id, self.task_id, self.agent_id))
+
+
+SCOPE_FIELDS = tuple(name for name in MemoryMetadata.model_fields if name != "extra")
+"""The fields of metadata that a scope binds, from the broadest to the narrowest."""
+
+
+class MemoryItem(_Model):
+    """One memory.
+
+    ``version`` is what the store last gave it: 0 for an item that no store has seen. ``name`` says who spoke where the
+    type is not enough. ``archived_by`` holds the id of the summary that stands for this item; an archived item is kept
+    and can be read by its id, but searches no longer show it.
+    """
+
+    # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
+    model_config = ConfigDict(extra="allow", validate_assignment=True, ser_json_inf_nan="constants")
+
+    id: str = Field(default_factory=_new_id, min_length=1)
+    content: str
+    memory_type: str = "item"
+    status: MemoryStatus = MemoryStatus.ACCEPTED
+    metadata: MemoryMetadata = Field(default_factory=MemoryMetadata)
+    created_at: UtcText = Field(default_factory=now_text)
+    updated_at: UtcText = Field(default_factory=_same_as_created)
+    version: int = Field(default=0, ge=0)
+    name: str | None = None
+    archived_by: str | None = None
+
+    own_fields: ClassVar[frozenset[str]] = frozenset()
+    """The names of the fields that subclasses add; filled in for every class."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        cls.own_fields = frozenset(cls.model_fields) - frozenset(MemoryItem.model_fields)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            super().__setattr__(name, value)
+        except ValidationError as error:
+            raise _input_error(type(self).__name__, error) from error
+
+    def transition(self, status: MemoryStatus | str) -> Self:
+        """Move to another status, touch ``updated_at`` and return the same item.
+
+        A draft may be accepted or discarded, an accepted item discarded; anything else, staying put included, raises
+        InputError and changes nothing.
+        """
+        try:
+            wanted = MemoryStatus(status)
+        except ValueError:
+            known = ", ".join(MemoryStatus)
+            raise InputError(f"{status!r} is no status; there are {known}.", field="status") from None
+        if wanted not in _NEXT_STATUS[self.status]:
+            raise InputError(f"An item that is {self.status} cannot become {wanted}.", field="status")
+        self.status = wanted
+        self.updated_at = now_text()
+        return self
+
+
+class SystemMemory(MemoryItem):
+    """An instruction to the model. Views keep it whatever else they leave out."""
+
+    memory_type: str = "system"
+
+
+class HumanMemory(MemoryItem):
+    """What a person said. It starts a round."""
+
+    memory_type: str = "human"
+
+
+def _checked_calls(calls: Any) -> Any:
+    """Refuse tool calls that no result could ever answer."""
+    if calls is None:
+        return []
+    if isinstance(calls, Iterable) and not isinstance(calls, (str, bytes, Mapping)):
+        calls = list(calls)
+    for position, call in enumerate(calls if isinstance(calls, list) else ()):
+        call_id = call.get("id") if isinstance(call, Mapping) else None
+        if not isinstance(call_id, str) or not call_id:
+            raise ValueError(f"tool call {position} needs a dict with a non-empty text under 'id'")
+    return calls
+
+
+class AIMemory(MemoryItem):
+    """What the model said, with the tools it asked for; every call is a dict with an ``id``."""
+
+    memory_type: str = "ai"
+    tool_calls: Annotated[list[dict[str, Any]], BeforeValidator(_checked_calls)] = Field(default_factory=list)
+
+
+class ToolMemory(MemoryItem):
+    """The result of one tool call."""
+
+    memory_type: str = "tool"
+    tool_call_id: str = ""
+    tool_name: str = ""
+    is_error: bool = False
+
+
+class SummaryMemory(MemoryItem):
+    """What stands for items that were archived. Views keep it whatever else they leave out.
+
+    ``sources`` are the ids of the items it was made from, oldest first. A ``lasting`` one (a fact, a trait) is never
+    summarised again; another is taken up by the next summary of its conversation. ``compaction`` is the id of the
+    summary that its siblings and itself were made with; on that one, ``archives`` holds the id of every item that was
+    archived and a mark of what it then was.
+    """
+
+    memory_type: str = "summary"
+    template: str = ""
+    sources: list[str] = Field(default_factory=list)
+    lasting: bool = False
+    compaction: str = ""
+    archives: dict[str, str] = Field(default_factory=dict)
+
+
+BUILTIN_TYPES: Mapping[str, type[MemoryItem]] = {
+    "system": SystemMemory,
+    "human": HumanMemory,
+    "ai": AIMemory,
+    "tool": ToolMemory,
+    "summary": SummaryMemory,
+}
+
+__all__ = [
+    "BUILTIN_TYPES",
+    "SCOPE_FIELDS",
+    "AIMemory",
+    "HumanMemory",
+    "MemoryItem",
+    "MemoryMetadata",
+    "MemoryStatus",
+    "SummaryMemory",
+    "SystemMemory",
+    "ToolMemory",
+    "now_text",
+    "utc_text",
+]

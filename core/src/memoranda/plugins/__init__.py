@@ -1,0 +1,80 @@
+"""How plugins are found, what they may offer, and how a URL becomes a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda.plugins.hookspecs import (
+        API_VERSION,
+        HOOKS,
+        KINDS,
+        Backend,
+        CommandSpec,
+        EmbeddingsSpec,
+        ItemTypeSpec,
+        ObserverSpec,
+        RerankerSpec,
+        Spec,
+        SummarizerSpec,
+        TemplateSpec,
+        TokenCounterSpec,
+        hookimpl,
+    )
+    from memoranda.plugins.installing import how_to_install
+    from memoranda.plugins.loading import Plugin
+    from memoranda.plugins.opening import URL_VARIABLE, data_folder, default_url, open
+    from memoranda.plugins.registry import Registry, default_registry
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "hookspecs": [
+            "API_VERSION",
+            "Backend",
+            "CommandSpec",
+            "EmbeddingsSpec",
+            "HOOKS",
+            "ItemTypeSpec",
+            "KINDS",
+            "ObserverSpec",
+            "RerankerSpec",
+            "Spec",
+            "SummarizerSpec",
+            "TemplateSpec",
+            "TokenCounterSpec",
+            "hookimpl",
+        ],
+        "installing": ["how_to_install"],
+        "loading": ["Plugin"],
+        "opening": ["URL_VARIABLE", "data_folder", "default_url", "open"],
+        "registry": ["Registry", "default_registry"],
+    },
+)
+
+__all__ = [
+    "API_VERSION",
+    "HOOKS",
+    "KINDS",
+    "URL_VARIABLE",
+    "Backend",
+    "CommandSpec",
+    "EmbeddingsSpec",
+    "ItemTypeSpec",
+    "ObserverSpec",
+    "Plugin",
+    "Registry",
+    "RerankerSpec",
+    "Spec",
+    "SummarizerSpec",
+    "TemplateSpec",
+    "TokenCounterSpec",
+    "data_folder",
+    "default_registry",
+    "default_url",
+    "hookimpl",
+    "how_to_install",
+    "open",
+]

@@ -1,0 +1,166 @@
+"""The hooks that plugins implement, and the specs that they return.
+
+A plugin is a module named by an entry point in the group ``memoranda``. It should import nothing heavy: a spec names
+its target as text, ``"package.module:attribute"``, which is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pluggy
+
+API_VERSION = 1
+"""The version of the plugin interface that this release offers. Specs carry the one they were written for."""
+
+ENTRY_POINT_GROUP = "memoranda"
+
+hookspec = pluggy.HookspecMarker("memoranda")
+hookimpl = pluggy.HookimplMarker("memoranda")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What every spec has."""
+
+    name: str
+    target: str = field(kw_only=True)
+    api: int = field(default=API_VERSION, kw_only=True)
+    summary: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend(Spec):
+    """A store. ``target`` is its class; ``from_url(url, **options)`` on it, if there, makes a store from a URL."""
+
+    schemes: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSpec(Spec):
+    """A summary template. ``target`` is a :class:`memoranda.summary.Template`, or its class."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingsSpec(Spec):
+    """An embedder. ``target`` is a subclass of :class:`memoranda.embeddings.Embeddings`, called with the options."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizerSpec(Spec):
+    """A model for summaries. ``target`` makes a :class:`memoranda.summary.Summarizer` from the options."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounterSpec(Spec):
+    """A token counter. ``target`` is a function from an item to a number of tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTypeSpec(Spec):
+    """An item type. ``name`` is its ``memory_type``, ``target`` a subclass of :class:`memoranda.MemoryItem`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec(Spec):
+    """A command of the ``memoranda`` command. ``target`` is a function or a ``typer.Typer``.
+
+    ``summary`` is its line in ``memoranda --help``, and ``section`` the heading that it stands under there.
+    """
+
+    section: str = field(default="From plugins", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverSpec(Spec):
+    """An observer. ``target`` is a subclass of :class:`memoranda.store.Observer`, called without arguments.
+
+    With ``auto`` every store that ``memoranda.open`` makes gets one; otherwise only those that ask for it by name. An
+    observer that was asked for by name and cannot be made is an error. One that is ``auto`` is left out, with a warning
+    in the log and a row in ``memoranda plugins``: a broken plugin stops nobody. With ``required``, which is for those
+    that redact, the store is opened, too, and takes no items while its observer is missing.
+    """
+
+    auto: bool = field(default=False, kw_only=True)
+    required: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RerankerSpec(Spec):
+    """A reranker of ranked results. ``target`` is a class with ``async rerank(query, ranked)``."""
+
+
+SpecT = TypeVar("SpecT", bound=Spec)
+
+
+@hookspec
+def memoranda_backends() -> list[Backend]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the stores that this plugin offers."""
+
+
+@hookspec
+def memoranda_templates() -> list[TemplateSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the summary templates that this plugin offers."""
+
+
+@hookspec
+def memoranda_embeddings() -> list[EmbeddingsSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the embedders that this plugin offers."""
+
+
+@hookspec
+def memoranda_summarizers() -> list[SummarizerSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the models for summaries that this plugin offers."""
+
+
+@hookspec
+def memoranda_token_counters() -> list[TokenCounterSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the token counters that this plugin offers."""
+
+
+@hookspec
+def memoranda_item_types() -> list[ItemTypeSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the item types that this plugin offers."""
+
+
+@hookspec
+def memoranda_commands() -> list[CommandSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the commands that this plugin adds to ``memoranda``."""
+
+
+@hookspec
+def memoranda_observers() -> list[ObserverSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the observers that this plugin offers."""
+
+
+@hookspec
+def memoranda_rerankers() -> list[RerankerSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the rerankers that this plugin offers."""
+
+
+HOOKS: dict[str, type[Spec]] = {
+    "memoranda_backends": Backend,
+    "memoranda_templates": TemplateSpec,
+    "memoranda_embeddings": EmbeddingsSpec,
+    "memoranda_summarizers": SummarizerSpec,
+    "memoranda_token_counters": TokenCounterSpec,
+    "memoranda_item_types": ItemTypeSpec,
+    "memoranda_commands": CommandSpec,
+    "memoranda_observers": ObserverSpec,
+    "memoranda_rerankers": RerankerSpec,
+}
+"""Every hook and the kind of spec that it returns."""
+
+KINDS: dict[type[Spec], str] = {
+    Backend: "backend",
+    TemplateSpec: "summary template",
+    EmbeddingsSpec: "embedder",
+    SummarizerSpec: "summarizer",
+    TokenCounterSpec: "token counter",
+    ItemTypeSpec: "item type",
+    CommandSpec: "command",
+    ObserverSpec: "observer",
+    RerankerSpec: "reranker",
+}
+"""What people call each kind of spec."""

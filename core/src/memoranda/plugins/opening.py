@@ -1,0 +1,126 @@
+"""From a URL to a store."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memoranda.errors import InputError, MemoryError, PluginLoadError, UnknownSchemeError
+from memoranda.urls import no_store_url, redacted, scheme_of
+
+if TYPE_CHECKING:
+    from memoranda.plugins.hookspecs import Backend
+    from memoranda.plugins.registry import Registry
+    from memoranda.store.base import BaseStore
+    from memoranda.store.observers import Observer
+
+URL_VARIABLE = "MEMORANDA_URL"
+
+
+def open(
+    url: str | None = None,
+    *,
+    registry: Registry | None = None,
+    observers: Sequence[Observer | str] = (),
+    reranker: Any = None,
+    **options: Any,
+) -> BaseStore:
+    """Return the store that a URL names, ready for ``async with``.
+
+    Without a URL, the environment's ``MEMORANDA_URL`` is used, else a SQLite file in the user's data folder. Further
+    options are the backend's own, in the URL's query or as keywords; ``embeddings`` may be the name of an installed
+    embedder. ``observers`` are objects or names of installed ones, and so is ``reranker``. Nothing is connected yet. An
+    observer that is named here and cannot be made is a PluginError; one that a plugin attaches to every store is left
+    out with a warning, unless its plugin says that nothing may be stored without it: then every add is refused.
+
+    Raises UnknownSchemeError, saying what is installed and what to install; InputError for an option that the backend
+    does not know; PluginError when the backend cannot be loaded.
+    """
+    from memoranda.plugins.registry import default_registry  # Plugins are looked for when the first store is opened.
+
+    registry = registry or default_registry()
+    url = url if url is not None else default_url()
+    spec = _backend(registry, url)
+    target = registry.load(spec)
+    if isinstance(options.get("embeddings"), str):
+        options["embeddings"] = registry.embeddings(options["embeddings"])
+    store = _made(getattr(target, "from_url", target), url, options, spec.name)
+    store.item_types = registry.item_types()
+    _attach(store, registry, observers, reranker)
+    return store
+
+
+def _backend(registry: Registry, url: str) -> Backend:
+    scheme = scheme_of(url)
+    try:
+        return registry.backend(scheme)
+    except UnknownSchemeError:
+        if url.startswith("//", len(scheme) + 1):
+            raise
+        # Without slashes it is rather a user and a password before a host, of which nothing may be repeated.
+        raise no_store_url() from None
+
+
+def default_url() -> str:
+    """Return the URL that is used when none is given: ``MEMORANDA_URL``, or a file in the user's data folder."""
+    from_environment = os.environ.get(URL_VARIABLE)
+    if from_environment:
+        return from_environment
+    folder = data_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return f"sqlite:///{(folder / 'memory.db').as_posix().lstrip('/') if os.name == 'nt' else folder / 'memory.db'}"
+
+
+def data_folder() -> Path:
+    """Return the folder for memoranda's files of this user, by the custom of the platform."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "memoranda"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "memoranda"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "memoranda"
+
+
+def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> BaseStore:
+    known = _option_names(factory)
+    for name in options:
+        if known is not None and name not in known:
+            listed = ", ".join(known) or "none"
+            raise InputError(f"The store {redacted(url)!r} has no option {name!r}. Its options: {listed}.", field=name)
+    try:
+        store: BaseStore = factory(url, **options)
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a backend may raise anything; it is raised again
+        failure = PluginLoadError(backend, f"making a store failed with {type(error).__name__}.")
+        # What the backend raised may quote the URL; its text is shown only where that holds no secret.
+        raise failure from (error if redacted(url) == url and not options else None)
+    if not hasattr(store, "search"):
+        raise PluginLoadError(backend, f"it made a {type(store).__name__}, which is no store.")
+    return store
+
+
+def _option_names(factory: Any) -> list[str] | None:
+    """Return the names of the options that a factory takes, or None if it takes any, or does not tell."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters if parameter.name != "url"]
+
+
+def _attach(store: BaseStore, registry: Registry, observers: Sequence[Observer | str], reranker: Any) -> None:
+    from memoranda.plugins.hookspecs import RerankerSpec
+
+    for everywhere in registry.auto_observers():
+        store.observe(everywhere)
+    for observer in observers:
+        store.observe(registry.observer(observer) if isinstance(observer, str) else observer)
+    if reranker is not None:
+        named = isinstance(reranker, str)
+        store.reranker = registry.make(registry.find(RerankerSpec, reranker)) if named else reranker

@@ -1,0 +1,46 @@
+"""Who speaks, and whom a query is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from memoranda.items import BUILTIN_TYPES
+from memoranda.ranking.terms import MONTHS, STOPWORDS, fold_words
+
+_NAMES_THAT_ARE_WORDS = "art bill dean drew faith frank grace hope jack joy mark pat rich rose sue"
+_COMMON_WORDS = STOPWORDS.union(MONTHS, _NAMES_THAT_ARE_WORDS.split())
+_LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
+_LONGEST_LABEL = 100
+_POSSESSIVE = r"(?:['’]s?(?!\w))?"
+
+
+def speaker_of(name: str | None, role: str, content: str) -> str:
+    """Return who speaks: the name, else a label that the content begins with ("Ana: hello"), else the role."""
+    if name:
+        return name
+    label = _LABEL.match(content[:_LONGEST_LABEL])
+    return label[1] if label and label[1][:1].isupper() else role
+
+
+def query_without_names(query: str, names: Iterable[str]) -> str:
+    """Return the query without the names of those who take part, as it should be embedded.
+
+    Names pull small models towards greetings, and who spoke is known anyway. First names count as well as whole ones,
+    in any case; a name that is also a common word ("Will", "May") must be written with its capital. A query that would
+    be left with nothing but stopwords comes back as it is. Roles ("human", "ai") are no names.
+    """
+    asked = set(fold_words(query))
+    shorter = query
+    parts = {part for name in names if name not in BUILTIN_TYPES for part in (name, *name.split())}
+    for name in sorted(parts, key=lambda name: (-len(name), name)):
+        words = fold_words(name)
+        if not words or not asked.issuperset(words):
+            continue
+        common = len(words) == 1 and words[0] in _COMMON_WORDS
+        pattern = rf"(?<!\w){re.escape(name)}(?!\w){_POSSESSIVE}"
+        shorter = re.sub(pattern, " ", shorter, flags=re.NOFLAG if common else re.IGNORECASE)
+    shorter = " ".join(shorter.split())
+    if shorter == query or all(word in STOPWORDS for word in fold_words(shorter)):
+        return query
+    return shorter

@@ -1,0 +1,83 @@
+"""What is ranked, what comes out, and how much each thing counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+from memoranda.errors import InputError
+
+
+class Passage(NamedTuple):
+    """One item as ranking sees it.
+
+    ``session`` names the sitting that the item belongs to: neighbours and the session's bonus stay within it. ``date``
+    is ISO-8601 text. ``terms`` are the item's own :func:`~memoranda.ranking.index_terms`, where a backend keeps them;
+    without them the text is divided on every query, which is most of the work.
+    """
+
+    key: str
+    text: str
+    speaker: str = ""
+    date: str = ""
+    session: str = ""
+    terms: Sequence[str] | None = None
+
+
+class Scored(NamedTuple):
+    """A key with its score and why: what the score is made of, and the terms of the query that the item itself holds.
+
+    Scores compare within one list only.
+    """
+
+    key: str
+    score: float
+    parts: Mapping[str, float]
+    terms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each thing counts in a text ranking. The defaults are modest and suit conversations.
+
+    Set ``before`` and ``after`` to 0 for items that are not turns of a conversation.
+    """
+
+    before: float = 0.5
+    """A term in the turn before, against 1 for a term in the item itself."""
+    after: float = 0.3
+    """A term in the turn after."""
+    fading: float = 0.5
+    """Each further turn counts this much of the one before it."""
+    reach: int = 3
+    """How many turns on each side count."""
+    answer: float = 0.5
+    """How much more the turn before counts when it asks something, since this item may be the answer."""
+    speaker: float = 1.0
+    """A term that is the speaker's name."""
+    date: float = 1.0
+    """A term that is part of the item's date, where the query speaks of a date."""
+    saturation: float = 1.2
+    """BM25's k1: how soon further occurrences of a term stop counting."""
+    length: float = 0.4
+    """BM25's b: how much long texts are held back, from 0 to 1."""
+    semantic: float = 0.4
+    """The part that similarity of meaning has in a hybrid ranking; the words have the rest."""
+    asked_speaker: float = 0.25
+    """Bonus when the query names who speaks here; like all bonuses, relative to the most relevant item, which has 1."""
+    session: float = 0.2
+    """Bonus for the other items of a session, as a part of the relevance of its best one."""
+    time: float = 0.15
+    """Bonus for an item that mentions a time when the query asks for one."""
+    statement: float = 0.1
+    """Bonus for an item that does not end in a question."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float)) and 0 <= value < inf):
+                raise InputError(f"Weights.{name} must be a number of at least 0, not {value!r}.", field=name)
+        if self.semantic > 1 or self.length > 1:
+            raise InputError("Weights.semantic and Weights.length are parts of a whole: at most 1.", field="semantic")

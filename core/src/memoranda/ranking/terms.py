@@ -1,0 +1,97 @@
+"""How text becomes terms, for the index and for the query alike.
+
+Words are folded (case, accents, compatibility forms) and stemmed. Scripts that are written without spaces between words
+(Chinese, Japanese, Thai and others; Korean is treated like them) become single characters and pairs, so that a query
+finds a word wherever it stands. Punctuation and emoji carry no terms; a substring search finds those.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+from memoranda.ranking.stemming import stem
+
+_FUNCTION_WORDS = """
+a an the and or but if of to in on at by for from with about as into is are was were be been being am do does did doing
+have has had having i me my mine you your yours he him his she her hers it its we us our ours they them their theirs
+this that these those what which who whom whose when where why how not no nor so than then there here can could will
+would shall should might must just also too very s t d ll m re ve
+"""
+STOPWORDS = frozenset(_FUNCTION_WORDS.split())
+"""Words that a query is better without. "May" is not among them: it is a month as well."""
+
+MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+
+# Twice as fast as a regular expression, and most texts are ASCII.
+_ASCII_FOLDING = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
+# Vowel points and accents are dropped, as most people leave them out when they type a query.
+_MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]+")
+_UNSPACED = (
+    "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u1049\u1780-\u17d3\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U000323af"
+)
+# The vowel signs of Indian scripts are part of their words, though Python's \w does not say so.
+_INDIC = "\u0900-\u0963\u0966-\u0dff"
+_SPACED_WORD = re.compile(r"[^\W_]+")
+_SPECIAL = re.compile(f"[{_UNSPACED}{_INDIC}]")
+_WORD = re.compile(f"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])(?:[^\\W_]|[{_INDIC}]))+)")
+_ISO_DATE = re.compile(r"(?<!\d)([12]\d{3})-(\d{2})(?:-(\d{2}))?(?!\d)", re.ASCII)
+
+
+def index_terms(text: str) -> list[str]:
+    """Return every term of a text, in order and with repetitions: what a full-text index should hold.
+
+    Terms consist of letters, digits and vowel signs, without spaces. Stopwords are kept, since a query may have nothing
+    else.
+    """
+    return list(map(stem, fold_words(spelled_dates(text) if "-" in text else text)))
+
+
+def query_terms(query: str) -> tuple[str, ...]:
+    """Return the distinct terms to look for, in the order of the query, without stopwords.
+
+    A query of stopwords alone keeps them. Dates in figures (``2023-05-08``) become the terms of the same date in words.
+    """
+    words = fold_words(spelled_dates(query), unspaced=_pairs)
+    chosen = [word for word in words if word not in STOPWORDS] or words
+    return tuple(dict.fromkeys(stem(word) for word in chosen))
+
+
+def spelled_dates(text: str) -> str:
+    """Return the text with dates in figures written out, as a date's terms are: ``2023-05-08`` as ``8 may 2023``."""
+
+    def spelled(found: re.Match[str]) -> str:
+        year, month, day = found[1], int(found[2]), found[3]
+        if not 1 <= month <= 12:
+            return found[0]
+        return f" {int(day) if day else ''} {MONTHS[month - 1]} {year} "
+
+    return _ISO_DATE.sub(spelled, text)
+
+
+def _characters_and_pairs(run: str) -> list[str]:
+    return [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
+
+
+def _pairs(run: str) -> list[str]:
+    """Pairs are what tells words apart; a single character is all there is to look for when it stands alone."""
+    return [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def fold_words(text: str, unspaced: Callable[[str], list[str]] = _characters_and_pairs) -> list[str]:
+    """Return the words of a text, folded but not stemmed; ``unspaced`` divides what has no spaces between words."""
+    if text.isascii():
+        words = text.translate(_ASCII_FOLDING).split()
+    else:
+        folded = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text).casefold())
+        folded = unicodedata.normalize("NFC", _MARKS.sub("", folded))
+        if _SPECIAL.search(folded) is None:
+            words = _SPACED_WORD.findall(folded)
+        else:
+            words = [part for run, word in _WORD.findall(folded) for part in (unspaced(run) if run else (word,))]
+    return words

@@ -1,0 +1,192 @@
+"""Checking what callers hand in: what has the expected shape comes back, all else is an error that names the place.
+
+A place is written as in code: ``messages[3].tool_calls[0].function.name``. No value is repeated in an error, since it
+may be what somebody said.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+
+JsonObject = dict[str, Any]
+
+
+def wrong(place: str, wanted: str, value: Any) -> InputError:
+    """Return the error for a value of another type than the place wants."""
+    return InputError(f"{place}: {wanted} is needed here, not {_kind(value)}.", field=place)
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"a value of type {type(value).__name__}"
+
+
+def whole_number(value: Any, place: str, of: str = "", *, least: int = 0) -> int:
+    """Return a whole number of at least ``least``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        said = (
+            repr(value) if isinstance(value, float) or (isinstance(value, int) and value > -(10**9)) else _kind(value)
+        )
+        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {said}.", field=place)
+    return value
+
+
+def seconds(value: Any, place: str) -> float:
+    """Return a finite number of seconds above 0."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+        said = repr(value) if isinstance(value, (int, float)) else _kind(value)
+        raise InputError(f"{place} must be a number of seconds above 0, not {said}.", field=place)
+    return value
+
+
+def each(values: Any, place: str, of: str) -> list[Any]:
+    """Return the values of any iterable that is not text or a mapping."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise wrong(place, f"a list of {of}", values)
+    return list(values)
+
+
+def items_of(values: Any, place: str = "items") -> list[MemoryItem]:
+    """Return memory items as a list."""
+    items = each(values, place, "memory items")
+    for position, item in enumerate(items):
+        if not isinstance(item, MemoryItem):
+            raise wrong(f"{place}[{position}]", "a memory item", item)
+        if not isinstance(item.content, str):
+            raise wrong(f"{place}[{position}].content", "text", item.content)
+    return items
+
+
+def owner_of(metadata: Any) -> MemoryMetadata:
+    """Return metadata to stamp items with; None stands for none."""
+    if metadata is not None and not isinstance(metadata, MemoryMetadata):
+        raise wrong("metadata", "a MemoryMetadata", metadata)
+    return metadata or MemoryMetadata()
+
+
+def json_object(value: Any, place: str) -> JsonObject:
+    """Return a deep copy of a JSON object, all of it fit to be stored."""
+    if not isinstance(value, Mapping):
+        raise wrong(place, "an object", value)
+    checked: JsonObject = checked_json(value, place)
+    return checked
+
+
+def objects(values: Any, place: str) -> list[JsonObject]:
+    """Return the objects of a JSON list; None stands for no list."""
+    if values is None:
+        return []
+    if not isinstance(values, list):
+        raise wrong(place, "a list of objects", values)
+    for position, value in enumerate(values):
+        if not isinstance(value, dict):
+            raise wrong(f"{place}[{position}]", "an object", value)
+    return values
+
+
+def text(holder: JsonObject, key: str, place: str) -> str:
+    """Return the text under a key; none or null stands for an empty one."""
+    value = holder.get(key)
+    if value is not None and not isinstance(value, str):
+        raise wrong(f"{place}.{key}", "text", value)
+    return value or ""
+
+
+def needed_text(holder: JsonObject, key: str, place: str) -> str:
+    """Return the text under a key, which must be there and not empty."""
+    value = text(holder, key, place)
+    if not value:
+        raise InputError(f"{place}.{key}: text that is not empty is needed here.", field=f"{place}.{key}")
+    return value
+
+
+def role_of(message: JsonObject, place: str, roles: Iterable[str]) -> str:
+    """Return the role of a message, which must be one of the roles."""
+    role, known = message.get("role"), list(roles)
+    if role not in known:
+        said = repr(role) if isinstance(role, str) and len(role) <= 20 else _kind(role)
+        there_are = f"{', '.join(known[:-1])} and {known[-1]}"
+        raise InputError(f"{place}.role: {said} is no role; there are {there_are}.", field=f"{place}.role")
+    return str(role)
+
+
+def blocks_of(content: Any, place: str) -> list[JsonObject]:
+    """Return content as blocks: a text is one of them, and the text of a text block is text."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    blocks = objects(content, place)
+    for position, block in enumerate(blocks):
+        if text(block, "type", f"{place}[{position}]") == "text":
+            text(block, "text", f"{place}[{position}]")
+    return blocks
+
+
+_MAX_DEPTH = 200
+
+_MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
+
+
+# json.dumps would make a new encoder for every call.
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def json_text(value: Any) -> str:
+    """Return compact JSON; keys keep their order, text stays as it is."""
+    return _encoded(value)
+
+
+def check_text(text: str, field: str) -> str:
+    """Return the text, or raise InputError if some engine could not hold it (NUL, lone surrogates)."""
+    if not isinstance(text, str):
+        raise InputError(f"{field} must be text, not {type(text).__name__}.", field=field)
+    if "\0" in text:
+        raise InputError(f"{field} contains a NUL character, which no store can hold.", field=field)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{field} contains a lone surrogate, which is half a character and cannot be stored.", field=field
+        ) from None
+    return text
+
+
+def checked_json(value: Any, field: str, depth: int = 0) -> Any:
+    """Return a deep copy of a JSON value, or raise InputError with the path to what JSON cannot hold."""
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return _plain_text(check_text(value, field))
+    if isinstance(value, int):
+        if value.bit_length() > _MAX_INTEGER_BITS:
+            raise InputError(
+                f"{field} is an integer of more than 4,000 digits, which JSON readers refuse.", field=field
+            )
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{field} is {value}, which JSON cannot hold; use null or a text.", field=field)
+        return float(value)
+    if depth >= _MAX_DEPTH:
+        raise InputError(f"{field} is nested more than {_MAX_DEPTH} levels deep.", field=field)
+    if isinstance(value, Mapping):
+        copied = {}
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise InputError(f"{field} has a key of type {type(key).__name__}; JSON keys are text.", field=field)
+            copied[_plain_text(check_text(key, f"{field} key"))] = checked_json(inner, f"{field}.{key}", depth + 1)
+        return copied
+    if isinstance(value, (list, tuple)):
+        return [checked_json(inner, f"{field}[{position}]", depth + 1) for position, inner in enumerate(value)]
+    raise InputError(f"{field} is of type {type(value).__name__}, which JSON cannot hold.", field=field)
+
+
+def _plain_text(text: str) -> str:
+    """Return a text of a class of its own, such as a member of an enumeration, as every engine gives it back."""
+    return text if type(text) is str else str.__str__(text)

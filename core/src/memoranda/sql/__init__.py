@@ -1,0 +1,35 @@
+"""What SQL backends share: how an item becomes a row, and the statements, written once for every dialect.
+
+No driver is imported here. A backend brings a :class:`Dialect`, its connections and its schema's text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda.sql.dialect import Dialect, Parameters
+    from memoranda.sql.rows import ITEM_COLUMNS, Row, pack, unpack
+    from memoranda.sql.statements import Statement, Statements
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "dialect": ["Dialect", "Parameters"],
+        "rows": ["ITEM_COLUMNS", "Row", "pack", "unpack"],
+        "statements": ["Statement", "Statements"],
+    },
+)
+
+__all__ = [
+    "ITEM_COLUMNS",
+    "Dialect",
+    "Parameters",
+    "Row",
+    "Statement",
+    "Statements",
+    "pack",
+    "unpack",
+]

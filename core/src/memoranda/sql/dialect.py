@@ -1,0 +1,94 @@
+"""What differs between SQL engines, as far as the shared statements are concerned."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from memoranda.sql.rows import ITEM_COLUMNS, Row
+
+
+class Dialect(ABC):
+    """The engine's own ways of saying what the shared statements need.
+
+    A condition is text with the engine's placeholders; :class:`Parameters` hands out the placeholders in order and
+    collects the values.
+    """
+
+    table: str = "memory_items"
+    """The table of items, quoted and qualified as the engine wants it."""
+
+    sequence: str = "rowid"
+    """The column that grows with each added row and breaks ties of equal time."""
+
+    further_columns: tuple[str, ...] = ()
+    """Columns beyond the ten that are written with every row; :meth:`further_values` gives their values."""
+
+    conflict_key: str = "id"
+    """The columns of the unique index that an upsert meets an existing row by."""
+
+    item_columns: str = ", ".join(ITEM_COLUMNS)
+    """What is selected to read items: ``ITEM_COLUMNS``, under these names and in this order."""
+
+    def further_values(self, row: Row) -> tuple[Any, ...]:
+        """Return the values of ``further_columns`` for a row."""
+        return ()
+
+    def by_id(self, placeholder: str) -> str:
+        """Return the condition that finds the row of an id."""
+        return f"id = {placeholder}"
+
+    def next_version(self) -> str:
+        """Return a replaced row's version; ``stored`` is the old row, ``excluded.version`` how often it is added."""
+        return "stored.version + excluded.version"
+
+    def limit(self, parameters: Parameters, count: int) -> str:
+        """Return the clause that ends a result after ``count`` rows."""
+        return f"LIMIT {parameters.add(count)}"
+
+    @abstractmethod
+    def placeholder(self, position: int) -> str:
+        """Return the placeholder of the parameter at this position, counted from 1."""
+
+    @abstractmethod
+    def scope_column(self, field: str) -> str:
+        """Return the column of a scope field (``user_id``, …), which the engine has an index on."""
+
+    @abstractmethod
+    def archived(self) -> str:
+        """Return a condition that holds for archived items."""
+
+    def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
+        """Return the conditions that choose hidden or other rows, archived or other ones; None takes both.
+
+        An engine that keeps both facts in one indexed column says so here.
+        """
+        found = [] if deleted is None else [f"deleted = {int(deleted)}"]
+        if archived is not None:
+            found.append(self.archived() if archived else f"NOT ({self.archived()})")
+        return found
+
+    @abstractmethod
+    def contains(self, parameters: Parameters, folded: str) -> str:
+        """Return a condition that holds where the case-folded content contains this case-folded text."""
+
+    @abstractmethod
+    def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
+        """Return a condition that holds where ``metadata.extra[key]`` is JSON-equal to the value."""
+
+    @abstractmethod
+    def same(self, left: str, right: str) -> str:
+        """Return a condition that two expressions are equal, NULL being equal to NULL."""
+
+
+class Parameters:
+    """The values of one statement, in the order of their placeholders."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.values: list[Any] = []
+
+    def add(self, value: Any) -> str:
+        """Keep a value and return its placeholder."""
+        self.values.append(value)
+        return self._dialect.placeholder(len(self.values))

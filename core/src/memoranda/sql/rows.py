@@ -1,0 +1,139 @@
+"""How an item becomes a row and a row an item.
+
+The ten columns: ``id, content, memory_type, status, metadata, extra_json, created_at, updated_at, deleted, version``.
+``metadata`` and ``extra_json`` are JSON text; ``extra_json`` holds every field that is not a column. An engine may add
+columns of its own after these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from memoranda.errors import CorruptStoreError
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.shapes import json_text
+from memoranda.store.codec import bare_item, dump_metadata, further_values, make_item, make_metadata
+
+ITEM_COLUMNS = (
+    "id",
+    "content",
+    "memory_type",
+    "status",
+    "metadata",
+    "extra_json",
+    "created_at",
+    "updated_at",
+    "version",
+)
+"""The columns that :func:`unpack` reads, in its order; statements that return items select exactly these."""
+
+
+_WITHOUT_OWN_FIELDS = frozenset(cls for cls in BUILTIN_TYPES.values() if not cls.own_fields)
+_STATUSES = {status.value: status for status in MemoryStatus}
+
+
+class Row(NamedTuple):
+    """An item as columns, in the order in which the upsert binds them."""
+
+    id: str
+    content: str
+    memory_type: str
+    status: str
+    metadata: str
+    extra_json: str
+    created_at: str
+    updated_at: str
+
+
+def pack(item: MemoryItem) -> Row:
+    """Return the row of an item that :func:`memoranda.store.check_item` has passed."""
+    further = further_values(item)
+    metadata = item.metadata
+    if metadata.extra:
+        metadata_text = json_text(dump_metadata(metadata))
+    else:
+        metadata_text = _plain_text(metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id)
+    return Row(
+        item.id,
+        item.content,
+        item.memory_type,
+        item.status.value,
+        metadata_text,
+        json_text(further) if further else "{}",
+        item.created_at,
+        item.updated_at,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _plain_text(user_id: str | None, session_id: str | None, task_id: str | None, agent_id: str | None) -> str:
+    """Return the JSON of metadata without ``extra``, made once for all the items of a conversation."""
+    scope = {"user_id": user_id, "session_id": session_id, "task_id": task_id, "agent_id": agent_id}
+    return json_text({**scope, "extra": {}})
+
+
+def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
+    """Return the item of a row of ``ITEM_COLUMNS``. Raises CorruptStoreError, naming the id, if it cannot be read."""
+    item_id, content, memory_type, status, metadata, extra_json, created_at, updated_at, version = row
+    try:
+        if type(content) is not str or type(version) is not int or type(created_at) is not str:
+            raise TypeError("a column holds a value of the wrong type")
+        cls = types.get(memory_type)
+        if extra_json == "{}" and cls in _WITHOUT_OWN_FIELDS:
+            # Most rows of a conversation are of this kind, and there is nothing to take apart.
+            fields = {
+                "id": item_id,
+                "content": content,
+                "memory_type": memory_type,
+                "status": _STATUSES[status],
+                "metadata": _metadata(metadata),
+                "created_at": created_at,
+                "updated_at": updated_at,
+                "version": version,
+                "name": None,
+                "archived_by": None,
+            }
+            return bare_item(cls, fields, {})
+        base = {
+            "id": item_id,
+            "content": content,
+            "memory_type": memory_type,
+            "status": status,
+            "metadata": _metadata(metadata),
+            "created_at": created_at,
+            "updated_at": updated_at,
+            "version": version,
+        }
+        further = {} if extra_json == "{}" else json.loads(extra_json)
+        if type(further) is not dict:
+            raise TypeError("extra_json is no object")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
+    return make_item(base, further, types)
+
+
+def _metadata(text: str) -> MemoryMetadata:
+    scope = _plain_scope(text)
+    if scope is None:
+        fields = json.loads(text)
+        extra = fields.get("extra") or {}
+        values = [fields.get(name) for name in SCOPE_FIELDS]
+        if type(extra) is not dict or not all(value is None or type(value) is str for value in values):
+            raise TypeError("metadata has a value of the wrong type")
+        return make_metadata({**dict(zip(SCOPE_FIELDS, values, strict=True)), "extra": extra})
+    return make_metadata({**scope, "extra": {}})
+
+
+@lru_cache(maxsize=1024)
+def _plain_scope(text: str) -> dict[str, str | None] | None:
+    """Return the scope of metadata without ``extra``, parsed once for all the items of a conversation."""
+    fields = json.loads(text)
+    if fields.get("extra") or len(text) > 1000:
+        return None
+    values = {name: fields.get(name) for name in SCOPE_FIELDS}
+    if not all(value is None or type(value) is str for value in values.values()):
+        raise TypeError("metadata has a value of the wrong type")
+    return values

@@ -1,0 +1,192 @@
+"""The statements that every SQL backend runs, built once for its dialect.
+
+Each method returns the text and the values to bind. The text depends only on which conditions there are, never on
+their values, so that engines can keep it prepared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+from memoranda.sql.dialect import Dialect, Parameters
+from memoranda.sql.rows import Row
+from memoranda.store.filters import Filter
+
+Statement = tuple[str, Sequence[Any]]
+
+_ROW_COLUMNS = Row._fields
+
+
+class Statements:
+    """Builds statements for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._get = (
+            f"SELECT {dialect.item_columns} FROM {dialect.table} "
+            f"WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
+        )
+        self.insert_columns = (*_ROW_COLUMNS, *dialect.further_columns, "deleted", "version")
+        """The columns that an upsert binds, in its order; ``version`` is how often the row is added, usually 1."""
+        kept = ("id", "version", dialect.sequence)
+        self._assignments = ", ".join(
+            f"{column} = excluded.{column}" for column in self.insert_columns if column not in kept
+        )
+
+    def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
+        """Return the WHERE text for a filter; ``deleted`` None takes hidden rows and others alike."""
+        found = self.dialect.visibility(deleted, wanted.archived)
+        found += self.scope_conditions(parameters, wanted.metadata)
+        if wanted.memory_type is not None:
+            found.append(f"memory_type = {parameters.add(wanted.memory_type)}")
+        if wanted.status is not None:
+            found.append(f"status = {parameters.add(wanted.status.value)}")
+        if wanted.folded:
+            found.append(self.dialect.contains(parameters, wanted.folded))
+        return " AND ".join(found) or "1 = 1"
+
+    def scope_conditions(self, parameters: Parameters, metadata: MemoryMetadata | None) -> list[str]:
+        """Return the conditions of a metadata filter."""
+        if metadata is None:
+            return []
+        found = []
+        for field in SCOPE_FIELDS:
+            value = getattr(metadata, field)
+            if value is not None:
+                found.append(f"{self.dialect.scope_column(field)} = {parameters.add(value)}")
+        for key, value in metadata.extra.items():
+            found.append(self.dialect.extra_equals(parameters, key, value))
+        return found
+
+    def get(self, item_id: str) -> Statement:
+        """Select one live item by its id."""
+        return self._get, (item_id,)
+
+    def search(self, wanted: Filter, limit: int) -> Statement:
+        """Select the newest items that match; ties by the order of adding."""
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted)
+        order = f"ORDER BY created_at DESC, {self.dialect.sequence} DESC"
+        last = self.dialect.limit(parameters, limit)
+        text = f"SELECT {self.dialect.item_columns} FROM {self.dialect.table} WHERE {where} {order} {last}"
+        return text, parameters.values
+
+    def page(
+        self,
+        wanted: Filter,
+        *,
+        after: tuple[str, int] | None,
+        size: int,
+        include_deleted: bool = False,
+        deleted_only: bool = False,
+    ) -> Statement:
+        """Select the next page of a scan, oldest first; its last column is the sequence, for the page after it."""
+        parameters = Parameters(self.dialect)
+        sequence = self.dialect.sequence
+        where = self.conditions(parameters, wanted, deleted=deleted_only or (None if include_deleted else False))
+        if after is not None:
+            where += f" AND (created_at, {sequence}) > ({parameters.add(after[0])}, {parameters.add(after[1])})"
+        text = (
+            f"SELECT {self.dialect.item_columns}, {sequence} FROM {self.dialect.table} WHERE {where} "
+            f"ORDER BY created_at, {sequence} {self.dialect.limit(parameters, size)}"
+        )
+        return text, parameters.values
+
+    def count(self, wanted: Filter, *, include_deleted: bool = False) -> Statement:
+        """Count the items that match."""
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted, deleted=None if include_deleted else False)
+        return f"SELECT count(*) FROM {self.dialect.table} WHERE {where}", parameters.values
+
+    def upsert(
+        self, row: Row, within: MemoryMetadata | None, *, returning: bool = True, deleted: bool = False
+    ) -> Statement:
+        """Insert the row, or replace the one of its id and bump the version; with ``deleted`` it is a hidden one.
+
+        Returns the version; returns no row where the id belongs to another user or lies outside ``within``. Without
+        ``returning``, which costs some engines as much as the insert, the number of changed rows says the same.
+        """
+        dialect, parameters = self.dialect, Parameters(self.dialect)
+        values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
+        owned = self._owned(parameters, "excluded.", within)
+        text = self.upsert_text(
+            f"VALUES ({', '.join(values)}, {int(deleted)}, 1)", owned, "version" if returning else ""
+        )
+        return text, parameters.values
+
+    def upsert_same(self, source: str, fields: Iterable[str] = ()) -> str:
+        """Return the text that upserts all rows of ``source``, which yields ``insert_columns``.
+
+        Returns the ids and versions of what was stored. A row of the same id is left alone, and not returned, where it
+        belongs to another user or differs in one of the given scope fields.
+        """
+        columns = [self.dialect.scope_column(field) for field in dict.fromkeys(("user_id", *fields))]
+        owned = " AND ".join(self.dialect.same(f"stored.{column}", f"excluded.{column}") for column in columns)
+        return self.upsert_text(source, owned, "stored.id, stored.version")
+
+    def upsert_text(self, source: str, condition: str, returning: str = "version") -> str:
+        """Return the text that upserts the rows of ``source``, replacing only where the condition holds.
+
+        An empty ``returning`` returns no rows.
+        """
+        dialect = self.dialect
+        return (
+            f"INSERT INTO {dialect.table} AS stored ({', '.join(self.insert_columns)}) {source} "
+            f"ON CONFLICT ({dialect.conflict_key}) DO UPDATE SET {self._assignments}, "
+            f"version = {dialect.next_version()} WHERE {condition}{f' RETURNING {returning}' if returning else ''}"
+        )
+
+    def replace(self, row: Row, version: int, within: MemoryMetadata | None) -> Statement:
+        """Replace the live row of this id if it has this version; returns the new version, or no row."""
+        dialect, parameters = self.dialect, Parameters(self.dialect)
+        columns = (*_ROW_COLUMNS, *dialect.further_columns)
+        values = (*row, *dialect.further_values(row))
+        assignments = [f"{column} = {parameters.add(value)}" for column, value in zip(columns, values, strict=True)]
+        owner = parameters.add(json.loads(row.metadata)["user_id"])
+        conditions = [
+            f"id = {parameters.add(row.id)}",
+            f"version = {parameters.add(version)}",
+            "deleted = 0",
+            dialect.same(dialect.scope_column("user_id"), owner),
+            *self.scope_conditions(parameters, within),
+        ]
+        text = (
+            f"UPDATE {dialect.table} SET {', '.join(assignments)}, version = version + 1 "
+            f"WHERE {' AND '.join(conditions)} RETURNING version"
+        )
+        return text, parameters.values
+
+    def _owned(self, parameters: Parameters, new: str, within: MemoryMetadata | None) -> str:
+        """Return the condition under which a row may be replaced: the same user, and inside the scope."""
+        user = self.dialect.scope_column("user_id")
+        conditions = [
+            self.dialect.same(f"stored.{user}", f"{new}{user}"),
+            *self.scope_conditions(parameters, within),
+        ]
+        return " AND ".join(conditions)
+
+    def hide(self, wanted: Filter, item_id: str | None = None) -> Statement:
+        """Hide the live items that match, or the one of this id if it matches."""
+        return self._flag(wanted, item_id, hidden=True)
+
+    def show(self, wanted: Filter, item_id: str | None = None) -> Statement:
+        """Bring hidden items back."""
+        return self._flag(wanted, item_id, hidden=False)
+
+    def _flag(self, wanted: Filter, item_id: str | None, *, hidden: bool) -> Statement:
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted, deleted=not hidden)
+        if item_id is not None:
+            where += f" AND {self.dialect.by_id(parameters.add(item_id))}"
+        return f"UPDATE {self.dialect.table} SET deleted = {int(hidden)} WHERE {where}", parameters.values
+
+    def purge(self, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False) -> Statement:
+        """Delete rows for good, hidden ones too."""
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted, deleted=True if deleted_only else None)
+        if item_id is not None:
+            where += f" AND {self.dialect.by_id(parameters.add(item_id))}"
+        return f"DELETE FROM {self.dialect.table} WHERE {where}", parameters.values

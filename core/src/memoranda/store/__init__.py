@@ -1,0 +1,116 @@
+"""What a store promises, and what every backend builds on.
+
+The contract is :class:`BaseStore`; what a filter means is :class:`Filter`; how an item is written and read is in
+:mod:`memoranda.store.codec`. Every name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda.store.base import BaseStore, ScopedStore
+    from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
+    from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
+    from memoranda.store.codec import (
+        bare_item,
+        copy_item,
+        dump_item,
+        further_values,
+        load_item,
+        make_item,
+        make_metadata,
+    )
+    from memoranda.store.engine import EVERYTHING
+    from memoranda.store.filters import (
+        Filter,
+        check_clearing,
+        check_filter,
+        check_limit,
+        extra_matches,
+        fold,
+        json_equal,
+        merge_scope,
+        metadata_matches,
+        names_nothing,
+    )
+    from memoranda.store.health import Erasing, Examinable, Finding, Progress, Reindexable
+    from memoranda.store.in_memory import InMemoryStore
+    from memoranda.store.observers import Observer, Observers
+    from memoranda.store.protocol import MemoryStore
+    from memoranda.store.scoped import scope_metadata
+    from memoranda.store.succession import check_expected, check_owner, successor
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "base": ["BaseStore", "ScopedStore"],
+        "capabilities": ["BASE_CAPABILITIES", "Capability", "SearchMode"],
+        "checks": ["MAX_KEY_BYTES", "check_item", "check_metadata", "storable"],
+        "codec": ["bare_item", "copy_item", "dump_item", "further_values", "load_item", "make_item", "make_metadata"],
+        "filters": [
+            "Filter",
+            "check_clearing",
+            "check_filter",
+            "check_limit",
+            "extra_matches",
+            "fold",
+            "json_equal",
+            "merge_scope",
+            "metadata_matches",
+            "names_nothing",
+        ],
+        "health": ["Erasing", "Examinable", "Finding", "Progress", "Reindexable"],
+        "in_memory": ["InMemoryStore"],
+        "observers": ["Observer", "Observers"],
+        "protocol": ["MemoryStore"],
+        "engine": ["EVERYTHING"],
+        "scoped": ["scope_metadata"],
+        "succession": ["check_expected", "check_owner", "successor"],
+    },
+)
+
+__all__ = [
+    "BASE_CAPABILITIES",
+    "EVERYTHING",
+    "MAX_KEY_BYTES",
+    "BaseStore",
+    "Capability",
+    "Erasing",
+    "Examinable",
+    "Filter",
+    "Finding",
+    "InMemoryStore",
+    "MemoryStore",
+    "Observer",
+    "Observers",
+    "Progress",
+    "Reindexable",
+    "ScopedStore",
+    "SearchMode",
+    "bare_item",
+    "check_clearing",
+    "check_expected",
+    "check_filter",
+    "check_item",
+    "check_limit",
+    "check_metadata",
+    "check_owner",
+    "copy_item",
+    "dump_item",
+    "extra_matches",
+    "fold",
+    "further_values",
+    "json_equal",
+    "load_item",
+    "make_item",
+    "make_metadata",
+    "merge_scope",
+    "metadata_matches",
+    "names_nothing",
+    "scope_metadata",
+    "storable",
+    "successor",
+]

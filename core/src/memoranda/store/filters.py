@@ -1,0 +1,172 @@
+"""What a filter matches: the one meaning that every backend follows.
+
+A backend either calls :meth:`Filter.matches` or translates a :class:`Filter` into its engine's language with the same
+result; the conformance kit compares the two. ``None`` is any; every other value, the empty text too, must match.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.shapes import check_text
+from memoranda.store.checks import check_metadata
+
+
+def fold(text: str) -> str:
+    """Return the text as substring search compares it: Unicode case folding, nothing else."""
+    return text.casefold()
+
+
+def check_limit(limit: int) -> int:
+    """Return the limit, or raise InputError unless it is an integer of at least 0."""
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise InputError(f"limit must be a whole number, not {type(limit).__name__}.", field="limit")
+    if limit < 0:
+        raise InputError("limit must be at least 0.", field="limit")
+    return limit
+
+
+def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
+    """Return the status, or raise InputError when there is none of that name."""
+    try:
+        return None if status is None else MemoryStatus(status)
+    except ValueError:
+        raise InputError(f"{status!r} is no status; there are {', '.join(MemoryStatus)}.", field="status") from None
+
+
+def json_equal(left: Any, right: Any) -> bool:
+    """Compare two JSON values: true is not 1, but 1 is 1.0; objects regardless of the order of their keys."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(json_equal(value, right[key]) for key, value in left.items())
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(json_equal, left, right))
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return left == right
+    if isinstance(left, str) and isinstance(right, str):
+        return left == right
+    return left is None and right is None
+
+
+def extra_matches(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+    """Whether every key that is wanted is there with an equal value."""
+    return all(key in found and json_equal(value, found[key]) for key, value in wanted.items())
+
+
+def metadata_matches(wanted: MemoryMetadata | None, found: MemoryMetadata) -> bool:
+    """Whether metadata passes a metadata filter; ``None`` passes everything."""
+    if wanted is None:
+        return True
+    return (
+        (wanted.user_id is None or wanted.user_id == found.user_id)
+        and (wanted.session_id is None or wanted.session_id == found.session_id)
+        and (wanted.task_id is None or wanted.task_id == found.task_id)
+        and (wanted.agent_id is None or wanted.agent_id == found.agent_id)
+        and (not wanted.extra or extra_matches(wanted.extra, found.extra))
+    )
+
+
+def names_nothing(metadata: MemoryMetadata) -> bool:
+    """Whether a metadata filter has no condition at all."""
+    return not metadata.extra and all(getattr(metadata, name) is None for name in SCOPE_FIELDS)
+
+
+def check_clearing(metadata: MemoryMetadata | None) -> None:
+    """Raise InputError for an empty metadata filter: clearing all is asked for by giving no filter."""
+    if metadata is not None and names_nothing(metadata):
+        raise InputError(
+            "An empty MemoryMetadata would remove everything, which is rarely meant. Name a user, session, task or "
+            "agent; or leave metadata out to remove all.",
+            field="metadata",
+        )
+
+
+def check_filter(metadata: MemoryMetadata | None, field: str = "metadata") -> MemoryMetadata | None:
+    """Return the metadata filter, or raise InputError if it is none or holds what nothing stored could match."""
+    if metadata is not None:
+        if not isinstance(metadata, MemoryMetadata):
+            raise InputError(f"{field} must be a MemoryMetadata, not {type(metadata).__name__}.", field=field)
+        check_metadata(metadata, field)
+    return metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which items are meant. Build it with :meth:`of`, which checks every part.
+
+    ``query`` is a literal, case-insensitive substring of the content. ``archived`` is False for items that no summary
+    stands for (what searches show), True for the others, None for both.
+    """
+
+    query: str = ""
+    metadata: MemoryMetadata | None = None
+    memory_type: str | None = None
+    status: MemoryStatus | None = None
+    archived: bool | None = False
+    folded: str = field(init=False, repr=False, compare=False)
+    _scope: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        metadata = self.metadata
+        named = () if metadata is None else tuple((name, getattr(metadata, name)) for name in SCOPE_FIELDS)
+        object.__setattr__(self, "folded", fold(self.query))
+        object.__setattr__(self, "_scope", tuple((name, value) for name, value in named if value is not None))
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        query: str = "",
+        metadata: MemoryMetadata | None = None,
+        memory_type: str | None = None,
+        status: MemoryStatus | str | None = None,
+        archived: bool | None = False,
+    ) -> Filter:
+        """Return a checked filter. Raises InputError, naming the argument, for what nothing stored could match."""
+        if query:
+            check_text(query, "query")
+        check_filter(metadata)
+        if memory_type is not None:
+            check_text(memory_type, "memory_type")
+        return cls(query or "", metadata, memory_type, check_status(status), archived)
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether the item passes every condition."""
+        # What metadata_matches() means, with the fields that are asked for known beforehand: stores in memory come
+        # here for every item that they look at.
+        found = item.metadata.__dict__
+        for name, value in self._scope:
+            if found[name] != value:
+                return False
+        return (
+            (self.archived is None or (item.archived_by is not None) is self.archived)
+            and (self.memory_type is None or item.memory_type == self.memory_type)
+            and (self.status is None or item.status is self.status)
+            and (self.metadata is None or not self.metadata.extra or extra_matches(self.metadata.extra, found["extra"]))
+            and (not self.folded or self.folded in fold(item.content))
+        )
+
+    def narrowed(self, scope: MemoryMetadata) -> Filter:
+        """Return this filter with a scope's conditions added. Raises InputError when the two contradict each other."""
+        return replace(self, metadata=merge_scope(self.metadata, scope))
+
+
+def merge_scope(metadata: MemoryMetadata | None, scope: MemoryMetadata | None) -> MemoryMetadata | None:
+    """Return both filters as one. Raises InputError when they name different values: a scope is never widened."""
+    if metadata is None or scope is None:
+        return metadata or scope
+    values: dict[str, Any] = {"extra": dict(metadata.extra)}
+    for name in SCOPE_FIELDS:
+        asked, bound = getattr(metadata, name), getattr(scope, name)
+        if asked is not None and bound is not None and asked != bound:
+            raise InputError(f"metadata.{name} names another {name} than the scope of this handle.", field=name)
+        values[name] = bound if asked is None else asked
+    for key, value in scope.extra.items():
+        if key in metadata.extra and not json_equal(value, metadata.extra[key]):
+            raise InputError(f"metadata.extra[{key!r}] is another value than the scope of this handle.", field="extra")
+        values["extra"][key] = value
+    return MemoryMetadata(**values)

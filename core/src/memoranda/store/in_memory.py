@@ -1,0 +1,213 @@
+"""The in-memory store: the reference for the conformance kit, indexed by every field of a scope."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.ranking.results import RankedItem
+from memoranda.ranking.scopes import rank_scope
+from memoranda.store.base import BaseStore
+from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
+from memoranda.store.codec import copy_item
+from memoranda.store.filters import Filter, metadata_matches
+from memoranda.store.shelf import Entry, Shelf, matching, names_at_most_one_field
+from memoranda.store.succession import check_expected, check_owner, successor
+from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
+from memoranda.urls import take_options
+
+
+class InMemoryStore(BaseStore):
+    """A store that lives as long as the process; ``memory://``.
+
+    Items are copied in and out. Adds and updates run without giving up the event loop, so each is atomic. What reads
+    many items sees them as they were when it began, and lets others go on meanwhile; ``clear``, ``restore`` and
+    ``purge`` take hundreds at a time, oldest first, and leave what is added meanwhile. Ready for use as soon as it is
+    made.
+    """
+
+    capabilities = BASE_CAPABILITIES | {
+        Capability.ATOMIC,
+        Capability.DELETE,
+        Capability.ADD_DELETED,
+        Capability.PURGE,
+    }
+    needs_init = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._live = Shelf()
+        self._hidden = Shelf()
+        self._added = 0
+
+    @classmethod
+    def from_url(cls, url: str) -> InMemoryStore:
+        """Return a new, empty store for ``memory://``; the URL has no options."""
+        rest, _ = take_options(url, {})
+        if rest.partition(":")[2].strip("/"):
+            raise InputError("The in-memory store has no name: its URL is 'memory://'.", field="url")
+        return cls()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __bool__(self) -> bool:
+        return True  # An empty store is still a store.
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        self._put(successor(self._stored(item.id), item, within))
+
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        await self._add_deleted(items, within, frozenset())
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        seen: dict[str, MemoryItem] = {}
+        for item in items:  # All conflicts come before the first change, those inside the batch too.
+            check_owner(seen.get(item.id) or self._stored(item.id), item, within)
+            seen[item.id] = item
+        for item in items:
+            self._put(successor(self._stored(item.id), item, within), hidden=item.id in deleted)
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        kept = []
+        for item in items:
+            live = self._live.get(item.id)
+            check_expected(item, live.item if live else None, within)
+            kept.append(successor(self._stored(item.id), item, within))
+        for item in kept:
+            self._put(item)
+        return [copy_item(item) for item in kept]
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        entry = self._live.get(item_id)
+        return None if entry is None else copy_item(entry.item)
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        entries = self._live.candidates(wanted.metadata)
+        found = _newest(islice(reversed(entries), SIFTED_AT_ONCE), wanted, limit)
+        older = entries[:-SIFTED_AT_ONCE] if len(found) < limit else []
+        if older:
+            found += await aside(len(older), _newest, older[::-1], wanted, limit - len(found))
+        return await aside(len(found), _copies, found)
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        entries = self._live.candidates(wanted.metadata)[::-1]
+        return await aside(_weight(entries), _ranked, query, entries, wanted, limit)
+
+    async def _clear(self, wanted: Filter) -> int:
+        return await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        shelves = (self._live, self._hidden) if include_deleted else (self._live,)
+        if names_at_most_one_field(wanted):
+            return sum(len(shelf.candidates(wanted.metadata)) for shelf in shelves)
+        return sum([len(await self._chosen(shelf, None, wanted)) for shelf in shelves])
+
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        entries = self._live.candidates(wanted.metadata).copy()
+        if include_deleted:
+            entries = sorted(entries + self._hidden.candidates(wanted.metadata))
+        async for some in slices(entries, AT_ONCE):
+            for entry in some:
+                if wanted.matches(entry.item):
+                    yield copy_item(entry.item)
+
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        entry = self._live.get(item_id)
+        if entry is None or not metadata_matches(within, entry.item.metadata):
+            return False
+        self._live.take(entry)
+        self._hidden.put(entry)
+        return True
+
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        return await self._move(await self._chosen(self._hidden, item_id, wanted), self._hidden, self._live)
+
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        shelves = (self._hidden,) if deleted_only else (self._hidden, self._live)
+        # All are taken note of now; what is deleted or restored meanwhile is found on the shelf where it is then.
+        candidates = [self._candidates(shelf, item_id, wanted) for shelf in shelves]
+        purged = 0
+        for entries in candidates:
+            async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
+                purged += sum(len(_take(shelf, some)) for shelf in shelves)
+        return purged
+
+    async def _chosen(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
+        """Return the entries of a shelf that match, oldest first: all, or the one of an id."""
+        entries = self._candidates(shelf, item_id, wanted)
+        return await aside(sifting(len(entries)), matching, entries, wanted)
+
+    def _candidates(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
+        """Return the entries of a shelf that may match, oldest first, as they are now."""
+        if item_id is None:
+            return shelf.candidates(wanted.metadata).copy()
+        entry = shelf.get(item_id)
+        return [] if entry is None else [entry]
+
+    async def _move(self, chosen: Sequence[Entry], source: Shelf, target: Shelf) -> int:
+        """Take entries from one shelf to the other and return how many were still there."""
+        moved = 0
+        async for some in slices(chosen, CHANGED_AT_ONCE):
+            for entry in _take(source, some):
+                target.put(entry)
+                moved += 1
+        return moved
+
+    def _stored(self, item_id: str) -> MemoryItem | None:
+        """Return what is held under the id, hidden or not."""
+        entry = self._live.get(item_id) or self._hidden.get(item_id)
+        return None if entry is None else entry.item
+
+    def _put(self, item: MemoryItem, *, hidden: bool = False) -> None:
+        """Keep the item, in the place of the one it replaces."""
+        added = None
+        for shelf in (self._live, self._hidden):
+            entry = shelf.get(item.id)
+            if entry is not None:
+                shelf.take(entry)
+                added = entry.added
+        if added is None:
+            self._added += 1
+            added = self._added
+        (self._hidden if hidden else self._live).put(Entry(item.created_at, added, item, []))
+
+
+def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:
+    """Take those of the entries, which are in order, that are still on the shelf, and return them."""
+    there = [entry for entry in entries if shelf.get(entry.item.id) is entry]
+    shelf.take_many(there)
+    return there
+
+
+def _weight(entries: Sequence[Entry]) -> int:
+    """Return how many items the ranking of these counts as; long texts whose words are not known yet count as more."""
+    if len(entries) > AT_ONCE:
+        return len(entries)
+    letters = sum(len(entry.item.content) for entry in entries if not entry.terms)
+    return len(entries) if letters <= LETTERS_AT_ONCE else AT_ONCE + 1
+
+
+def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]:
+    """Return the first entries that match."""
+    matches = wanted.matches
+    return list(islice((entry for entry in entries if matches(entry.item)), limit))
+
+
+def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:
+    return [copy_item(entry.item) for entry in entries]
+
+
+def _ranked(query: str, entries: Iterable[Entry], wanted: Filter, limit: int) -> list[RankedItem]:
+    """Rank what a scope held, newest first, as the base class does it; but only what is found needs to be copied."""
+    scope = matching(entries, Filter(metadata=wanted.metadata, archived=wanted.archived))
+    of = {entry.item.id: entry for entry in scope}
+    ranked = rank_scope(
+        query, [entry.item for entry in scope], wanted.matches, limit, lambda item: of[item.id].index_terms()
+    )
+    return [replace(found, item=copy_item(found.item)) for found in ranked]

@@ -1,0 +1,118 @@
+"""Observers: plugins that are told of what a store does, and may change an item before it is stored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from memoranda.errors import MemoryError, PluginError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store.codec import copy_item
+
+logger = logging.getLogger(__name__)
+
+
+class Observer:
+    """Told of what a store does. Override what you need; every method here does nothing.
+
+    A failure in :meth:`before_add` refuses the add: an observer that redacts must not be passed over. A failure in the
+    others is logged and changes nothing, since the store has already done its work.
+    """
+
+    def before_add(self, item: MemoryItem) -> MemoryItem:
+        """Return the item to store instead of this one, or the item itself. It is a copy and may be changed."""
+        return item
+
+    def added(self, items: Sequence[MemoryItem]) -> None:
+        """Called after these items were stored."""
+
+    def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
+        """Called after a search returned these items."""
+
+    def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
+        """Called after this many items were removed."""
+
+
+class MissingObserver(Observer):
+    """Stands for an observer that must not be passed over and could not be made: nothing is stored without it."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self._name = name
+        self._reason = reason
+
+    def before_add(self, item: MemoryItem) -> MemoryItem:
+        """Refuse the item."""
+        raise PluginError(
+            f"The item {item.id!r} was not stored: the observer {self._name!r} is required and missing. {self._reason} "
+            f"Mend or uninstall its plugin."
+        )
+
+
+def is_observer(value: object) -> bool:
+    """Whether the value has every method of an observer."""
+    return all(callable(getattr(value, name, None)) for name in ("before_add", "added", "searched", "cleared"))
+
+
+class Observers:
+    """The observers of one store, in the order of their registration.
+
+    Those of a scoped handle come after all of ``outer``, its store's, which never hear of them.
+    """
+
+    def __init__(self, outer: Observers | None = None) -> None:
+        self._outer = outer
+        self._observers: list[Observer] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._observers) or bool(self._outer)
+
+    def __iter__(self) -> Iterator[Observer]:
+        if self._outer is not None:
+            yield from self._outer
+        yield from self._observers
+
+    def register(self, observer: Observer) -> None:
+        """Add an observer after those that are there."""
+        self._observers.append(observer)
+
+    def before_add(self, item: MemoryItem) -> MemoryItem:
+        """Return the item as the observers want it stored; its id and owner are not theirs to change."""
+        changed = copy_item(item)
+        for observer in self:
+            try:
+                changed = observer.before_add(changed)
+            except MemoryError:
+                raise
+            except Exception as error:
+                raise PluginError(
+                    f"The observer {type(observer).__name__} failed on the item {item.id!r}, which was not stored: "
+                    f"{type(error).__name__}."
+                ) from error
+        if not isinstance(changed, MemoryItem) or (changed.id, changed.metadata.user_id) != (
+            item.id,
+            item.metadata.user_id,
+        ):
+            raise PluginError(f"An observer changed the id or owner of the item {item.id!r}, which was not stored.")
+        return changed
+
+    def added(self, items: Sequence[MemoryItem]) -> None:
+        """Tell all of stored items."""
+        self._tell(lambda observer: observer.added([copy_item(item) for item in items]))
+
+    def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
+        """Tell all of a search."""
+        self._tell(lambda observer: observer.searched(query, [copy_item(item) for item in items]))
+
+    def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
+        """Tell all of a removal."""
+        self._tell(lambda observer: observer.cleared(metadata, removed))
+
+    def _tell(self, call: Callable[[Observer], Any]) -> None:
+        for observer in self:
+            try:
+                call(observer)
+            except Exception as error:  # an observer's mistake must not undo or hide the store's work
+                # The traceback may quote memory content, so it is kept for DEBUG.
+                logger.error("The observer %s failed: %s.", type(observer).__name__, type(error).__name__)
+                logger.debug("What the observer raised:", exc_info=error)

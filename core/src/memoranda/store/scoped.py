@@ -1,0 +1,131 @@
+"""A handle that is bound to a scope, so that one user's request cannot reach another user's memories."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.ranking.results import RankedItem
+from memoranda.store.capabilities import Capability, SearchMode
+from memoranda.store.checks import check_metadata
+from memoranda.store.codec import copy_item
+from memoranda.store.engine import Engine
+from memoranda.store.filters import Filter, merge_scope, metadata_matches
+from memoranda.store.observers import Observers
+
+UNSET: Any = object()
+"""The default of scope arguments, since None there is a mistake and not "any"."""
+
+
+def scope_metadata(**named: Any) -> MemoryMetadata:
+    """Return the scope that these fields name. Raises InputError for an empty one and for a field that is None."""
+    given = {name: value for name, value in named.items() if value is not UNSET}
+    for name, value in given.items():
+        if value is None:
+            raise InputError(f"scoped({name}=None) would not bind {name}. Leave it out, or give a value.", field=name)
+    if not given:
+        raise InputError(f"scoped() needs at least one of {', '.join(SCOPE_FIELDS)}.", field="scope")
+    scope = MemoryMetadata(**given)
+    check_metadata(scope, "scope")
+    return scope
+
+
+class ScopedEngine(Engine):
+    """The methods of a store with a scope's conditions added to each; what it is for says :class:`ScopedStore`."""
+
+    needs_init = False
+    _bounded = True
+
+    def __init__(self, store: Engine, scope: MemoryMetadata) -> None:
+        self._store = store
+        self.scope = scope
+        super().__init__()
+        self.item_types = store.item_types
+        self.reranker = store.reranker
+        self._observers = Observers(store._observers)
+        self._write_lock = store._write_lock
+        self._serialises_writes = store._serialises_writes
+
+    def __repr__(self) -> str:
+        bound = ", ".join(f"{name}=…" for name in SCOPE_FIELDS if getattr(self.scope, name) is not None)
+        return f"{self._store!r}.scoped({bound})"
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]  # read-only here, as the store says
+        """What the store underneath can do."""
+        return self._store.capabilities
+
+    async def init(self) -> None:
+        """Do nothing: the store underneath has its own life."""
+
+    async def close(self) -> None:
+        """Do nothing: the store underneath has its own life."""
+
+    def _ensure_open(self) -> None:
+        self._store._ensure_open()
+
+    def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        return self._store._bounds(merge_scope(metadata, self.scope))
+
+    def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
+        return self._store._checked_mode(mode)
+
+    def _prepared(self, item: MemoryItem) -> MemoryItem:
+        """Return a copy that carries the scope. Raises InputError for an item that is stamped otherwise."""
+        values = {}
+        for name in SCOPE_FIELDS:
+            bound, given = getattr(self.scope, name), getattr(item.metadata, name)
+            if bound is not None and given is not None and given != bound:
+                raise InputError(
+                    f"The item {item.id!r} is stamped with another {name} than this handle's scope; it was not stored.",
+                    field=f"metadata.{name}",
+                )
+            values[name] = given if bound is None else bound
+        stamped = copy_item(item)
+        stamped.__dict__["metadata"] = MemoryMetadata(**values, extra=stamped.metadata.extra)
+        return self._store._prepared(stamped)
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await self._store._add(item, merge_scope(within, self.scope))
+
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        await self._store._add_many(items, merge_scope(within, self.scope), ttl)
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await self._store._add_deleted(items, merge_scope(within, self.scope), deleted)
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        return await self._store._update_many(items, merge_scope(within, self.scope))
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        item = await self._store._get(item_id)
+        return item if item is not None and metadata_matches(self.scope, item.metadata) else None
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        return await self._store._search(wanted.narrowed(self.scope), limit)
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return await self._store._rank(query, wanted.narrowed(self.scope), limit, mode)
+
+    async def _clear(self, wanted: Filter) -> int:
+        return await self._store._clear(wanted.narrowed(self.scope))
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        return await self._store._count(wanted.narrowed(self.scope), include_deleted)
+
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        async for item in self._store._scan(wanted.narrowed(self.scope), include_deleted):
+            yield item
+
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        return await self._store._delete(item_id, merge_scope(within, self.scope))
+
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        return await self._store._restore(item_id, wanted.narrowed(self.scope))
+
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        return await self._store._purge(item_id, wanted.narrowed(self.scope), deleted_only)

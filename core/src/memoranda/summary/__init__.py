@@ -1,0 +1,69 @@
+"""When to summarise, with which template, and how a summary takes the place of what it stands for and gives it back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda.summary.compaction import CompactionResult, compact, plan
+    from memoranda.summary.generation import (
+        Summarizer,
+        SummaryConfig,
+        SummaryResult,
+        SummaryTemplate,
+        TriggerResult,
+        check_trigger,
+        generate_summary,
+        installed_summarizer,
+    )
+    from memoranda.summary.parsing import Entry, cleaned, entries
+    from memoranda.summary.templates import PlainTemplate, Template, installed_template
+    from memoranda.summary.transcript import Transcript, transcribe
+    from memoranda.summary.undoing import expand, undo
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "compaction": ["CompactionResult", "compact", "plan"],
+        "generation": [
+            "Summarizer",
+            "SummaryConfig",
+            "SummaryResult",
+            "SummaryTemplate",
+            "TriggerResult",
+            "check_trigger",
+            "generate_summary",
+            "installed_summarizer",
+        ],
+        "parsing": ["Entry", "cleaned", "entries"],
+        "templates": ["PlainTemplate", "Template", "installed_template"],
+        "transcript": ["Transcript", "transcribe"],
+        "undoing": ["expand", "undo"],
+    },
+)
+
+__all__ = [
+    "CompactionResult",
+    "Entry",
+    "PlainTemplate",
+    "Summarizer",
+    "SummaryConfig",
+    "SummaryResult",
+    "SummaryTemplate",
+    "Template",
+    "Transcript",
+    "TriggerResult",
+    "check_trigger",
+    "cleaned",
+    "compact",
+    "entries",
+    "expand",
+    "generate_summary",
+    "installed_summarizer",
+    "installed_template",
+    "plan",
+    "transcribe",
+    "undo",
+]

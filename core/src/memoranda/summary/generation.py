@@ -1,0 +1,309 @@
+"""When a conversation should be summarised, and summaries of it by any number of templates.
+
+Nothing here stores anything: :mod:`memoranda.summary.compaction` swaps summaries for what they stand for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError, SummaryError, SummaryTimeoutError
+from memoranda.integrity import conversation_of, pairs, results_behind_calls
+from memoranda.items import MemoryItem, MemoryStatus
+from memoranda.summary.templates import PlainTemplate, Template, installed_template
+from memoranda.summary.transcript import Transcript, transcribe
+from memoranda.tokens import TokenCounter, sent_length
+
+if TYPE_CHECKING:
+    from memoranda.plugins.registry import Registry
+
+MAX_ANSWER_LENGTH = 200_000
+"""The most characters that an answer may have; a longer one is no summary."""
+
+DEFAULT_TIMEOUT = 300.0
+"""The seconds that a summarizer has for each template."""
+
+
+class SummaryTemplate(StrEnum):
+    """The templates of this project; each comes as a distribution of its own. Others are named by plain text."""
+
+    CONVERSATION = "conversation"
+    FACTS = "facts"
+    PROFILES = "profiles"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryConfig:
+    """When to summarise, with which templates, and how much to keep as it is.
+
+    Thresholds trigger when they are exceeded. ``templates`` are looked up by name among the installed plugins.
+    ``prompts`` replaces a template's instructions; a template with a prompt here need not be installed. Raises
+    InputError, naming the field, for values that make no sense.
+    """
+
+    message_threshold: int = 20
+    token_threshold: int = 4000
+    templates: tuple[SummaryTemplate | str, ...] = (SummaryTemplate.CONVERSATION,)
+    prompts: Mapping[SummaryTemplate | str, str] = field(default_factory=dict, hash=False)
+    keep_recent: int = 4
+    token_estimate_ratio: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name in ("message_threshold", "token_threshold", "keep_recent"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InputError(f"{name} must be a whole number of at least 0, not {value!r}.", field=name)
+        ratio = self.token_estimate_ratio
+        if not isinstance(ratio, (int, float)) or isinstance(ratio, bool) or not 0 < ratio < math.inf:
+            raise InputError(
+                f"token_estimate_ratio must be a number of characters above 0, not {ratio!r}.",
+                field="token_estimate_ratio",
+            )
+        object.__setattr__(self, "templates", _checked_templates(self.templates))
+        # A copy, so that nobody changes a frozen configuration by holding on to the dict it was made from.
+        object.__setattr__(self, "prompts", _checked_prompts(self.prompts))
+
+    def get_prompt(self, template: SummaryTemplate | str) -> str:
+        """Return the instructions for a template: the one in ``prompts``, else the template's own.
+
+        Raises PluginNotFoundError, saying what to install, when there is neither.
+        """
+        if template in self.prompts:
+            return self.prompts[template]
+        return find_template(template, self).instructions
+
+
+def _checked_templates(templates: Any) -> tuple[str, ...]:
+    if isinstance(templates, str) or not isinstance(templates, Sequence):
+        raise InputError("templates must be a tuple of template names.", field="templates")
+    for name in templates:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"A template is named by text that is not empty, not by {name!r}.", field="templates")
+    if not templates:
+        raise InputError("templates must name at least one template.", field="templates")
+    return tuple(dict.fromkeys(templates))
+
+
+def _checked_prompts(prompts: Any) -> dict[str, str]:
+    if not isinstance(prompts, Mapping):
+        raise InputError("prompts must be a dict from template names to texts.", field="prompts")
+    for name, prompt in prompts.items():
+        if not isinstance(name, str) or not isinstance(prompt, str) or not prompt.strip():
+            raise InputError(f"The prompt for {name!r} must be text that is not empty.", field="prompts")
+    return dict(prompts)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerResult:
+    """Whether a summary is due and why; ``reason`` is empty when it is not."""
+
+    triggered: bool
+    reason: str
+    message_count: int
+    estimated_tokens: int
+
+
+@runtime_checkable
+class Summarizer(Protocol):
+    """A model that answers a prompt."""
+
+    async def summarize(self, prompt: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the model answered for one template, under the name that the configuration has for it."""
+
+    name: str
+    template: Template
+    transcript: Transcript
+    text: str
+
+
+@dataclass(slots=True)
+class SummaryResult:
+    """What the model said, by the name of the template, and the items to keep beside it, oldest first."""
+
+    summaries: dict[str, str] = field(default_factory=dict)
+    compressed_items: list[MemoryItem] = field(kw_only=True)
+    original_count: int = field(kw_only=True)
+
+
+def check_trigger(
+    items: Sequence[MemoryItem], config: SummaryConfig, *, counter: TokenCounter | None = None
+) -> TriggerResult:
+    """Return whether a summary is due: more messages or more tokens than the thresholds.
+
+    Tokens are estimated from the length of what a model would be sent, tool names and arguments included; a
+    ``counter`` counts them instead.
+    """
+    count = len(items)
+    if counter is None:
+        tokens = math.ceil(sum(map(sent_length, items)) / config.token_estimate_ratio)
+    else:
+        tokens = sum(map(counter, items))
+    reasons = []
+    if count > config.message_threshold:
+        reasons.append(f"{count} messages exceed the threshold of {config.message_threshold}")
+    if tokens > config.token_threshold:
+        reasons.append(f"an estimated {tokens} tokens exceed the threshold of {config.token_threshold}")
+    return TriggerResult(bool(reasons), " and ".join(reasons), count, tokens)
+
+
+async def generate_summary(
+    items: Sequence[MemoryItem],
+    config: SummaryConfig,
+    summarizer: Any,
+    *,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    registry: Registry | None = None,
+) -> SummaryResult:
+    """Summarise all but the most recent items, once for each template, and return the answers and what to keep.
+
+    Items are given oldest first. Kept are the last ``keep_recent``, more where a tool call would be parted from its
+    results, and before those every system item, every lasting summary and whatever is not accepted. With nothing to
+    compress the model is not asked and there are no summaries. Templates run at the same time; ``timeout`` is the
+    number of seconds that each may take. ``registry`` is where they are looked up, by default among what is installed.
+    Raises SummaryError when the model fails, is late or says nothing, and
+    PluginNotFoundError for a template that is not installed; nothing was changed then.
+    """
+    older, kept = split(items, config.keep_recent)
+    answers = await ask(older, config, summarizer, timeout=timeout, registry=registry)
+    return SummaryResult(
+        {answer.name: answer.text for answer in answers}, compressed_items=kept, original_count=len(items)
+    )
+
+
+def split(items: Sequence[MemoryItem], keep_recent: int) -> tuple[list[MemoryItem], list[MemoryItem]]:
+    """Return the items to compress and the items to keep, both oldest first.
+
+    A tool call and its results are always on the same side; a call of the last round that still waits for a result is
+    kept, since the result would come without its call.
+    """
+    callers, missing = pairs(items)
+    start = max(len(items) - keep_recent, 0)
+    last_of = dict.fromkeys(missing, -1)
+    for result, caller in callers.items():
+        last_of[caller] = max(last_of[caller], result)
+    last_human = {conversation_of(item): at for at, item in enumerate(items) if item.memory_type == "human"}
+    for caller in sorted(missing, reverse=True):
+        waiting = missing[caller] > 0 and caller > last_human.get(conversation_of(items[caller]), -1)
+        if caller < start and (waiting or last_of[caller] >= start):
+            start = caller
+    pinned = {position for position, item in enumerate(items) if is_pinned(item)}
+    pinned_groups = {callers.get(position, position) for position in pinned}
+    older: list[MemoryItem] = []
+    kept: list[MemoryItem] = []
+    for position, item in enumerate(items):
+        stays = position >= start or position in pinned or callers.get(position, position) in pinned_groups
+        (kept if stays else older).append(item)
+    return older, kept
+
+
+def is_pinned(item: MemoryItem) -> bool:
+    """Whether an item is never summarised: a system item, a lasting summary, a draft, or what was discarded."""
+    return (
+        item.memory_type == "system"
+        or (item.memory_type == "summary" and bool(getattr(item, "lasting", False)))
+        or item.status is not MemoryStatus.ACCEPTED
+    )
+
+
+def find_template(name: SummaryTemplate | str, config: SummaryConfig, registry: Registry | None = None) -> Template:
+    """Return the installed template of this name, or a plain one if only the configuration has a prompt for it.
+
+    Raises PluginNotFoundError, saying what to install, when there is neither.
+    """
+    try:
+        return installed_template(str(name), registry)
+    except PluginNotFoundError:
+        if name not in config.prompts:
+            raise
+        return PlainTemplate(str(name))
+
+
+def installed_summarizer(name: str, registry: Registry | None = None, **options: Any) -> Summarizer:
+    """Return a new summarizer of this name, made with the options. Raises PluginNotFoundError, PluginLoadError."""
+    from memoranda.plugins.hookspecs import SummarizerSpec
+    from memoranda.plugins.registry import default_registry  # Plugins are looked for when they are first needed.
+
+    registry = registry or default_registry()
+    made = registry.make(registry.find(SummarizerSpec, name), **options)
+    if not isinstance(made, Summarizer):
+        raise PluginLoadError(name, f"it is a {type(made).__name__}, which is no summarizer.")
+    return made
+
+
+async def ask(
+    older: Sequence[MemoryItem],
+    config: SummaryConfig,
+    summarizer: Any,
+    *,
+    timeout: float | None,
+    registry: Registry | None = None,
+) -> list[Answer]:
+    """Return the model's answer for each template, in their order, all asked at the same time; none for no items."""
+    if not callable(getattr(summarizer, "summarize", None)):
+        raise InputError(
+            f"A summarizer has an async method summarize(prompt); {type(summarizer).__name__} has none.",
+            field="summarizer",
+        )
+    if not older:
+        return []
+    templates = {str(name): find_template(name, config, registry) for name in config.templates}
+    # Whose result is whose must show where sessions spoke at the same time.
+    transcript = transcribe(results_behind_calls(older))
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(
+                    _answer(name, template.build_prompt(transcript, config.prompts.get(name)), summarizer, timeout)
+                )
+                for name, template in templates.items()
+            ]
+    except ExceptionGroup as failed:
+        first = failed.exceptions[0]
+        raise first from first.__cause__
+    return [
+        Answer(name, template, transcript, task.result())
+        for (name, template), task in zip(templates.items(), tasks, strict=True)
+    ]
+
+
+async def _answer(name: str, prompt: str, summarizer: Any, timeout: float | None) -> str:
+    try:
+        async with asyncio.timeout(timeout):
+            answer = summarizer.summarize(prompt)
+            if inspect.isawaitable(answer):
+                answer = await answer
+    except TimeoutError as error:
+        raise SummaryTimeoutError(name) from error
+    except SummaryError:
+        raise
+    except asyncio.CancelledError as error:
+        running = asyncio.current_task()
+        if running is not None and running.cancelling():
+            raise
+        # Nobody cancelled this: a request of the summarizer's own was.
+        raise SummaryError(
+            f"The summarizer gave up on the template {name!r} by itself; nothing was changed."
+        ) from error
+    except Exception as error:  # whatever a summarizer raises means that there is no summary
+        raise SummaryError(
+            f"The summarizer failed on the template {name!r} with {type(error).__name__}; nothing was changed."
+        ) from error
+    if not isinstance(answer, str) or not answer.strip():
+        said = "an empty answer" if isinstance(answer, str) else f"{type(answer).__name__} instead of text"
+        raise SummaryError(f"The summarizer gave {said} for the template {name!r}; nothing was changed.")
+    if len(answer) > MAX_ANSWER_LENGTH:
+        raise SummaryError(
+            f"The summarizer gave {len(answer)} characters for the template {name!r}, which is no summary "
+            f"(at most {MAX_ANSWER_LENGTH}); nothing was changed."
+        )
+    return answer

@@ -1,0 +1,143 @@
+"""Going back from a summary to what it stands for: reading it, and restoring it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from memoranda.errors import ConflictError, InputError, SummaryError, VersionConflictError
+from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text
+from memoranda.store.base import BaseStore
+from memoranda.store.capabilities import Capability
+from memoranda.store.codec import copy_item
+from memoranda.store.filters import metadata_matches
+
+ATTEMPTS = 8
+"""How often a swap is tried again when somebody else changed what it is about."""
+
+_READS_AT_ONCE = 16
+
+
+async def expand(
+    store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | None = None, deep: bool = True
+) -> list[MemoryItem]:
+    """Return the items that a summary stands for, oldest first.
+
+    Where those are summaries themselves, what they stand for is returned instead, down to what was said; with
+    ``deep=False`` only the direct sources are. A fact or trait stands for the items that it was found in; the id that
+    archived items carry as ``archived_by`` stands for all of them. Items that were removed since are left out. Raises
+    SummaryError when there is no such summary within ``metadata``.
+    """
+    check_store(store)
+    summary = await _summary(store, summary_id, metadata)
+    if summary is None or summary.archived_by == summary.compaction != "":
+        raise SummaryError(f"There is no summary with the id {summary_id!r} here.")
+    seen = {summary.id}
+    found = await _sources_of(store, summary, seen)
+    while deep and any(isinstance(item, SummaryMemory) for item in found):
+        opened: list[MemoryItem] = []
+        for item in found:
+            opened += await _sources_of(store, item, seen) if isinstance(item, SummaryMemory) else [item]
+        found = opened
+    return sorted(found, key=lambda item: item.created_at)
+
+
+async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
+    """Bring back what a compaction archived, withdraw its summaries, and return what came back, oldest first.
+
+    Any summary of the compaction names it, and so does the id that its sources carry as ``archived_by``, even when that
+    summary was deleted. Content and times are as they were. The summaries are hidden in the same compare-and-set, with
+    the status ``discard``, and then deleted where the store can. Sources that were replaced or removed since are left
+    as they are. Raises ConflictError when a later summary stands for one of these: undo that one first. Raises
+    SummaryError when there is no such compaction within ``metadata``, or it was undone already.
+    """
+    check_store(store)
+    conflict: VersionConflictError | None = None
+    for attempt in range(ATTEMPTS):
+        try:
+            restored = await _undo_once(store, summary_id, metadata)
+        except VersionConflictError as error:
+            conflict = error
+            continue
+        if restored is None and attempt == 0:
+            raise SummaryError(f"There is no compaction with a summary {summary_id!r} here.")
+        return restored or []
+    assert conflict is not None
+    raise conflict
+
+
+def check_store(store: object) -> None:
+    """Raise InputError for what has only the four methods, or none: the swap needs scan and update_many."""
+    if not isinstance(store, BaseStore):
+        raise InputError(
+            f"Compaction needs a store that is built on memoranda.BaseStore, not {type(store).__name__}.", field="store"
+        )
+
+
+def archived_by(item: MemoryItem, summary_id: str | None) -> MemoryItem:
+    """Return a copy of the item as the summary of this id stands for it; None: as it stands for itself."""
+    changed = copy_item(item)
+    changed.__dict__["archived_by"] = summary_id  # Nothing to validate, and there may be thousands.
+    return changed
+
+
+def may_stand_for(summary: SummaryMemory, item: MemoryItem) -> bool:
+    """Whether an item lies in a summary's own scope. A summary that somebody made up must not reach beyond it."""
+    return summary.metadata.user_id == item.metadata.user_id and metadata_matches(summary.metadata, item.metadata)
+
+
+async def _summary(store: BaseStore, summary_id: str, metadata: MemoryMetadata | None) -> SummaryMemory | None:
+    found = await store.get(summary_id, metadata=metadata)
+    return found if isinstance(found, SummaryMemory) else None
+
+
+async def _sources_of(store: BaseStore, summary: SummaryMemory, seen: set[str]) -> list[MemoryItem]:
+    """Return the items that a summary stands for and that were not seen yet; never one outside its own scope."""
+    ids = [source for source in dict.fromkeys([*summary.sources, *summary.archives]) if source not in seen]
+    seen.update(ids)
+    found: list[MemoryItem] = []
+    for start in range(0, len(ids), _READS_AT_ONCE):
+        part = ids[start : start + _READS_AT_ONCE]
+        read = await asyncio.gather(*(store.get(source, metadata=summary.metadata) for source in part))
+        found += [item for item in read if item is not None and may_stand_for(summary, item)]
+    return found
+
+
+async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata | None) -> list[MemoryItem] | None:
+    """Undo a compaction and return what came back, or None if there is nothing to undo."""
+    summary = await _summary(store, summary_id, metadata)
+    compaction = (summary.compaction if summary else "") or summary_id
+    scope = summary.metadata if summary else metadata
+    members = [
+        item
+        async for item in store.scan(metadata=scope, memory_type="summary")
+        if isinstance(item, SummaryMemory) and (item.compaction or item.id) == compaction
+    ]
+    hidden = [item async for item in store.scan(metadata=scope, archived=True) if item.archived_by == compaction]
+    if summary is not None:
+        members = [item for item in members if may_stand_for(summary, item)]
+        hidden = [item for item in hidden if may_stand_for(summary, item)]
+    own = {member.id for member in members}
+    sources = [item for item in hidden if item.id not in own]
+    for member in members:
+        if member.archived_by not in (None, compaction):
+            raise ConflictError(
+                f"The summary {member.id!r} is itself summarised by {member.archived_by!r}. Nothing was changed; undo "
+                f"that one first."
+            )
+    # The sources come back before the summaries go, and the summary that knows them goes last: wherever a crash can
+    # stop in between, everything is still shown, and undoing again completes it.
+    shown = sorted((member for member in members if member.archived_by is None), key=lambda item: bool(item.archives))
+    changed = [*(archived_by(item, None) for item in sources), *(_withdrawn(item, compaction) for item in shown)]
+    back = {item.id: item for item in await store.update_many(changed)}
+    if Capability.DELETE in store.capabilities:
+        for member in members:
+            await store.delete(member.id, metadata=scope)
+    return [back[item.id] for item in sources] if changed else None
+
+
+def _withdrawn(item: SummaryMemory, compaction: str) -> MemoryItem:
+    """Return a summary as it is kept where nothing can be deleted: hidden, and never known again."""
+    changed = archived_by(item, compaction)
+    changed.status = MemoryStatus.DISCARD
+    changed.updated_at = now_text()
+    return changed

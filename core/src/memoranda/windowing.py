@@ -1,0 +1,100 @@
+"""How much of a conversation is shown: its last rounds, as many as fit a budget, or its newest items.
+
+A round starts with what a human said and ends before the next time that one speaks in the same conversation; whatever
+precedes the first one belongs to the first round. Where several sessions are read together each has rounds of its own,
+and the newest rounds are those that started last. System items and summaries are outside the rounds and always stay: a
+summary is all that is left to show of what it stands for. All functions take and return items oldest first, and import
+no store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+
+from memoranda.integrity import ConversationKey, conversation_of
+from memoranda.items import MemoryItem
+from memoranda.shapes import whole_number
+
+
+def check_rounds(rounds: int, field: str = "max_rounds") -> int:
+    """Return the number of rounds, or raise InputError unless it is an integer of at least 0."""
+    return whole_number(rounds, field)
+
+
+def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
+    """Return the positions of the items of each round, in the order in which the rounds start."""
+    rounds: list[list[int]] = []
+    latest: dict[ConversationKey, list[int]] = {}
+    spoken: set[ConversationKey] = set()
+    for position, item in enumerate(items):
+        if stays(item):
+            continue
+        conversation = conversation_of(item)
+        is_human = item.memory_type == "human"
+        if conversation not in latest or (is_human and conversation in spoken):
+            latest[conversation] = []
+            rounds.append(latest[conversation])
+        if is_human:
+            spoken.add(conversation)
+        latest[conversation].append(position)
+    return rounds
+
+
+def stays(item: MemoryItem) -> bool:
+    """Whether an item is outside the rounds: a system item or a summary."""
+    return item.memory_type in ("system", "summary")
+
+
+def _with_rounds(items: Sequence[MemoryItem], rounds: Iterable[Iterable[int]]) -> list[MemoryItem]:
+    """Return the items of some rounds, every system item and every summary."""
+    chosen = set(chain.from_iterable(rounds))
+    return [item for position, item in enumerate(items) if position in chosen or stays(item)]
+
+
+def last_rounds(items: Sequence[MemoryItem], rounds: int) -> list[MemoryItem]:
+    """Return the last rounds of a conversation, every system item and every summary; 0 rounds leave only those."""
+    check_rounds(rounds, "rounds")
+    found = rounds_of(items)
+    return list(items) if rounds >= len(found) else _with_rounds(items, found[len(found) - rounds :])
+
+
+def rounds_within(
+    items: Sequence[MemoryItem], budget: int, count_tokens: Callable[[MemoryItem], int]
+) -> list[MemoryItem]:
+    """Return as many of the newest rounds as fit a token budget, every system item and every summary.
+
+    Those two count towards the budget and stay even where they alone exceed it. Rounds are whole: the first one,
+    from the newest, that does not fit ends the window, so that a window has no gaps.
+    """
+    whole_number(budget, "budget", " of tokens")
+    left = budget - sum(count_tokens(item) for item in items if stays(item))
+    found = rounds_of(items)
+    kept = len(found)
+    for positions in reversed(found):
+        left -= sum(count_tokens(items[position]) for position in positions)
+        if left < 0:
+            break
+        kept -= 1
+    return _with_rounds(items, found[kept:])
+
+
+def newest(items: Sequence[MemoryItem], limit: int) -> list[MemoryItem]:
+    """Return at most ``limit`` items, in their order: every system item, then summaries, then the newest others.
+
+    System items count towards the limit and stay even where they alone exceed it: a limit below their number returns
+    all of them and nothing else. It is the one case in which a limit is exceeded; 0 asks for nothing and returns
+    nothing. Lasting summaries, such as facts, count among the others: they are many, and would leave no room for what
+    was said.
+    """
+    if limit >= len(items):
+        return list(items)
+    if not limit:
+        return []
+    kept = {position for position, item in enumerate(items) if item.memory_type == "system"}
+    summaries = [at for at, item in enumerate(items) if stays(item) and not getattr(item, "lasting", False)]
+    for position in chain(reversed(summaries), range(len(items) - 1, -1, -1)):
+        if len(kept) >= limit:
+            break
+        kept.add(position)
+    return [items[position] for position in sorted(kept)]

@@ -1,0 +1,116 @@
+"""``memoranda bench``: what a store's calls cost, beside the raw floor, and how that grows with its size."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memoranda.errors import InputError
+from memoranda.plugins import Backend
+from memoranda.urls import redacted, scheme_of
+from memoranda_cli import options
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.measuring import Cost, measured
+from memoranda_cli.terminal import say, show, show_json, table
+
+
+def bench(
+    urls: Annotated[
+        list[str] | None, typer.Argument(metavar="[URL]...", help="The stores; by default memory:// and a new file.")
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option("--sizes", metavar="N,N,…", help="How many items the store holds, one after the other.")
+    ] = "1000,10000",
+    calls: Annotated[int, typer.Option("--calls", min=1, help="How many calls of each kind to measure.")] = 200,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Write a plot of how cost grows, as SVG.")
+    ] = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure a store beside its raw floor, and plot how its cost grows with its size.
+
+    The floors are Python's own dicts for memory:// and sqlite3 for sqlite:; other engines are measured without one.
+    Everything is written under a user that is made up for it, and removed in the end.
+    """
+    from memoranda_cli.stores import run
+
+    steps = _sizes(sizes)
+    further = options.pairs(store_options, "--option")
+    found: dict[str, list[Cost]] = {}
+    with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
+        for url in urls or _default_urls(Path(folder)):
+            name = redacted(url) if urls else scheme_of(url)
+            found[name] = run(measured(url, further, steps, calls))
+    if as_json:
+        show_json({name: [_as_json(cost) for cost in costs] for name, costs in found.items()})
+    else:
+        for name, costs in found.items():
+            show(_table(name, costs, steps))
+    if plot is not None:
+        plot.write_text(plotted(found), encoding="utf-8")
+        say(f"The plot is in {plot}.")
+
+
+def _default_urls(folder: Path) -> Iterator[str]:
+    from memoranda.plugins import default_registry
+
+    yield "memory://"
+    if any(spec.name == "sqlite" for spec in default_registry().specs(Backend)):
+        path = folder / "bench.db"
+        yield f"sqlite:///{path.as_posix() if path.drive else path}"
+
+
+def plotted(found: dict[str, list[Cost]]) -> str:
+    """Return the plot of all costs of all stores, the floors dashed."""
+    from memoranda_cli.plot import svg_plot
+
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for name, costs in found.items():
+        for cost in costs:
+            lines = panels.setdefault(cost.what, {})
+            lines[name] = [(size, value) for size, value in sorted(cost.ours.items())]
+            if cost.floor:
+                lines[f"{name}*"] = [(size, value) for size, value in sorted(cost.floor.items())]
+    return svg_plot("How cost grows with size", "items in the store", "microseconds per call", panels)
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        found = sorted({int(part.replace("_", "")) for part in text.split(",")})
+    except ValueError:
+        raise InputError(f"--sizes takes numbers with commas between them, not {text!r}.", field="sizes") from None
+    if found[0] < 1:
+        raise CommandError("--sizes takes numbers of at least 1.", ExitCode.USAGE)
+    return found
+
+
+def _table(name: str, costs: Sequence[Cost], sizes: Sequence[int]) -> Any:
+    right = {"justify": "right", "no_wrap": True}
+    rows = [
+        (
+            cost.what,
+            *(f"{cost.ours[size]:,.1f}" if size in cost.ours else "" for size in sizes),
+            f"{cost.floor[max(cost.floor)]:,.1f}" if cost.floor else "–",
+            f"{cost.ratio:.2f}x" if cost.ratio is not None else "–",
+            f"{cost.growth:+.2f}" if cost.growth is not None else "–",
+        )
+        for cost in costs
+    ]
+    at = [(f"{size:,} items", right) for size in sizes]
+    columns = [("µs per call", {}), *at, ("floor", right), ("ratio", right), ("growth", right)]
+    return table(*columns, rows=rows, title=name)
+
+
+def _as_json(cost: Cost) -> dict[str, Any]:
+    return {
+        "what": cost.what,
+        "microseconds": cost.ours,
+        "floor": cost.floor or None,
+        "ratio": cost.ratio,
+        "growth": cost.growth,
+    }

@@ -1,0 +1,47 @@
+"""The commands of this distribution, by what they are for. It offers them as any plugin would."""
+
+from __future__ import annotations
+
+from memoranda.plugins import CommandSpec
+
+START, MEMORIES, REMOVING, MOVING, SUMMARIES, UPKEEP, AUTHORS = (
+    "Start here",
+    "Memories",
+    "Removing",
+    "Moving",
+    "Summaries",
+    "Upkeep",
+    "Writing plugins",
+)
+SECTIONS = (START, MEMORIES, REMOVING, MOVING, SUMMARIES, UPKEEP, AUTHORS)
+
+
+def _command(section: str, name: str, target: str, summary: str) -> CommandSpec:
+    return CommandSpec(name, target=f"memoranda_cli.{target}", summary=summary, section=section)
+
+
+COMMANDS: tuple[CommandSpec, ...] = (
+    _command(START, "demo", "demo:demo", "Watch a conversation being stored, reopened and cut to a window."),
+    _command(START, "plugins", "plugin_list:plugins", "List the plugins, what each offers, and why one is not usable."),
+    _command(MEMORIES, "add", "writing:add", "Store one memory."),
+    _command(MEMORIES, "get", "reading:get", "Show one memory by its id."),
+    _command(MEMORIES, "search", "reading:search", "Find memories by words, meaning, owner, type or status."),
+    _command(MEMORIES, "history", "reading:history", "Read a conversation from its beginning."),
+    _command(MEMORIES, "context", "window:context", "Show the window that a model would get, and what is left out."),
+    _command(MEMORIES, "stats", "stats:stats", "Count what is stored, by type, status and owner."),
+    _command(REMOVING, "clear", "removing:clear", "Remove memories by their owner, or all of them."),
+    _command(REMOVING, "restore", "removing:restore", "Bring back what was cleared, where the store only hid it."),
+    _command(REMOVING, "purge", "removing:purge", "Remove memories for good, hidden ones too."),
+    _command(REMOVING, "forget", "forgetting:forget", "Erase all traces of a user and print a receipt."),
+    _command(MOVING, "export", "exporting:export", "Write memories to a JSON Lines file."),
+    _command(MOVING, "import", "importing:import_", "Read memories from a JSON Lines file."),
+    _command(MOVING, "copy", "copying:copy", "Copy one store into another and verify every item."),
+    _command(SUMMARIES, "summarize", "summaries:summarize", "Summarize a conversation; nothing is stored."),
+    _command(SUMMARIES, "compact", "summaries:compact", "Put a summary in the place of old rounds; they are kept."),
+    _command(SUMMARIES, "undo", "summaries:undo", "Take a summary back and show its rounds again."),
+    _command(UPKEEP, "doctor", "doctor:doctor", "Examine a store's health; --repair mends what it can."),
+    _command(UPKEEP, "reindex", "doctor:reindex", "Build a store's search indexes again."),
+    _command(UPKEEP, "bench", "bench:bench", "Measure a store, and plot how its cost grows with its size."),
+    _command(AUTHORS, "new-plugin", "new_plugin:new_plugin", "Write a whole plugin that passes its tests."),
+    _command(AUTHORS, "conform", "conform:conform", "Test a store against everything the protocol promises."),
+)

@@ -1,0 +1,134 @@
+"""``memoranda copy``: from any backend to any backend, resumable, and verified item by item."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.store import Capability
+from memoranda.urls import redacted
+from memoranda_cli import options
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.importing import Policy
+from memoranda_cli.terminal import progress, say, show_json
+from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Tally, Transfer, hidden_ids
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The store to read.")],
+    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="The store to write.")],
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    policy: Policy = OnConflict.FAIL,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Hidden items, too; they stay hidden.")] = False,
+    dry_run: options.DryRun = False,
+    source_options: Annotated[
+        list[str] | None,
+        typer.Option("--source-option", metavar="KEY=VALUE", help="An option of the source's own; may be repeated."),
+    ] = None,
+    destination_options: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the destination's own."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Copy one store into another and verify every item.
+
+    Archived items are copied, order is kept, and items that are there already, word for word and as visible, are left
+    alone: a copy that was interrupted goes on when it is run again. What is deleted arrives deleted and is never shown.
+    In the end the destination is read, and every item compared by its hash. The source is not changed.
+    """
+    from memoranda_cli.stores import run
+
+    if source == destination:
+        raise CommandError("SOURCE and DESTINATION are the same.", ExitCode.USAGE)
+    metadata = options.metadata_of(user, session, task, agent, extra)
+    tally = Tally()
+    try:
+        report = run(
+            _copy(
+                (source, source_options), (destination, destination_options), metadata, policy, deleted, dry_run, tally
+            )
+        )
+    except KeyboardInterrupt:
+        say(f"Interrupted after {tally.total:,} items; run the same line again to go on.")
+        raise
+    if as_json:
+        show_json(report)
+    elif dry_run:
+        say(f"{report['count']:,} items would be copied to {redacted(destination)}.")
+    else:
+        say(f"{tally.sentence()}; {report['count']:,} verified by hash, digest {report['digest'][:16]}….")
+
+
+async def _copy(
+    source: tuple[str, list[str] | None],
+    destination: tuple[str, list[str] | None],
+    metadata: Any,
+    policy: OnConflict,
+    deleted: bool,
+    dry_run: bool,
+    tally: Tally,
+) -> dict[str, Any]:
+    from memoranda_cli.stores import opened
+
+    async with opened(*source) as origin, opened(*destination) as target:
+        if deleted and Capability.ADD_DELETED not in target.capabilities:
+            raise CommandError(f"{target!r} cannot take hidden items; copy without --deleted.", ExitCode.UNSUPPORTED)
+        total = await origin.count(metadata=metadata, include_deleted=deleted)
+        transfer = Transfer(target, policy)
+        transfer.tally = tally
+        await transfer.begin()
+        hidden = await hidden_ids(origin, metadata) if deleted else set()
+        if policy is OnConflict.FAIL and not transfer.empty:
+            with progress("checking", total) as advance:
+                async for batch in _batches(origin, metadata, hidden, deleted):
+                    await transfer.check(batch)
+                    advance(len(batch))
+        if dry_run:
+            return {"count": total, "digest": "", "verified": False}
+        arrivals = Arrivals()
+        with progress("copying", total) as advance:
+            async for batch in _batches(origin, metadata, hidden, deleted):
+                arrivals.take(await transfer.put(batch))
+                advance(len(batch))
+        return await _verified(target, metadata, deleted, arrivals, in_order=transfer.empty)
+
+
+async def _batches(store: BaseStore, metadata: Any, hidden: set[str], deleted: bool) -> AsyncIterator[list[Incoming]]:
+    batch: list[Incoming] = []
+    async for item in store.scan(metadata=metadata, include_deleted=deleted):
+        batch.append(Incoming(item, item.id in hidden))
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+async def _verified(
+    target: BaseStore, metadata: Any, deleted: bool, arrivals: Arrivals, *, in_order: bool
+) -> dict[str, Any]:
+    """Read the destination and compare. Where it was empty before, the order must be the source's as well."""
+    with progress("verifying", arrivals.digest.count) as advance:
+        hidden = await hidden_ids(target, metadata) if deleted else set()
+
+        async def stored() -> AsyncIterator[Incoming]:
+            async for item in target.scan(metadata=metadata, include_deleted=deleted):
+                advance(1)
+                yield Incoming(item, item.id in hidden)
+
+        missing, digest = await arrivals.missing(stored())
+    if missing:
+        raise CommandError(f"{missing:,} items are not at the destination as they were in the source. Run it again.")
+    if in_order and digest != arrivals.digest.text:
+        raise CommandError("All items are there, but not in the order of the source: the destination's ties differ.")
+    return {"count": arrivals.digest.count, "digest": arrivals.digest.text, "verified": True}

@@ -1,0 +1,217 @@
+"""``memoranda demo``: a short conversation is stored, closed, reopened, and cut to what a model may see."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.errors import PluginError
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.plugins import how_to_install
+from memoranda.store import Capability
+from memoranda.urls import redacted
+from memoranda_cli.stores import run
+from memoranda_cli.terminal import console, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from memoranda.store import BaseStore
+
+ROUNDS = 4
+QUESTION = "which seat does she like?"
+
+
+def demo(
+    url: Annotated[
+        str | None, typer.Option("--store", "-s", metavar="URL", help="A store of yours, instead of a temporary file.")
+    ] = None,
+) -> None:
+    """Watch a conversation being stored, reopened and cut to a window.
+
+    It runs on a SQLite file in a temporary folder, which is removed afterwards; on a store of yours it writes under a
+    user that it makes up, and removes what it wrote.
+    """
+    if url is not None:
+        run(_demo(url))
+    elif not _is_installed("sqlite"):
+        run(_demo("memory://"))
+    else:
+        with tempfile.TemporaryDirectory(prefix="memoranda-demo-") as folder:
+            path = Path(folder) / "agent.db"
+            run(_demo(f"sqlite:///{path.as_posix().removeprefix('/') if path.drive else path}", path))
+
+
+def _is_installed(scheme: str) -> bool:
+    from memoranda.plugins import default_registry
+
+    try:
+        default_registry().backend(scheme)
+    except PluginError:
+        return False
+    return True
+
+
+def conversation_of(owner: MemoryMetadata) -> list[MemoryItem]:
+    """Return the demo's conversation: five rounds, parallel calls, a failed one, and one that was never answered."""
+    start = datetime.now(UTC) - timedelta(minutes=5)
+
+    def at(minute: int) -> dict[str, Any]:
+        return {"metadata": owner, "created_at": (start + timedelta(minutes=minute)).isoformat()}
+
+    def call(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:
+        return {"id": call_id, "name": name, "arguments": arguments}
+
+    def result(call_id: str, name: str, content: str, minute: int, *, failed: bool = False) -> ToolMemory:
+        return ToolMemory(content=content, tool_call_id=call_id, tool_name=name, is_error=failed, **at(minute))
+
+    return [
+        SystemMemory(content="You are a travel assistant. Never book without asking.", **at(0)),
+        HumanMemory(content="Hi, I'm Ada. I like a window seat, and I eat no meat.", **at(0)),
+        AIMemory(content="Noted: window seat, vegetarian meals.", **at(0)),
+        HumanMemory(content="How is the weekend in Lisbon, and in Porto?", **at(1)),
+        AIMemory(
+            content="",
+            tool_calls=[call("w1", "weather", city="Lisbon"), call("w2", "weather", city="Porto")],
+            **at(1),
+        ),
+        result("w1", "weather", "Lisbon: rain, 14 °C", 1),
+        result("w2", "weather", "Porto: sunny, 19 °C", 1),
+        AIMemory(content="Porto: 19 °C and sun, while Lisbon gets rain.", **at(1)),
+        HumanMemory(content="Then Porto. Hold the 9:12 train for me.", **at(2)),
+        AIMemory(content="", tool_calls=[call("t1", "hold_train", train="9:12", to="Porto")], **at(2)),
+        result("t1", "hold_train", "seat map unavailable", 2, failed=True),
+        AIMemory(content="The railway does not answer. Shall I try again?", **at(2)),
+        HumanMemory(content="Yes, and mail me the ticket.", **at(3)),
+        # The process was killed here: the mail's result never came.
+        AIMemory(
+            content="",
+            tool_calls=[call("t2", "hold_train", train="9:12", to="Porto"), call("m1", "send_mail", to="ada")],
+            **at(3),
+        ),
+        result("t2", "hold_train", "held: coach 4, seat 21, window", 3),
+        HumanMemory(content="Are you still there? Did it work?", **at(4)),
+    ]
+
+
+async def _demo(url: str, file: Path | None = None) -> None:
+    from memoranda.plugins import open as open_store
+
+    terminal = console()
+    owner = MemoryMetadata(user_id=f"demo-{uuid.uuid4().hex[:8]}", session_id="trip")
+    items = conversation_of(owner)
+    persists = False
+    try:
+        async with open_store(url) as store:
+            persists = Capability.PERSISTENT in store.capabilities
+            _head(terminal, "1", "Stored")
+            await store.add_many(items)
+            rounds = sum(item.memory_type == "human" for item in items)
+            place = file.name if file else redacted(url)
+            _line(terminal, f"{len(items)} items in {rounds} rounds, two tool calls in parallel, into {place}.")
+            if not persists:
+                _line(
+                    terminal,
+                    f"This store keeps nothing; {how_to_install('memoranda-sqlite')} for one that survives on disk.",
+                )
+                await _show(terminal, store, owner)
+        if persists:
+            size = f" ({_kibibytes(file)} KiB)" if file else ""
+            async with open_store(url) as store:
+                found = await store.count(metadata=owner)
+                _line(terminal, f"Closed{size}, opened again: all {found} are there.")
+                await _show(terminal, store, owner)
+    finally:
+        if persists and file is None:
+            async with open_store(url) as store:
+                await _remove(store, owner)
+    _farewell(terminal)
+
+
+def _kibibytes(file: Path) -> int:
+    return file.stat().st_size // 1024
+
+
+async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> None:
+    """Show the window, what is left out, a search and the summary trigger, all read from the store."""
+    from memoranda.tokens import estimate_tokens
+    from memoranda_cli.render import conversation
+    from memoranda_cli.window import window_of
+
+    items = [item async for item in store.scan(metadata=owner, archived=False)]
+    window = window_of(items, rounds=ROUNDS, tokens=None, count=estimate_tokens)
+    tokens = sum(estimate_tokens(item) for item in window.shown)
+    _head(terminal, "2", f"What a model gets: the last {ROUNDS} rounds, about {tokens} tokens")
+    terminal.print(_indented(conversation(window.shown)))
+    _head(terminal, "3", "What it does not get, and why")
+    by_reason: dict[str, list[MemoryItem]] = {}
+    for item, reason in window.left_out:
+        by_reason.setdefault(reason, []).append(item)
+    for reason, group in by_reason.items():
+        _line(terminal, f"{reason}:", style="yellow")
+        terminal.print(_indented(conversation(group), 6))
+    _line(terminal, "A model's API refuses half a group, so the answered half stays out as well.")
+    await _search(terminal, store, owner)
+    _trigger(terminal, items)
+
+
+async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> None:
+    _head(terminal, "4", f"A search beyond the window: “{QUESTION}”")
+    found = await store.search_ranked(query=QUESTION, metadata=owner, limit=2, mode="text")
+    from memoranda_cli.render import said, speaker
+
+    rows = [
+        (f"{ranked.score:.2f}", speaker(ranked.item), said(ranked.item)[0], ", ".join(ranked.terms)) for ranked in found
+    ]
+    terminal.print(_indented(table("score", "who", "content", "matched", rows=rows)))
+
+
+def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> None:
+    from memoranda.summary import SummaryConfig, check_trigger
+
+    _head(terminal, "5", "Time for a summary?")
+    for threshold in (20, 12):
+        result = check_trigger(items, SummaryConfig(message_threshold=threshold))
+        verdict = f"yes: {result.reason}" if result.triggered else f"no: {result.message_count} messages are within it"
+        _line(terminal, f"With a threshold of {threshold}, {verdict}.")
+    _line(terminal, "'memoranda compact' puts a summary in their place; 'memoranda undo' takes it back.")
+
+
+def _head(terminal: Console, number: str, title: str) -> None:
+    from rich.text import Text
+
+    terminal.print()
+    terminal.print(Text.assemble((f" {number} ", "reverse"), " ", (title, "bold")))
+
+
+def _line(terminal: Console, text: str, style: str = "") -> None:
+    from rich.text import Text
+
+    terminal.print(_indented(Text(text, style=style)))
+
+
+def _indented(what: Any, columns: int = 4) -> Any:
+    from rich.padding import Padding
+
+    return Padding(what, (0, 0, 0, columns), expand=False)
+
+
+def _farewell(terminal: Console) -> None:
+    from rich.text import Text
+
+    terminal.print()
+    terminal.print(Text.assemble("Your turn: ", ('memoranda add "I like a window seat." --user ada', "bold")))
+    terminal.print(Text.assemble("           ", ("memoranda search seat --user ada", "bold")))
+
+
+async def _remove(store: BaseStore, owner: MemoryMetadata) -> None:
+    if Capability.PURGE in store.capabilities:
+        await store.purge(metadata=owner)
+    else:
+        await store.clear(metadata=owner)

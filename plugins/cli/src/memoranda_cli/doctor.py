@@ -1,0 +1,166 @@
+"""``memoranda doctor`` and ``reindex``: a store's health, and its indexes built anew."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memoranda.errors import MemoryError, StoreUnavailableError
+from memoranda.store import Examinable, Finding, Progress, Reindexable
+from memoranda_cli import options
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.terminal import console, progress, say, show, show_json, visible
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
+
+
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended without losing anything.")] = False,
+    yes: options.Yes = False,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Examine a store's health: the plugins, the engine, and whether every item can be read.
+
+    The exit code is 0 if all is well and 1 if something is not; each finding says what to do about it.
+    """
+    from memoranda_cli.stores import chosen_url, run
+    from memoranda_cli.terminal import agree
+
+    url = chosen_url(store)
+    if repair:
+        agree("Let the store mend itself? Have a backup.", yes=yes)
+    findings = [*_plugins(), *run(_examined(url, store_options, repair))]
+    if as_json:
+        show_json({"ok": all(finding.ok for finding in findings), "findings": [asdict(each) for each in findings]})
+    else:
+        _show(findings)
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _plugins() -> list[Finding]:
+    from memoranda.plugins import default_registry
+
+    found = default_registry().plugins
+    bad = [plugin for plugin in found if plugin.status not in ("ok", "not allowed")]
+    return [Finding("plugins", not bad, f"{len(found) - len(bad)} of {len(found)} are usable")] + [
+        Finding(f"plugin {plugin.name}", False, plugin.reason, "Upgrade or uninstall it.") for plugin in bad
+    ]
+
+
+async def _examined(url: str, store_options: list[str] | None, repair: bool) -> list[Finding]:
+    from memoranda_cli.stores import opened
+
+    started = time.perf_counter()
+    try:
+        async with opened(url, store_options) as store:
+            took = (time.perf_counter() - started) * 1000
+            findings = [Finding("opening", True, f"{store!r} in {took:.0f} ms")]
+            if isinstance(store, Examinable):
+                findings += await store.doctor(repair=repair)
+            return [*findings, *await _readable(store)]
+    except StoreUnavailableError as error:
+        return [Finding("opening", False, str(error), "Start the server, or correct the URL.")]
+
+
+async def _readable(store: BaseStore) -> list[Finding]:
+    """Read every item once: can it be read, is every summary there that stands for others, are tool calls whole?"""
+    total = await store.count()
+    ids: set[str] = set()
+    standing: dict[str, int] = {}
+    read = 0
+    try:
+        with progress("reading every item", total) as advance:
+            async for item in store.scan():
+                read += 1
+                ids.add(item.id)
+                if item.archived_by is not None:
+                    standing[item.archived_by] = standing.get(item.archived_by, 0) + 1
+                advance(1)
+    except MemoryError as error:
+        return [
+            Finding("items", False, f"after {read:,} items: {error}", "Restore a backup, or purge what is damaged.")
+        ]
+    orphans = {summary: number for summary, number in standing.items() if summary not in ids}
+    findings = [
+        Finding(
+            "items",
+            read == total,
+            f"{read:,} items read, {total:,} counted",
+            "" if read == total else "Run it again while nothing is being written; then try --repair.",
+        )
+    ]
+    for summary, number in orphans.items():
+        findings.append(
+            Finding(
+                "archive",
+                False,
+                f"{number:,} items are archived by the summary {summary!r}, which is gone",
+                f"memoranda undo {summary}",
+            )
+        )
+    if not orphans:
+        findings.append(Finding("archive", True, f"{sum(standing.values()):,} archived items, each with its summary"))
+    return findings
+
+
+def _show(findings: list[Finding]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    for finding in findings:
+        mark = Text("✔", style="green") if finding.ok else Text("✘", style="red")
+        detail = Text(visible(finding.detail))
+        if not finding.ok and finding.remedy:
+            detail.append(f"\n→ {visible(finding.remedy)}", style="yellow")
+        grid.add_row(mark, Text(visible(finding.name)), detail)
+    show(grid)
+    bad = sum(not finding.ok for finding in findings)
+    console().print(Text("All is well." if not bad else f"{bad} of {len(findings)} need attention.", style="bold"))
+
+
+def reindex(
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+) -> None:
+    """Build a store's search indexes again from what is stored."""
+    from memoranda_cli.stores import chosen_url, opened, run
+
+    async def work() -> int | None:
+        async with opened(chosen_url(store), store_options) as target:
+            if not isinstance(target, Reindexable):
+                raise CommandError(
+                    f"{target!r} has no index that could be built again; nothing needs to be done.",
+                    ExitCode.UNSUPPORTED,
+                )
+            with progress("indexing", await target.count()) as advance:
+                if "progress" not in inspect.signature(target.reindex).parameters:
+                    return await target.reindex()
+                return await target.reindex(progress=_advancing(advance))
+
+    indexed = run(work())
+    say("The indexes are built." if indexed is None else f"{indexed:,} items are indexed.")
+
+
+def _advancing(advance: Callable[[int], None]) -> Progress:
+    """Return a function that moves a bar to where a store says it is."""
+    seen = 0
+
+    def told(done: int, total: int) -> None:
+        nonlocal seen
+        advance(done - seen)
+        seen = done
+
+    return told

@@ -1,0 +1,63 @@
+"""The exit codes, which scripts may rely on, and the one that each error means."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from memoranda import errors
+
+
+class ExitCode(IntEnum):
+    """What the command's exit code says."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    UNAVAILABLE = 5
+    UNSUPPORTED = 6
+    UNREADABLE = 7
+    REFUSED = 8
+    INTERRUPTED = 130
+
+
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "it failed, or a check did not pass",
+    ExitCode.USAGE: "wrong usage or input",
+    ExitCode.NOT_FOUND: "there is no such item, store, template or plugin",
+    ExitCode.CONFLICT: "what is stored does not allow the change",
+    ExitCode.UNAVAILABLE: "the store or the model cannot be reached",
+    ExitCode.UNSUPPORTED: "this store cannot do that",
+    ExitCode.UNREADABLE: "what is stored is damaged, or from a later release",
+    ExitCode.REFUSED: "nothing was done, since nobody agreed to it (--yes agrees)",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+}
+
+
+class CommandError(errors.MemoryError):
+    """A command cannot go on; carries its exit code."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (errors.InputError, ExitCode.USAGE),
+    (errors.PluginNotFoundError, ExitCode.NOT_FOUND),
+    (errors.ConflictError, ExitCode.CONFLICT),
+    (errors.StoreUnavailableError, ExitCode.UNAVAILABLE),
+    (errors.SummarizerUnavailableError, ExitCode.UNAVAILABLE),
+    (errors.UnsupportedError, ExitCode.UNSUPPORTED),
+    (errors.CorruptStoreError, ExitCode.UNREADABLE),
+    (errors.SchemaTooNewError, ExitCode.UNREADABLE),
+)
+
+
+def code_of(error: Exception) -> ExitCode:
+    """Return the exit code of an error."""
+    if isinstance(error, CommandError):
+        return error.code
+    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)

@@ -1,0 +1,85 @@
+"""``memoranda export``: memories as JSON Lines, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from memoranda.urls import redacted
+from memoranda_cli import options
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.jsonl import Digest, footer, header, line_of
+from memoranda_cli.terminal import agree, progress, say
+
+
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; '-' is standard output.")] = "-",
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Hidden items, too.")] = False,
+    yes: options.Yes = False,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+) -> None:
+    """Write memories to a JSON Lines file, oldest first, archived ones too.
+
+    The file appears when it is whole, and only you can read it. 'memoranda import' reads it on any backend.
+    """
+    from memoranda_cli.stores import chosen_url, run
+
+    metadata = options.metadata_of(user, session, task, agent, extra)
+    url = chosen_url(store)
+    if file == "-":
+        digest = run(_export(url, store_options, metadata, deleted, sys.stdout))
+    else:
+        path = Path(file)
+        if path.exists():
+            agree(f"Replace {file}?", yes=yes)
+        with whole_file(path) as output:
+            digest = run(_export(url, store_options, metadata, deleted, output))
+    say(f"{digest.count:,} items exported{'' if file == '-' else f' to {file}'}.")
+
+
+async def _export(url: str, store_options: list[str] | None, metadata: Any, deleted: bool, output: IO[str]) -> Digest:
+    from memoranda_cli.stores import opened
+    from memoranda_cli.transfer import hidden_ids
+
+    digest = Digest()
+    async with opened(url, store_options) as store:
+        hidden = await hidden_ids(store, metadata) if deleted else set()
+        total = await store.count(metadata=metadata, include_deleted=deleted)
+        output.write(header(store=redacted(url)) + "\n")
+        with progress("exporting", total) as advance:
+            async for item in store.scan(metadata=metadata, include_deleted=deleted):
+                output.write(line_of(item, hidden=item.id in hidden) + "\n")
+                digest.take(item, hidden=item.id in hidden)
+                advance(1)
+        output.write(footer(digest) + "\n")
+    return digest
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[str]]:
+    """Give a file to write that takes the place of ``path`` when the block ends well, and is removed otherwise."""
+    if not path.parent.is_dir():
+        raise CommandError(f"There is no folder {str(path.parent)!r} to write to.", ExitCode.NOT_FOUND)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as output:
+            yield output
+            output.flush()
+            os.fsync(output.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,145 @@
+"""``memoranda forget``: all traces of a user are erased, and a second look proves it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memoranda.items import MemoryMetadata, now_text
+from memoranda.store import Capability, Erasing
+from memoranda.urls import redacted
+from memoranda_cli import options
+from memoranda_cli.exits import CommandError
+from memoranda_cli.terminal import agree, progress, say, show, show_json, table
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What was there, what was done, and what a second look found."""
+
+    user_id: str
+    store: str
+    found: int
+    hidden: int
+    method: str
+    removed: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    pending: str = ""
+    at: str = field(default_factory=now_text)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left anywhere that was looked at, and nothing waits to be erased from the disk."""
+        return not any(self.left.values()) and not self.pending
+
+
+def forget(
+    user: Annotated[str, typer.Argument(metavar="USER", help="The user's id.")],
+    receipt_file: Annotated[
+        Path | None, typer.Option("--receipt", metavar="FILE", help="Write the receipt there, too.")
+    ] = None,
+    dry_run: options.DryRun = False,
+    yes: options.Yes = False,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Erase all traces of a user, look again everywhere, and print a receipt.
+
+    Hidden and archived memories and summaries go too. What other users' memories say about the user stays. The exit
+    code is 1 if anything is left, also if the engine still has what was removed on its disk.
+    """
+    from memoranda_cli.stores import chosen_url, run
+
+    url = chosen_url(store)
+    receipt = run(_forget(url, store_options, user, dry_run, yes))
+    if receipt is None:
+        return
+    document = {**asdict(receipt), "complete": receipt.complete}
+    if receipt_file is not None:
+        receipt_file.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        show_json(document)
+    else:
+        _show(receipt)
+    if any(receipt.left.values()):
+        raise CommandError(
+            "Something is left. If it is hidden only, this store cannot purge; otherwise somebody is still writing for "
+            "this user: stop them and run it again."
+        )
+    if receipt.pending:
+        raise CommandError(f"Nothing is found any more. {receipt.pending} Run it again then for a complete receipt.")
+
+
+async def _forget(url: str, store_options: list[str] | None, user: str, dry_run: bool, yes: bool) -> Receipt | None:
+    from memoranda_cli.removing import items_text
+    from memoranda_cli.stores import opened
+
+    owner = MemoryMetadata(user_id=user)
+    async with opened(url, store_options) as store:
+        receipt = await _before(store, url, owner)
+        total = receipt.found + receipt.hidden
+        if dry_run:
+            say(f"{items_text(total)} of {user!r} would be erased ({receipt.hidden} of them hidden).")
+            return None
+        if total:
+            agree(f"Erase {items_text(total)} of {user!r} for good? This cannot be undone.", yes=yes)
+            with progress("erasing", None):
+                purges = Capability.PURGE in store.capabilities
+                receipt.removed = await (store.purge(metadata=owner) if purges else store.clear(metadata=owner))
+        receipt.left = await _traces(store, owner)
+        receipt.pending = await unerased(store)
+        receipt.at = now_text()
+    return receipt
+
+
+async def unerased(store: BaseStore) -> str:
+    """Return why what was removed is not off the disk yet; empty if it is, or the store's engine does not say."""
+    return await store.unerased() if isinstance(store, Erasing) else ""
+
+
+async def _before(store: BaseStore, url: str, owner: MemoryMetadata) -> Receipt:
+    found = await store.count(metadata=owner)
+    hides = Capability.DELETE in store.capabilities
+    everything = await store.count(metadata=owner, include_deleted=True) if hides else found
+    method = "purge" if Capability.PURGE in store.capabilities else "clear"
+    return Receipt(owner.user_id or "", redacted(url), found, everything - found, method)
+
+
+async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
+    """Look for the user by every way that leads to an item, and return how many each still finds."""
+    left = {
+        "counted": await store.count(metadata=owner),
+        "scanned": sum([1 async for _ in store.scan(metadata=owner)]),
+        "searched": len(await store.search(metadata=owner, limit=1000, mode="substring")),
+    }
+    if Capability.DELETE in store.capabilities:
+        left["hidden"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
+    for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
+        if mode in store.capabilities:
+            ranked = await store.search_ranked(query="the", metadata=owner, limit=1000, mode=mode.value)  # type: ignore[arg-type]  # these three are modes
+            left[mode.value] = len(ranked)
+    return left
+
+
+def _show(receipt: Receipt) -> None:
+    left = ", ".join(f"{way} {number}" for way, number in receipt.left.items())
+    verdict = "SOMETHING IS LEFT" if any(receipt.left.values()) else "nothing is left"
+    rows = [
+        ("user", receipt.user_id),
+        ("store", receipt.store),
+        ("at", receipt.at),
+        ("there were", f"{receipt.found:,}, and {receipt.hidden:,} hidden"),
+        ("removed", f"{receipt.removed:,}, by {receipt.method}"),
+        ("looked again", f"{left}: {verdict}"),
+    ]
+    if receipt.pending:
+        rows.append(("still pending", receipt.pending))
+    show(table(("", {"no_wrap": True, "style": "bold"}), "", rows=rows))

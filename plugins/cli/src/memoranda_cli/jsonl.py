@@ -1,0 +1,131 @@
+"""The export format: JSON Lines, a header first, then an item a line, then a footer that seals them.
+
+The header is ``{"memoranda": "export", "format": 1}`` and whatever else is worth knowing, the footer ``{"memoranda":
+"end", "count": …, "digest": …}``, and a hidden item stands in ``{"memoranda": "hidden", "item": …}``. A file without
+its footer is one that was cut off; a file without either, lines of items alone, is taken too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from memoranda.errors import InputError
+from memoranda.store import dump_item
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+
+FORMAT = 1
+_MARK = "memoranda"
+
+
+class Line(NamedTuple):
+    """One item of a file: where it stands, its object, and whether it was hidden in the store it comes from."""
+
+    number: int
+    data: Any
+    hidden: bool
+
+
+def line_of(item: MemoryItem, *, hidden: bool = False) -> str:
+    """Return an item as one line."""
+    fields = dump_item(item)
+    return json.dumps(
+        {_MARK: "hidden", "item": fields} if hidden else fields, ensure_ascii=False, separators=(",", ":")
+    )
+
+
+def fingerprint(item: MemoryItem) -> bytes:
+    """Return a hash of all that an item is, but for its version, which each store counts for itself."""
+    fields = dump_item(item)
+    del fields["version"]
+    text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()
+
+
+class Digest:
+    """A count and a hash over items in their order."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._hash = hashlib.sha256()
+
+    def take(self, item: MemoryItem, *, hidden: bool = False) -> None:
+        """Add the next item. That it is hidden counts, too: a seal must not fit once the mark is taken off."""
+        self.count += 1
+        self._hash.update(fingerprint(item) + (b"hidden" if hidden else b""))
+
+    @property
+    def text(self) -> str:
+        """The hash so far."""
+        return self._hash.hexdigest()
+
+
+def header(**facts: Any) -> str:
+    """Return the first line of an export."""
+    return json.dumps({_MARK: "export", "format": FORMAT, **facts}, ensure_ascii=False)
+
+
+def footer(digest: Digest) -> str:
+    """Return the last line of an export."""
+    return json.dumps({_MARK: "end", "count": digest.count, "digest": digest.text})
+
+
+def read_lines(file: IO[str], name: str) -> Iterator[Line]:
+    """Yield the items' lines; header and footer are checked and left out.
+
+    Raises InputError, naming the line, for what is no JSON object, a format of a later release, and a file that has a
+    header and no footer.
+    """
+    sealed: bool | None = None
+    for number, text in enumerate(file, 1):
+        if not text.strip():
+            continue
+        if sealed:
+            raise InputError(f"{name}, line {number}: there is more after the end.", field="file")
+        data = _object(text, name, number)
+        mark = None if "content" in data else data.get(_MARK)
+        if mark == "export" and sealed is None:
+            _check_format(data, name)
+            sealed = False
+        elif mark == "end" and sealed is False:
+            sealed = True
+        elif mark == "hidden":
+            yield Line(number, data.get("item"), hidden=True)
+        else:
+            yield Line(number, data, hidden=False)
+    if sealed is False:
+        raise InputError(f"{name} has no last line: it was cut off. Export it again.", field="file")
+
+
+def seal_of(file: IO[str]) -> dict[str, Any] | None:
+    """Return the footer of a file that can be read twice, or None if it has none."""
+    last = ""
+    for line in file:
+        last = line if line.strip() else last
+    try:
+        data = json.loads(last) if last else None
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) and data.get(_MARK) == "end" else None
+
+
+def _object(line: str, name: str, number: int) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}, line {number}: this is not JSON ({error}).", field="file") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{name}, line {number}: an item is a JSON object.", field="file")
+    return data
+
+
+def _check_format(data: dict[str, Any], name: str) -> None:
+    found = data.get("format")
+    if found != FORMAT:
+        raise InputError(
+            f"{name} is written in format {found!r} and this release reads {FORMAT}. Upgrade memoranda.", field="file"
+        )

@@ -1,0 +1,146 @@
+"""``memoranda new-plugin``: a whole distribution that installs, is found, and passes its tests."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from enum import StrEnum
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from memoranda import __version__
+from memoranda.errors import InputError
+from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.terminal import say
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class Kind(StrEnum):
+    """What the plugin offers. The folder of the same name in ``scaffold`` holds what only this kind has."""
+
+    BACKEND = "backend"
+    TEMPLATE = "template"
+    EMBEDDINGS = "embeddings"
+    TOKEN_COUNTER = "token-counter"
+    ITEM_TYPE = "item-type"
+    COMMAND = "command"
+    RERANKER = "reranker"
+    OBSERVER = "observer"
+
+
+class _Offer(NamedTuple):
+    """What a kind's entry point says: its hook, the module and the name of its target, and a description."""
+
+    spec: type[Spec]
+    module: str
+    target: str
+    description: str
+
+
+_OFFERS = {
+    Kind.BACKEND: _Offer(hookspecs.Backend, "store", "{}Store", "memoranda's memories in a JSON file"),
+    Kind.TEMPLATE: _Offer(
+        hookspecs.TemplateSpec, "template", "{}Template", "The open questions of a conversation, for memoranda"
+    ),
+    Kind.EMBEDDINGS: _Offer(hookspecs.EmbeddingsSpec, "embeddings", "{}Embeddings", "An embedder for memoranda"),
+    Kind.TOKEN_COUNTER: _Offer(hookspecs.TokenCounterSpec, "counter", "count_tokens", "A token counter for memoranda"),
+    Kind.ITEM_TYPE: _Offer(hookspecs.ItemTypeSpec, "items", "{}Memory", "Tasks as memoranda's memories"),
+    Kind.COMMAND: _Offer(hookspecs.CommandSpec, "command", "run", "Count the words of each speaker."),
+    Kind.RERANKER: _Offer(hookspecs.RerankerSpec, "reranker", "{}Reranker", "A reranker for memoranda"),
+    Kind.OBSERVER: _Offer(
+        hookspecs.ObserverSpec, "observer", "{}Observer", "Takes API keys out of what memoranda stores"
+    ),
+}
+
+
+def new_plugin(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, such as paper or my-engine.")],
+    kind: Annotated[Kind, typer.Option("--kind", "-k", help="What it offers.")] = Kind.BACKEND,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="FOLDER", help="Where to write it. [memoranda-NAME]")
+    ] = None,
+) -> None:
+    """Write a whole plugin that passes its tests, to start your own from.
+
+    A backend comes as a store over a JSON file, with the conformance kit as its tests; every other kind as a small
+    example that works.
+    """
+    name = name.removeprefix("memoranda-")
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} is no name for a plugin: use lower-case letters, digits and single hyphens.", field="name"
+        )
+    target = folder or Path(f"memoranda-{name}")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CommandError(f"{target} is there already; choose another --folder.", ExitCode.CONFLICT)
+    if not target.absolute().parent.is_dir():
+        raise CommandError(f"There is no folder {str(target.absolute().parent)!r}.", ExitCode.NOT_FOUND)
+    written = _write(target, kind, _words(name, kind))
+    for path in written:
+        typer.echo(str(target / path))
+    say(f"Next: cd {target} && pip install -e '.[test]' && pytest tests && memoranda plugins")
+
+
+def _words(name: str, kind: Kind) -> dict[str, str]:
+    major, minor = __version__.split(".")[:2]
+    offer = _OFFERS[kind]
+    capitalised = "".join(part.capitalize() for part in name.split("-"))
+    return {
+        "name": name,
+        "distribution": f"memoranda-{name}",
+        "package": f"memoranda_{name.replace('-', '_')}",
+        "class": capitalised,
+        "description": offer.description,
+        "spec": offer.spec.__name__,
+        "hook": next(hook for hook, spec in HOOKS.items() if spec is offer.spec),
+        "called": KINDS[offer.spec],
+        "module": offer.module,
+        "offered": offer.target.format(capitalised),
+        "api": str(API_VERSION),
+        "core": f"{major}.{minor}",
+        "next_core": f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1),
+    }
+
+
+def _write(target: Path, kind: Kind, words: dict[str, str]) -> list[Path]:
+    """Write all files beside the target first, so that it appears whole or not at all."""
+    scaffold = files("memoranda_cli") / "scaffold"
+    building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
+    written = set()
+    try:
+        building.chmod(0o755)
+        for part in ("common", kind.value):  # What a kind has of its own takes the place of what is common.
+            for relative, source in _files(scaffold / part):
+                path = Path(*(_filled(piece, words) for piece in relative))
+                (building / path).parent.mkdir(parents=True, exist_ok=True)
+                (building / path).write_text(_filled(source.read_text("utf-8"), words), encoding="utf-8")
+                written.add(path)
+        if target.exists():
+            target.rmdir()
+        building.rename(target)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+    return sorted(written)
+
+
+def _files(folder: Traversable, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Traversable]]:
+    """Yield every template file with its path, without the ending that keeps tools from reading it as code."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _files(entry, (*above, entry.name))
+        elif entry.name.endswith(".in"):
+            yield (*above, entry.name.removesuffix(".in")), entry
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    text = text.replace("__package__", words["package"])
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: words[found[1]], text)

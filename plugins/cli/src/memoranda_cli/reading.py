@@ -1,0 +1,182 @@
+"""``memoranda get``, ``search`` and ``history``: reading what is stored."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda_cli import options
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.terminal import say, show, show_json
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+    from memoranda.ranking import RankedItem
+
+FILTERS = "Which"
+
+
+class Mode(StrEnum):
+    """How a query is understood."""
+
+    SUBSTRING = "substring"
+    TEXT = "text"
+    SEMANTIC = "semantic"
+    HYBRID = "hybrid"
+
+
+Type = Annotated[str | None, typer.Option("--type", help="Of this type only.", rich_help_panel=FILTERS)]
+Status = Annotated[str | None, typer.Option("--status", help="Of this status only.", rich_help_panel=FILTERS)]
+
+
+def get(
+    item_id: Annotated[str, typer.Argument(metavar="ID", help="The item's id.")],
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show one memory by its id; exit code 3 if there is none."""
+    from memoranda.store import dump_item
+    from memoranda_cli.render import details
+    from memoranda_cli.stores import opened, run
+
+    metadata = options.metadata_of(user, session, task, agent, extra)
+
+    async def found() -> MemoryItem | None:
+        async with opened(store, store_options) as source:
+            return await source.get(item_id, metadata=metadata)
+
+    item = run(found())
+    if item is None:
+        raise CommandError(f"There is no item {item_id!r} here; 'memoranda search' finds ids.", ExitCode.NOT_FOUND)
+    if as_json:
+        show_json(dump_item(item))
+    else:
+        show(details(item))
+
+
+def search(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="QUERY", help="What to look for; nothing finds all.")
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option("--mode", "-m", help="substring is literal; the others rank. By default what the store does."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 10,
+    memory_type: Type = None,
+    status: Status = None,
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Find memories by words, meaning, owner, type or status.
+
+    Without --mode most stores look for the query as it stands and show the newest first. The modes text, semantic and
+    hybrid take it as a question and show the best first, with their scores.
+    """
+    from memoranda_cli.render import ranked_results, results
+    from memoranda_cli.stores import run
+
+    filters: dict[str, Any] = {
+        "metadata": options.metadata_of(user, session, task, agent, extra),
+        "memory_type": memory_type,
+        "status": status,
+        "limit": limit,
+    }
+    ranked, items = run(_search(store, store_options, " ".join(words or ()), mode, filters))
+    if as_json:
+        show_json(_ranked_json(ranked) if ranked is not None else _items_json(items))
+    elif ranked or items:
+        show(ranked_results(ranked) if ranked is not None else results(items))
+    if not ranked and not items and not as_json:
+        say("Nothing was found.")
+    elif not as_json and len(ranked or items) == limit:
+        say(f"These are the first {limit}; --limit shows more.")
+
+
+async def _search(
+    url: str | None, store_options: list[str] | None, query: str, mode: Mode | None, filters: dict[str, Any]
+) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
+    from memoranda_cli.stores import opened
+
+    async with opened(url, store_options) as store:
+        asked: Any = mode.value if mode else store.default_mode
+        if query and asked != "substring":
+            return await store.search_ranked(query=query, mode=asked, **filters), []
+        return None, await store.search(query=query, mode=mode.value if mode else None, **filters)
+
+
+def history(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Only the newest so many.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="All items, archived ones too.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Show the items' ids.", rich_help_panel=options.OUTPUT)] = False,
+    memory_type: Type = None,
+    status: Status = None,
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Read a conversation, oldest first.
+
+    It shows what was said, whole or not; 'memoranda context' shows what a model would get of it.
+    """
+    from memoranda_cli.render import conversation
+    from memoranda_cli.stores import opened, run
+
+    metadata = options.metadata_of(user, session, task, agent, extra)
+
+    async def read() -> list[MemoryItem]:
+        async with opened(store, store_options) as source:
+            if everything:
+                wanted = source.scan(metadata=metadata, memory_type=memory_type, status=status)  # type: ignore[arg-type]  # checked there
+                return [item async for item in wanted]
+            newest = await source.search(metadata=metadata, memory_type=memory_type, status=status, limit=limit)  # type: ignore[arg-type]  # as above
+            return newest[::-1]
+
+    items = run(read())
+    if as_json:
+        show_json(_items_json(items))
+    elif items:
+        show(conversation(items, times=True, ids=ids))
+        if not everything and len(items) == limit:
+            say(f"These are the newest {limit}; --limit or --all shows more.")
+    else:
+        say("Nothing was said here.")
+
+
+def _items_json(items: list[MemoryItem]) -> list[dict[str, Any]]:
+    from memoranda.store import dump_item
+
+    return [dump_item(item) for item in items]
+
+
+def _ranked_json(ranked: list[RankedItem]) -> list[dict[str, Any]]:
+    from memoranda.store import dump_item
+
+    return [
+        {
+            "item": dump_item(found.item),
+            "score": found.score,
+            "parts": dict(found.parts),
+            "terms": list(found.terms),
+        }
+        for found in ranked
+    ]

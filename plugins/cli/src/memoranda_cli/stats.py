@@ -1,0 +1,124 @@
+"""``memoranda stats``: how much is stored, of what kind, and whose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda_cli import options
+from memoranda_cli.terminal import progress, show, show_json, table, visible
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+
+
+@dataclass(slots=True)
+class Numbers:
+    """What was counted."""
+
+    items: int = 0
+    archived: int = 0
+    hidden: int | None = None
+    characters: int = 0
+    oldest: str | None = None
+    newest: str | None = None
+    types: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    users: Counter[str] = field(default_factory=Counter)
+    sessions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    capabilities: list[str] = field(default_factory=list)
+
+    def take(self, item: MemoryItem) -> None:
+        """Count one item; items come oldest first."""
+        self.items += 1
+        self.archived += item.archived_by is not None
+        self.characters += len(item.content)
+        self.oldest = self.oldest or item.created_at
+        self.newest = item.created_at
+        self.types[item.memory_type] += 1
+        self.statuses[item.status.value] += 1
+        if item.metadata.user_id is not None:
+            self.users[item.metadata.user_id] += 1
+        if item.metadata.session_id is not None:
+            self.sessions[item.metadata.user_id or "", item.metadata.session_id] += 1
+
+
+def stats(
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    top: Annotated[int, typer.Option("--top", min=0, help="How many of the busiest users to name.")] = 5,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Count what is stored, by type, status and owner."""
+    from memoranda_cli.stores import run
+
+    numbers = run(_counted(store, store_options, options.metadata_of(user, session, task, agent, extra)))
+    if as_json:
+        show_json(_as_json(numbers, top))
+    else:
+        _show(numbers, top)
+
+
+async def _counted(url: str | None, store_options: list[str] | None, metadata: Any) -> Numbers:
+    from memoranda.store import Capability
+    from memoranda_cli.stores import opened
+
+    numbers = Numbers()
+    async with opened(url, store_options) as store:
+        numbers.capabilities = sorted(capability.value for capability in store.capabilities)
+        total = await store.count(metadata=metadata)
+        with progress("counting", total) as advance:
+            async for item in store.scan(metadata=metadata):
+                numbers.take(item)
+                advance(1)
+        if Capability.DELETE in store.capabilities:
+            numbers.hidden = await store.count(metadata=metadata, include_deleted=True) - numbers.items
+    return numbers
+
+
+def _as_json(numbers: Numbers, top: int) -> dict[str, Any]:
+    return {
+        "items": numbers.items,
+        "archived": numbers.archived,
+        "hidden": numbers.hidden,
+        "characters": numbers.characters,
+        "oldest": numbers.oldest,
+        "newest": numbers.newest,
+        "types": dict(numbers.types.most_common()),
+        "statuses": dict(numbers.statuses.most_common()),
+        "users": len(numbers.users),
+        "sessions": len(numbers.sessions),
+        "busiest_users": dict(numbers.users.most_common(top)),
+        "capabilities": numbers.capabilities,
+    }
+
+
+def _show(numbers: Numbers, top: int) -> None:
+    def listed(counts: Counter[str]) -> str:
+        return ", ".join(f"{name} {count:,}" for name, count in counts.most_common()) or "–"
+
+    hidden = "this store does not hide, it removes" if numbers.hidden is None else f"{numbers.hidden:,}"
+    busiest = Counter(dict(numbers.users.most_common(top)))
+    rows = [
+        ("items", f"{numbers.items:,}"),
+        ("of them archived", f"{numbers.archived:,}"),
+        ("hidden besides", hidden),
+        ("characters", f"{numbers.characters:,}"),
+        ("oldest", (numbers.oldest or "–")[:19]),
+        ("newest", (numbers.newest or "–")[:19]),
+        ("types", listed(numbers.types)),
+        ("statuses", listed(numbers.statuses)),
+        ("users", f"{len(numbers.users):,}"),
+        ("sessions", f"{len(numbers.sessions):,}"),
+        ("busiest users", listed(busiest)),
+        ("the store offers", ", ".join(numbers.capabilities)),
+    ]
+    show(table(("", {"no_wrap": True, "style": "bold"}), "", rows=[(name, visible(value)) for name, value in rows]))

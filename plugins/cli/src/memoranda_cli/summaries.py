@@ -1,0 +1,209 @@
+"""``memoranda summarize``, ``compact`` and ``undo``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.errors import SummaryError
+from memoranda_cli import options
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.terminal import progress, say, show, show_json, visible
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+    from memoranda.summary import CompactionResult, SummaryConfig, SummaryResult
+
+MODEL = "The model"
+
+Template = Annotated[
+    list[str] | None,
+    typer.Option("--template", "-t", metavar="NAME", help="An installed template; may be repeated. [conversation]"),
+]
+Keep = Annotated[int, typer.Option("--keep", min=0, help="How many of the newest items to leave as they are.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model's name.", rich_help_panel=MODEL)]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        help="An OpenAI-compatible service; its key is read from OPENAI_API_KEY.",
+        rich_help_panel=MODEL,
+    ),
+]
+Command = Annotated[
+    str | None,
+    typer.Option(
+        "--command",
+        metavar="LINE",
+        help="A command that reads the prompt and writes the answer, instead of a service.",
+        rich_help_panel=MODEL,
+    ),
+]
+
+
+def summarize(
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    template: Template = None,
+    keep: Keep = 4,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    command: Command = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Summarize a conversation and print the summaries; nothing is stored."""
+    from memoranda.summary import generate_summary
+    from memoranda_cli.model import chosen_model
+    from memoranda_cli.stores import opened, run
+
+    metadata = options.metadata_of(user, session, task, agent, extra)
+    config = _config(template, keep)
+
+    async def work() -> SummaryResult:
+        async with chosen_model(base_url, model, command) as summarizer:
+            async with opened(store, store_options) as source:
+                items = [item async for item in source.scan(metadata=metadata, archived=False)]
+            with progress("asking the model", None):
+                return await generate_summary(items, config, summarizer)
+
+    result = run(work())
+    if as_json:
+        kept = [item.id for item in result.compressed_items]
+        show_json({"summaries": result.summaries, "original_count": result.original_count, "kept": kept})
+        return
+    if not result.summaries:
+        say(f"There is nothing to summarize: {result.original_count} items, of which the newest {keep} are kept.")
+    for name, text in result.summaries.items():
+        _show_summary(name, text)
+
+
+def compact(
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    template: Template = None,
+    keep: Keep = 4,
+    messages: Annotated[int, typer.Option("--messages", min=0, help="Compact above so many messages.")] = 20,
+    tokens: Annotated[int, typer.Option("--tokens", min=0, help="Compact above so many estimated tokens.")] = 4000,
+    force: Annotated[bool, typer.Option("--force", help="Compact below the thresholds, too.")] = False,
+    dry_run: options.DryRun = False,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    command: Command = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put a summary in the place of the older part of a conversation, if it has grown too long.
+
+    What was summarized is archived, not removed: 'memoranda undo' brings it back.
+    """
+    from memoranda.summary import compact as swap
+    from memoranda_cli.model import chosen_model
+    from memoranda_cli.stores import opened, run
+
+    metadata = options.metadata_of(user, session, task, agent, extra)
+    config = _config(template, keep, message_threshold=messages, token_threshold=tokens)
+    if dry_run:
+        run(_preview(store, store_options, metadata, config, force))
+        return
+
+    async def work() -> CompactionResult:
+        async with chosen_model(base_url, model, command) as summarizer, opened(store, store_options) as target:
+            with progress("asking the model", None):
+                return await swap(target, metadata, config, summarizer, force=force)
+
+    _show_compaction(run(work()), as_json)
+
+
+async def _preview(
+    url: str | None, store_options: list[str] | None, metadata: Any, config: SummaryConfig, force: bool
+) -> None:
+    from memoranda.summary import plan
+    from memoranda_cli.stores import opened
+
+    async with opened(url, store_options) as source:
+        planned = await plan(source, metadata, config, force=force)
+    trigger = planned.trigger
+    if not planned.older:
+        say(f"Nothing is due: {trigger.message_count} messages, about {trigger.estimated_tokens} tokens.")
+        return
+    say(f"{len(planned.older)} items would be summarized, since {trigger.reason or '--force was given'}.")
+
+
+def _show_compaction(result: CompactionResult, as_json: bool) -> None:
+    if as_json:
+        trigger = result.trigger
+        show_json(
+            {
+                "compacted": result.compacted,
+                "summary_id": result.summary_id,
+                "summaries": [summary.id for summary in result.summaries],
+                "archived": list(result.archived),
+                "trigger": {
+                    "triggered": trigger.triggered,
+                    "reason": trigger.reason,
+                    "message_count": trigger.message_count,
+                    "estimated_tokens": trigger.estimated_tokens,
+                },
+            }
+        )
+    elif not result.compacted:
+        trigger = result.trigger
+        say(f"Nothing was due: {trigger.message_count} messages, about {trigger.estimated_tokens} tokens.")
+    else:
+        for summary in result.summaries:
+            _show_summary(summary.id, summary.content)
+        say(f"{len(result.archived)} items are archived; memoranda undo {result.summary_id} brings them back.")
+
+
+def undo(
+    summary_id: Annotated[str, typer.Argument(metavar="ID", help="A summary's id.")],
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Take a summary back and show the items again that it stood for."""
+    from memoranda.summary.compaction import undo as take_back
+    from memoranda_cli.stores import opened, run
+
+    metadata = options.metadata_of(user, session, task, agent, extra)
+
+    async def work() -> list[MemoryItem]:
+        async with opened(store, store_options) as target:
+            try:
+                return await take_back(target, summary_id, metadata=metadata)
+            except SummaryError as error:
+                raise CommandError(str(error), ExitCode.NOT_FOUND) from error
+
+    back = run(work())
+    if as_json:
+        show_json({"restored": [item.id for item in back]})
+    else:
+        say(f"{len(back)} items are shown again.")
+
+
+def _config(template: list[str] | None, keep: int, **thresholds: Any) -> SummaryConfig:
+    from memoranda.summary import SummaryConfig
+
+    return SummaryConfig(templates=tuple(template or ("conversation",)), keep_recent=keep, **thresholds)
+
+
+def _show_summary(name: str, text: str) -> None:
+    from rich.text import Text
+
+    show(Text(visible(name), style="bold"), Text(visible(text)), Text())

@@ -1,0 +1,134 @@
+"""Talking to people: sentences, tables, progress and questions. Colour and bars only on a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from memoranda_cli.exits import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+WIDE = 4000
+"""The width of tables in a pipe, where nothing is gained by cutting lines."""
+
+_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+_CONTROLS |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+
+
+def visible(text: str) -> str:
+    """Return text that a terminal shows and does not obey: escape and other control characters become pictures."""
+    return text.translate(_CONTROLS)
+
+
+def preview(text: str, width: int = 200) -> str:
+    """Return the text as one short visible line."""
+    line = " ".join(visible(text).split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console for this moment's standard output or error."""
+    from rich.console import Console  # Loaded when something is shown: it takes longer than most commands.
+
+    made = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
+    if not made.is_terminal:
+        made = Console(stderr=stderr, highlight=False, emoji=False, markup=False, width=WIDE, color_system=None)
+    return made
+
+
+def show(*what: RenderableType) -> None:
+    """Print texts and tables to standard output."""
+    target = console()
+    for each in what:
+        target.print(each)
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON document to standard output."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    # JSON allows these controls as they are, and some terminals obey them.
+    typer.echo(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def say(message: str) -> None:
+    """Tell the person, beside the output: on standard error."""
+    typer.echo(visible(message), err=True)
+
+
+def table(
+    *columns: str | tuple[str, dict[str, Any]], rows: Sequence[Sequence[Any]], title: str | None = None
+) -> RenderableType:
+    """Return a table. A column is its heading, or its heading and what rich's ``add_column`` takes."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        pad_edge=False,
+        show_header=any(column if isinstance(column, str) else column[0] for column in columns),
+    )
+    for column in columns:
+        heading, options = (column, {}) if isinstance(column, str) else column
+        made.add_column(heading, **{"overflow": "fold", **options})
+    for row in rows:
+        made.add_row(*(Text(visible(cell)) if isinstance(cell, str) else cell for cell in row))
+    return made
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a bar on standard error while the block runs; call what it gives with the number of things just done."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def agree(question: str, *, yes: bool) -> None:
+    """Ask before something is destroyed. Raises CommandError when nobody agrees; a script agrees by ``--yes``."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError(f"{question} Nobody is there to ask: add --yes to agree.", ExitCode.REFUSED)
+    try:
+        with _interruptible():
+            agreed = typer.confirm(visible(question), err=True)
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        agreed = False  # The input ended, which is no agreement.
+    if not agreed:
+        raise CommandError("Nothing was changed.", ExitCode.REFUSED)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the waiting for an answer at once; an event loop would only take note of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

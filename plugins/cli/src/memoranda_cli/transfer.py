@@ -1,0 +1,230 @@
+"""Putting items from elsewhere into a store: what is there already, what conflicts, and whether all arrived."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoranda.store import Capability, Observer
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.jsonl import Digest, fingerprint
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+    from memoranda.store import BaseStore
+
+BATCH = 500
+_AT_ONCE = 50
+
+
+class OnConflict(StrEnum):
+    """What to do with an id that is taken by an item that says something else."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    OVERWRITE = "overwrite"
+
+
+class Incoming(NamedTuple):
+    """An item to store, and whether it was hidden where it comes from."""
+
+    item: MemoryItem
+    hidden: bool = False
+
+
+class Standing(NamedTuple):
+    """What a store has under an id: the item's fingerprint, and whether the store hides it."""
+
+    print: bytes
+    hidden: bool
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the items."""
+
+    added: int = 0
+    unchanged: int = 0
+    overwritten: int = 0
+    skipped: int = 0
+    hidden: int = 0
+
+    @property
+    def total(self) -> int:
+        """How many were dealt with."""
+        return self.added + self.unchanged + self.overwritten + self.skipped
+
+    def sentence(self) -> str:
+        """Return what happened, in words."""
+        parts = [f"{number:,} {name}" for name, number in asdict(self).items() if number or name == "added"]
+        return ", ".join(parts)
+
+
+class _AsStored(Observer):
+    """Notes items as the other observers want them stored, which is what must be found in the end."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, MemoryItem] = {}
+
+    def before_add(self, item: MemoryItem) -> MemoryItem:
+        self.items[item.id] = item.model_copy(deep=True)
+        return item
+
+
+class Transfer:
+    """One transfer into a store. What is there already, word for word and as visible, is left alone: it can be resumed.
+
+    An item that is hidden where it comes from arrives hidden, in one step: whenever the process dies, what was deleted
+    has never been visible.
+    """
+
+    def __init__(self, store: BaseStore, policy: OnConflict) -> None:
+        self.store = store
+        self.policy = policy
+        self.tally = Tally()
+        self.empty = False
+        self._bin: dict[str, bytes] = {}
+        self._as_stored = _AsStored()
+
+    async def begin(self) -> None:
+        """Look at what the store has; in an empty one nothing can conflict and no id needs looking up."""
+        self.store.observe(self._as_stored)
+        self.empty = await self.store.count(include_deleted=Capability.DELETE in self.store.capabilities) == 0
+        if not self.empty:
+            self._bin = await bin_of(self.store)
+
+    async def check(self, batch: Sequence[Incoming]) -> None:
+        """Raise the conflict that these items would meet, before anything is written."""
+        if self.policy is OnConflict.FAIL and not self.empty:
+            for incoming, there in zip(batch, await self._standing(batch), strict=True):
+                if there is not None and there != standing_of(incoming):
+                    self._refuse(incoming, there)
+
+    async def put(self, batch: Sequence[Incoming]) -> list[Incoming]:
+        """Store a batch, all of it or, on a store that is not atomic, as much as came before an error.
+
+        Returns what the store has now: the batch without what was skipped, as the store's observers wanted it stored.
+        """
+        existing = [None] * len(batch) if self.empty else await self._standing(batch)
+        wanted: list[Incoming] = []
+        there_now: list[Incoming] = []
+        overwritten = unchanged = skipped = 0
+        for incoming, there in zip(batch, existing, strict=True):
+            if there == standing_of(incoming):
+                unchanged += 1
+            elif there is not None and self.policy is OnConflict.SKIP:
+                skipped += 1
+                continue
+            else:
+                if there is not None:
+                    if self.policy is OnConflict.FAIL:
+                        self._refuse(incoming, there)
+                    overwritten += 1
+                wanted.append(incoming)
+            there_now.append(incoming)
+        await self._write(wanted)
+        self.tally.added += len(wanted) - overwritten
+        self.tally.overwritten += overwritten
+        self.tally.unchanged += unchanged
+        self.tally.skipped += skipped
+        self.tally.hidden += sum(incoming.hidden for incoming in wanted)
+        changed, self._as_stored.items = self._as_stored.items, {}
+        return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in there_now]
+
+    async def _write(self, wanted: Sequence[Incoming]) -> None:
+        # Of an id that comes twice the last counts.
+        hidden = {incoming.item.id: incoming.hidden for incoming in wanted}
+        deleted = {item_id for item_id, is_hidden in hidden.items() if is_hidden}
+        await self.store.add_many([incoming.item for incoming in wanted], deleted=deleted)
+        self._bin |= {incoming.item.id: fingerprint(incoming.item) for incoming in wanted if incoming.hidden}
+
+    def _refuse(self, incoming: Incoming, there: Standing) -> None:
+        item_id = incoming.item.id
+        if there.print != fingerprint(incoming.item):
+            reason = f"The store has an item {item_id!r} that says something else."
+        elif there.hidden:
+            reason = f"The item {item_id!r} is deleted in the store and would be shown again."
+        else:
+            reason = f"The item {item_id!r} is shown by the store and deleted where it comes from."
+        raise CommandError(f"{reason} Choose --on-conflict skip or overwrite.", ExitCode.CONFLICT)
+
+    async def missing(self, arrivals: Arrivals) -> int:
+        """Look up what arrived, and return how many items the store does not have as they were put there."""
+        left = dict(arrivals.standing)
+        ids = list(left)
+        hidden = await bin_of(self.store) if any(standing.hidden for standing in left.values()) else {}
+        for item_id, item in zip(ids, await self._live(ids), strict=True):
+            found = Standing(hidden.get(item_id, b""), True) if item is None else Standing(fingerprint(item), False)
+            if left[item_id] == found:
+                del left[item_id]
+        return len(left)
+
+    async def _standing(self, batch: Sequence[Incoming]) -> list[Standing | None]:
+        ids = [incoming.item.id for incoming in batch]
+        found: list[Standing | None] = []
+        for item_id, item in zip(ids, await self._live(ids), strict=True):
+            if item is not None:
+                found.append(Standing(fingerprint(item), False))
+            elif item_id in self._bin:
+                found.append(Standing(self._bin[item_id], True))
+            else:
+                found.append(None)
+        return found
+
+    async def _live(self, ids: Sequence[str]) -> list[MemoryItem | None]:
+        found: list[MemoryItem | None] = []
+        for start in range(0, len(ids), _AT_ONCE):
+            found += await asyncio.gather(*(self.store.get(item_id) for item_id in ids[start : start + _AT_ONCE]))
+        return found
+
+
+class Arrivals:
+    """What must be at the destination in the end: each item, word for word, and hidden or not as it was."""
+
+    def __init__(self) -> None:
+        self.digest = Digest()
+        self.standing: dict[str, Standing] = {}
+
+    def take(self, batch: Sequence[Incoming]) -> None:
+        """Note items that must be at the destination in the end."""
+        for incoming in batch:
+            self.digest.take(incoming.item, hidden=incoming.hidden)
+            self.standing[incoming.item.id] = standing_of(incoming)
+
+    async def missing(self, stored: AsyncIterator[Incoming]) -> tuple[int, str]:
+        """Return how many are not at the destination as they were, and the digest of those that are, in its order."""
+        left = dict(self.standing)
+        found = Digest()
+        async for there in stored:
+            if left.get(there.item.id) == standing_of(there):
+                del left[there.item.id]
+                found.take(there.item, hidden=there.hidden)
+        return len(left), found.text
+
+
+def standing_of(incoming: Incoming) -> Standing:
+    """Return what a store has once the item has arrived."""
+    return Standing(fingerprint(incoming.item), incoming.hidden)
+
+
+async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:
+    """Return the ids of the items that the store hides."""
+    # In this order, so that an item that is added meanwhile is not taken for a hidden one.
+    found = {item.id async for item in store.scan(metadata=metadata, include_deleted=True)}
+    async for item in store.scan(metadata=metadata):
+        found.discard(item.id)
+    return found
+
+
+async def bin_of(store: BaseStore) -> dict[str, bytes]:
+    """Return the fingerprints of the items that the store hides."""
+    if Capability.DELETE not in store.capabilities:
+        return {}
+    if await store.count(include_deleted=True) == await store.count():
+        return {}
+    hidden = await hidden_ids(store)
+    everything = store.scan(include_deleted=True)
+    return {item.id: fingerprint(item) async for item in everything if item.id in hidden}

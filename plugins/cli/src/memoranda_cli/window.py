@@ -1,0 +1,167 @@
+"""``memoranda context``: the window that a model would get, and what is left out and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.integrity import call_ids, results_behind_calls, whole_groups
+from memoranda.windowing import last_rounds, rounds_within
+from memoranda_cli import options
+from memoranda_cli.terminal import preview, say, show, show_json
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+
+
+class Format(StrEnum):
+    """How the window is written."""
+
+    TEXT = "text"
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a model is shown, oldest first, and what it is not, each with the reason."""
+
+    shown: list[MemoryItem]
+    left_out: list[tuple[MemoryItem, str]]
+
+
+def window_of(
+    items: Sequence[MemoryItem], *, rounds: int | None, tokens: int | None, count: Callable[[MemoryItem], int]
+) -> Window:
+    """Cut a conversation, given oldest first, to its last rounds, then to a token budget, then to whole tool calls."""
+    reasons: dict[int, str] = {}
+    shown = list(items)
+    if rounds is not None:
+        shown = _cut(shown, last_rounds(shown, rounds), f"before the last {_rounds(rounds)}", reasons)
+    if tokens is not None:
+        shown = _cut(shown, rounds_within(shown, tokens, count), f"over the budget of {tokens} tokens", reasons)
+    whole = whole_groups(shown, items)
+    kept = {id(item) for item in whole}
+    for item in shown:
+        if id(item) not in kept:
+            reasons[id(item)] = (
+                "a call without all its results" if call_ids(item) else "a result without its whole call"
+            )
+    return Window(whole, [(item, reasons[id(item)]) for item in items if id(item) in reasons])
+
+
+def _cut(items: Sequence[MemoryItem], kept: list[MemoryItem], reason: str, reasons: dict[int, str]) -> list[MemoryItem]:
+    stay = {id(item) for item in kept}
+    reasons |= {id(item): reason for item in items if id(item) not in stay}
+    return kept
+
+
+def _rounds(number: int) -> str:
+    return "round" if number == 1 else f"{number} rounds"
+
+
+def context(
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-r", min=0, help="Only the last rounds.")] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", "-t", min=0, help="As many of the newest rounds as fit.")
+    ] = None,
+    counter: Annotated[str, typer.Option("--counter", help="The installed token counter to use.")] = "estimate",
+    form: Annotated[Format, typer.Option("--format", "-f", help="How to write the window.")] = Format.TEXT,
+    explain: Annotated[bool, typer.Option("--explain", "-e", help="Say what was left out, and why.")] = False,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show the window that a model would get.
+
+    Rounds are whole, system items stay, and a tool call is shown only with all its results. --format openai and
+    --format anthropic print the messages as JSON, ready to be sent.
+    """
+    from memoranda_cli.stores import run
+
+    count = _counter(counter)
+    metadata = options.metadata_of(user, session, task, agent, extra)
+    items, archived = run(_read(store, store_options, metadata, archived=explain or as_json))
+    window = window_of(items, rounds=rounds, tokens=tokens, count=count)
+    left_out = [*((item, f"the summary {item.archived_by} stands for it") for item in archived), *window.left_out]
+    used = sum(count(item) for item in window.shown)
+    if as_json:
+        show_json(_as_json(window, left_out, used))
+        return
+    _show(window.shown, form)
+    said = f"{len(window.shown)} of {len(items) + len(archived)} items, about {used} tokens"
+    if explain:
+        show_left_out(left_out)
+        say(f"{said}.")
+    elif left_out:
+        say(f"{said}; --explain says what was left out and why.")
+
+
+def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
+    """Print what was left out, and why, to standard error: it is no part of the window."""
+    from rich.text import Text
+
+    from memoranda_cli.render import said, speaker
+    from memoranda_cli.terminal import console, table
+
+    terminal = console(stderr=True)
+    if not left_out:
+        terminal.print(Text("Nothing was left out.", style="dim"))
+        return
+    rows = [(speaker(item), preview(" ".join(said(item)), 60), reason) for item, reason in left_out]
+    terminal.print(table(("left out", {"no_wrap": True}), "what", "why", rows=rows))
+
+
+async def _read(
+    url: str | None, store_options: Sequence[str] | None, metadata: Any, *, archived: bool
+) -> tuple[list[MemoryItem], list[MemoryItem]]:
+    from memoranda_cli.stores import opened
+
+    async with opened(url, store_options) as store:
+        live = [item async for item in store.scan(metadata=metadata, archived=False)]
+        return live, [item async for item in store.scan(metadata=metadata, archived=True)] if archived else []
+
+
+def _counter(name: str) -> Callable[[MemoryItem], int]:
+    from memoranda.plugins import default_registry
+
+    return default_registry().token_counter(name)
+
+
+def _show(items: Sequence[MemoryItem], form: Format) -> None:
+    if form is Format.TEXT:
+        from memoranda_cli.render import conversation
+
+        show(conversation(results_behind_calls(items)))
+    else:
+        typer.echo(json.dumps(messages_of(items, form), ensure_ascii=False, indent=2))
+
+
+def messages_of(items: Sequence[MemoryItem], form: Format) -> Any:
+    """Return a window as a provider's messages; Anthropic's with their system blocks."""
+    from memoranda.messages import to_anthropic, to_openai
+
+    if form is Format.OPENAI:
+        return to_openai(items)
+    system, messages = to_anthropic(items)
+    return {"system": system, "messages": messages}
+
+
+def _as_json(window: Window, left_out: Sequence[tuple[MemoryItem, str]], tokens: int) -> dict[str, Any]:
+    from memoranda.store import dump_item
+
+    return {
+        "items": [dump_item(item) for item in window.shown],
+        "tokens": tokens,
+        "left_out": [{"id": item.id, "reason": reason} for item, reason in left_out],
+    }

@@ -1,0 +1,120 @@
+"""``memoranda add``: one memory, from the line, a file or a pipe."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from memoranda.errors import InputError
+from memoranda_cli import options
+from memoranda_cli.terminal import say
+
+WHAT = "What"
+TOOLS = "Tools"
+
+
+def add(
+    content: Annotated[
+        str | None, typer.Argument(metavar="CONTENT", help="The text; '-' or nothing reads it from a pipe.")
+    ] = None,
+    memory_type: Annotated[
+        str, typer.Option("--type", help="human, ai, tool, system, or any type of your own.", rich_help_panel=WHAT)
+    ] = "human",
+    name: Annotated[
+        str | None, typer.Option("--name", help="Who spoke, where the type is not enough.", rich_help_panel=WHAT)
+    ] = None,
+    item_id: Annotated[
+        str | None, typer.Option("--id", help="An id; one that exists is replaced.", rich_help_panel=WHAT)
+    ] = None,
+    status: Annotated[str, typer.Option("--status", help="draft, accepted or discard.", rich_help_panel=WHAT)] = (
+        "accepted"
+    ),
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="When; ISO-8601, UTC by default.", rich_help_panel=WHAT)
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="KEY=JSON", help="A further field; may be repeated.", rich_help_panel=WHAT),
+    ] = None,
+    tool_calls: Annotated[
+        str | None,
+        typer.Option("--tool-calls", metavar="JSON", help="The calls of an ai item.", rich_help_panel=TOOLS),
+    ] = None,
+    tool_call_id: Annotated[
+        str | None, typer.Option("--tool-call-id", help="The call that a tool item answers.", rich_help_panel=TOOLS)
+    ] = None,
+    tool_name: Annotated[str | None, typer.Option("--tool-name", help="The tool.", rich_help_panel=TOOLS)] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="The tool failed.", rich_help_panel=TOOLS)] = False,
+    user: options.User = None,
+    session: options.Session = None,
+    task: options.Task = None,
+    agent: options.Agent = None,
+    extra: options.Extra = None,
+    ttl: Annotated[
+        float | None, typer.Option("--ttl", metavar="SECONDS", help="Let it vanish by itself; not every store can.")
+    ] = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Store one memory, and print its id."""
+    from memoranda_cli.stores import run
+
+    fields: dict[str, Any] = {
+        "content": _content(content),
+        "memory_type": memory_type,
+        "status": status,
+        **{key: value for key, value in {"id": item_id, "name": name, "created_at": at}.items() if value is not None},
+        **options.pairs(field, "--field"),
+    }
+    if tool_calls is not None:
+        fields["tool_calls"] = _calls(tool_calls)
+    fields |= {key: value for key, value in (("tool_call_id", tool_call_id), ("tool_name", tool_name)) if value}
+    if failed:
+        fields["is_error"] = True
+    metadata = options.metadata_of(user, session, task, agent, extra)
+    if metadata is not None:
+        fields["metadata"] = metadata
+    run(_add(store, store_options, fields, ttl, as_json))
+
+
+async def _add(
+    url: str | None, store_options: list[str] | None, fields: dict[str, Any], ttl: float | None, as_json: bool
+) -> None:
+    from memoranda.store import dump_item, load_item
+    from memoranda_cli.stores import opened
+    from memoranda_cli.terminal import show_json
+
+    async with opened(url, store_options) as store:
+        item = load_item(fields, store.item_types)
+        await store.add(item, ttl=ttl)
+        stored = await store.get(item.id) if as_json else None
+    if stored is not None:
+        show_json(dump_item(stored))
+    else:
+        typer.echo(item.id)
+
+
+def _content(given: str | None) -> str:
+    if given is not None and given != "-":
+        return given
+    if sys.stdin.isatty():
+        say("Type the memory; Ctrl-D ends it.")
+    try:
+        piped = sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"What was piped in is not {error.encoding} text.", field="content") from error
+    if not piped:
+        raise InputError("There is nothing to store: give the text on the line or through a pipe.", field="content")
+    return piped
+
+
+def _calls(text: str) -> Any:
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"--tool-calls is not JSON: {error}.", field="tool_calls") from error

@@ -1,0 +1,258 @@
+"""The command as a process of its own: pipes, colour, questions, Ctrl-C, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SHELF = Path(__file__).parent / "shelf"
+
+Process = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def heed_ctrl_c() -> None:
+    """Undo in a child what it would inherit from a background job, where Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def started(folder: Path, *arguments: str, **options: object) -> subprocess.Popen[str]:
+    """Start the command and return it running."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MEMORANDA", "OPENAI"))}
+    environment = kept | {"PYTHONPATH": str(SHELF), "XDG_DATA_HOME": str(folder)}
+    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-m", "memoranda", *arguments],
+        env=environment | {"TERM": "xterm-256color"},
+        cwd=folder,
+        preexec_fn=heed_ctrl_c,
+        **{"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
+    )
+
+
+def on_a_terminal(folder: Path, *arguments: str, answer: str | signal.Signals | None = None) -> tuple[str, int]:
+    """Run the command on a pseudo-terminal, answer its question, and return what it showed and its exit code."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    shown = b""
+    with started(folder, *arguments, stdin=theirs, stdout=theirs, stderr=theirs, text=False) as process:
+        os.close(theirs)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if not select.select([ours], [], [], 0.5)[0]:
+                # It waits for an answer, or has not come to its question yet. A signal between the question and the
+                # reading of the answer is not seen by Python before the next key, so it is sent until it is.
+                if isinstance(answer, signal.Signals) and b"[y/N]" in shown:
+                    process.send_signal(answer)
+                continue
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # The other end is closed: the process is done.
+                break
+            shown += part
+            if not part:
+                break
+            if isinstance(answer, str) and b"[y/N]" in shown:
+                os.write(ours, answer.encode())
+                answer = None
+        else:
+            process.kill()
+        code = process.wait(timeout=60)
+    os.close(ours)
+    return shown.decode(), code
+
+
+def test_importing_memoranda_and_listing_plugins_imports_no_driver() -> None:
+    code = """
+import sys
+import memoranda
+sys.argv = ["memoranda", "plugins"]
+try:
+    from memoranda_cli import main
+    main()
+except SystemExit as done:
+    assert not done.code, done.code
+heavy = {"numpy", "openai", "aiosqlite", "sqlite3", "asyncpg", "redis", "usearch", "pytest", "hypothesis"}
+loaded = sorted(heavy & set(sys.modules))
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_broken_plugin_is_a_row_and_exit_code_0(process: Process, tmp_path: Path) -> None:
+    metadata = tmp_path / "plugins" / "bad-2.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: bad\nVersion: 2.0\n")
+    (metadata / "entry_points.txt").write_text("[memoranda]\nbad = memoranda_bad\n")
+    (tmp_path / "plugins" / "memoranda_bad.py").write_text("print('noise')\nimport no_such_driver\n")
+
+    done = process("plugins", "--json", environment={"PYTHONPATH": str(tmp_path / "plugins")})
+
+    assert done.returncode == 0, done.stderr
+    (row,) = (row for row in json.loads(done.stdout) if row["name"] == "bad")
+    assert row["status"] == "broken"
+    assert "no_such_driver" in row["reason"]
+
+
+def test_there_is_no_colour_in_a_pipe_and_colour_on_a_terminal(process: Process, tmp_path: Path) -> None:
+    for line in (("--help",), ("plugins",), ("demo", "--store", "memory://"), ("search", "--help")):
+        assert "\x1b" not in process(*line).stdout
+
+    assert "\x1b[" in on_a_terminal(tmp_path, "plugins")[0]
+    assert "\x1b[" in on_a_terminal(tmp_path, "--help")[0]
+
+
+def test_no_color_is_respected_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    for line in (("--help",), ("plugins",)):
+        assert "\x1b[3" not in on_a_terminal(tmp_path, *line)[0]
+
+
+def test_long_contents_are_not_cut_in_a_pipe(process: Process, tmp_path: Path) -> None:
+    url = f"shelf:///{tmp_path / 'memories'}"
+    content = "word " * 35 + "end"
+    process("add", content, "--store", url)
+
+    assert content in process("search", "--store", url).stdout
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path, process: Process) -> None:
+    url = f"shelf:///{tmp_path / 'memories'}"
+    lines = "\n".join(json.dumps({"content": "x" * 1000}) for _ in range(500))
+    process("import", "--store", url, input=lines)
+
+    with started(tmp_path, "export", "--store", url) as exporting:
+        assert exporting.stdout is not None
+        exporting.stdout.readline()
+        exporting.stdout.close()
+        exporting.wait(timeout=60)
+        assert exporting.stderr is not None
+        complaint = exporting.stderr.read()
+
+    assert "Traceback" not in complaint
+    assert "Exception ignored" not in complaint
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
+def test_a_question_is_asked_on_a_terminal(process: Process, tmp_path: Path, answer: str, left: int) -> None:
+    url = f"shelf:///{tmp_path / 'memories'}"
+    process("add", "one", "--store", url)
+
+    shown, code = on_a_terminal(tmp_path, "clear", "--all", "--store", url, answer=answer)
+
+    assert "Hide 1 item" in shown
+    assert code == (8 if left else 0)
+    assert json.loads(process("stats", "--json", "--store", url).stdout)["items"] == left
+
+
+def test_ctrl_c_at_a_question_changes_nothing(process: Process, tmp_path: Path) -> None:
+    url = f"shelf:///{tmp_path / 'memories'}"
+    process("add", "one", "--store", url)
+
+    _, code = on_a_terminal(tmp_path, "clear", "--all", "--store", url, answer=signal.SIGINT)
+
+    assert code == 130
+    assert json.loads(process("stats", "--json", "--store", url).stdout)["items"] == 1
+
+
+def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait until the store says that it is in the middle, press Ctrl-C, and return exit code and standard error."""
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "paused\n", process.stderr.read()
+        process.send_signal(signal.SIGINT)
+        code = process.wait(timeout=60)
+        return code, process.stderr.read()
+
+
+def test_ctrl_c_in_an_export_leaves_no_file(process: Process, tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps({"content": "x" * 100}) for _ in range(2_000))
+    process("import", "--store", f"shelf:///{tmp_path / 'memories'}", input=lines)
+    (tmp_path / "out").mkdir()
+
+    code, complaint = interrupted(
+        started(tmp_path, "export", "out/all.jsonl", "--store", f"pausing:///{tmp_path / 'memories'}")
+    )
+
+    assert code == 130, complaint
+    assert list((tmp_path / "out").iterdir()) == []
+    assert "Traceback" not in complaint
+
+
+def test_ctrl_c_in_a_copy_can_be_gone_on_from(process: Process, tmp_path: Path) -> None:
+    source, target = tmp_path / "source", f"shelf:///{tmp_path / 'target'}"
+    lines = "\n".join(json.dumps({"id": str(number), "content": "x" * 100}) for number in range(2_000))
+    process("import", "--store", f"shelf:///{source}", input=lines)
+
+    code, complaint = interrupted(started(tmp_path, "copy", f"pausing:///{source}", target))
+
+    assert code == 130, complaint
+    assert "Interrupted after 1,000 items" in complaint
+    assert "Traceback" not in complaint
+    again = process("copy", f"shelf:///{source}", target, "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["count"] == 2_000
+
+
+def test_python_m_memoranda_and_the_script_are_the_same(process: Process) -> None:
+    script = Path(sys.executable).with_name("memoranda")
+
+    done = subprocess.run([str(script), "--version"], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.stdout == process("--version").stdout
+
+
+def test_a_shell_can_complete_commands(process: Process) -> None:
+    done = process(
+        environment={
+            "_MEMORANDA_COMPLETE": "complete_bash",
+            "COMP_WORDS": "memoranda con",
+            "COMP_CWORD": "1",
+        }
+    )
+
+    assert {"conform", "context"} <= set(done.stdout.split())
+
+
+def test_the_default_store_is_a_file_in_the_data_folder_and_said(process: Process, tmp_path: Path) -> None:
+    done = process("search", environment={"MEMORANDA_PLUGINS": "shelf"})
+
+    assert done.returncode == 3
+    assert "store: sqlite:///" in done.stderr
+    assert str(tmp_path / "data" / "memoranda" / "memory.db") in done.stderr
+    assert "memoranda-sqlite" in done.stderr
+
+
+def test_hostile_plugins_are_rows_with_their_reasons(tmp_path: Path, process: Process) -> None:
+    plugins = {
+        "good": "from memoranda.plugins import Backend, hookimpl\n\n@hookimpl\ndef memoranda_backends():\n"
+        "    return [Backend('good', target='memoranda.store.in_memory:InMemoryStore')]\n",
+        "damaged": "",
+        "exits": "import sys; sys.exit(9)",
+        "red": "raise RuntimeError('\\x1b[31mred\\x1b[0m')",
+    }
+    for name, source in plugins.items():
+        (tmp_path / f"hostile_{name}.py").write_text(source)
+        folder = tmp_path / f"hostile_{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: hostile-{name}\nVersion: 1.0\n")
+        point = "this line says nothing" if name == "damaged" else f"{name} = hostile_{name}"
+        (folder / "entry_points.txt").write_text(f"[memoranda]\n{point}\n")
+
+    done = process("plugins", "--json", environment={"PYTHONPATH": str(tmp_path)})
+
+    assert done.returncode == 0, done.stderr
+    statuses = {row["name"].removeprefix("hostile-"): row["status"] for row in json.loads(done.stdout)}
+    assert statuses.items() >= {"good": "ok", "damaged": "broken", "exits": "broken", "red": "broken"}.items()

@@ -1,0 +1,229 @@
+"""``memoranda add``, ``get``, ``search``, ``history``, ``context`` and ``stats``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"shelf:///{tmp_path / 'memories'}"
+
+
+@pytest.fixture
+def talk(command: Command, url: str) -> str:
+    """A conversation: an instruction, two rounds, one with parallel calls, and a call that nobody answered."""
+    lines: list[tuple[str, ...]] = [
+        ("Be brief.", "--type", "system"),
+        ("How is the weather in Oslo and Rome?",),
+        (
+            "",
+            "--type",
+            "ai",
+            "--tool-calls",
+            '[{"id": "a", "name": "weather"}, {"id": "b", "name": "weather"}]',
+        ),
+        ("Oslo: snow", "--type", "tool", "--tool-call-id", "a", "--tool-name", "weather"),
+        ("Rome: sun", "--type", "tool", "--tool-call-id", "b", "--tool-name", "weather"),
+        ("Thanks. Book a flight.",),
+        ("", "--type", "ai", "--tool-calls", '[{"id": "c", "name": "book"}]'),
+    ]
+    for second, line in enumerate(lines):
+        added = command(
+            "add", *line, "--user", "ada", "--session", "s", "--at", f"2024-01-01T00:00:{second:02}", "--store", url
+        )
+        assert added.exit_code == 0, added.output
+    return url
+
+
+def test_add_prints_the_id_under_which_get_finds_the_item(command: Command, url: str) -> None:
+    added = command("add", "I like a window seat.", "--user", "ada", "--extra", "mood=7", "--store", url)
+
+    shown = command("get", added.stdout.strip(), "--json", "--store", url)
+
+    item = json.loads(shown.stdout)
+    assert item["content"] == "I like a window seat."
+    assert item["memory_type"] == "human"
+    assert item["metadata"] == {
+        "user_id": "ada",
+        "session_id": None,
+        "task_id": None,
+        "agent_id": None,
+        "extra": {"mood": 7},
+    }
+
+
+def test_add_reads_a_pipe(command: Command, url: str) -> None:
+    command("add", "--store", url, input="first line\nsecond line\n")
+
+    found = json.loads(command("search", "--json", "--store", url).stdout)
+
+    assert [item["content"] for item in found] == ["first line\nsecond line"]
+
+
+def test_add_refuses_an_empty_pipe(command: Command, url: str) -> None:
+    assert command("add", "--store", url, input="").exit_code == 2
+    assert json.loads(command("search", "--json", "--store", url).stdout) == []
+
+
+def test_add_can_say_everything_that_an_item_has(command: Command, url: str) -> None:
+    added = command(
+        *("add", "It rains.", "--type", "tool", "--id", "x", "--name", "Bob", "--status", "draft"),
+        *("--at", "2024-01-01T12:00:00+02:00", "--tool-call-id", "c1", "--tool-name", "weather", "--failed"),
+        *("--field", "colour=blue", "--task", "t", "--agent", "g", "--json", "--store", url),
+    )
+
+    item = json.loads(added.stdout)
+    expected = {
+        "id": "x",
+        "name": "Bob",
+        "status": "draft",
+        "created_at": "2024-01-01T10:00:00.000000+00:00",
+        "tool_call_id": "c1",
+        "tool_name": "weather",
+        "is_error": True,
+        "colour": "blue",
+        "version": 1,
+    }
+    assert {name: item[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("x", "--at", "yesterday"), "created_at"),
+        (("x", "--status", "lost"), "status"),
+        (("x", "--extra", "no-equals-sign"), "--extra takes KEY=VALUE"),
+        (("x", "--type", "ai", "--tool-calls", "{"), "--tool-calls is not JSON"),
+        (("x", "--type", "ai", "--tool-calls", '[{"name": "no id"}]'), "tool call 0 needs"),
+        (("a\0b",), "NUL"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    command: Command, url: str, arguments: tuple[str, ...], said: str
+) -> None:
+    result = command("add", *arguments, "--store", url)
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_an_id_of_somebody_else_is_a_conflict(command: Command, url: str) -> None:
+    command("add", "mine", "--id", "x", "--user", "ada", "--store", url)
+
+    result = command("add", "theirs", "--id", "x", "--user", "bob", "--store", url)
+
+    assert result.exit_code == 4
+    assert "ada" not in result.output
+
+
+def test_get_says_when_there_is_no_such_item(command: Command, url: str) -> None:
+    command("add", "mine", "--id", "x", "--user", "ada", "--store", url)
+
+    assert command("get", "y", "--store", url).exit_code == 3
+    assert command("get", "x", "--user", "bob", "--store", url).exit_code == 3
+    assert command("get", "x", "--user", "ada", "--store", url).exit_code == 0
+
+
+def test_search_takes_every_filter(command: Command, talk: str) -> None:
+    def contents(*arguments: str) -> list[str]:
+        return [item["content"] for item in json.loads(command("search", *arguments, "--json", "--store", talk).stdout)]
+
+    assert contents("OSLO", "--type", "tool") == ["Oslo: snow"]
+    assert contents("--session", "s", "--limit", "2", "--type", "tool") == ["Rome: sun", "Oslo: snow"]
+    assert contents("--user", "bob") == []
+    assert contents("--status", "draft") == []
+    assert contents("--limit", "0") == []
+    assert len(contents("--user", "ada")) == 7
+
+
+def test_a_ranked_search_shows_scores_and_reasons(command: Command, talk: str) -> None:
+    found = json.loads(command("search", "weather Oslo", "--mode", "text", "--json", "--store", talk).stdout)
+
+    scores = [result["score"] for result in found]
+    terms = {result["item"]["content"]: result["terms"] for result in found}
+    assert scores == sorted(scores, reverse=True)
+    assert "oslo" in terms["Oslo: snow"]
+    assert "score" in command("search", "weather Oslo", "--mode", "text", "--store", talk).stdout
+
+
+def test_a_mode_that_the_store_lacks_is_exit_code_6(command: Command, talk: str) -> None:
+    assert command("search", "x", "--mode", "semantic", "--store", talk).exit_code == 6
+
+
+def test_history_reads_from_the_beginning(command: Command, talk: str) -> None:
+    shown = command("history", "--session", "s", "--store", talk).stdout
+    newest = json.loads(command("history", "--session", "s", "--limit", "2", "--json", "--store", talk).stdout)
+
+    assert shown.index("Be brief.") < shown.index("Oslo: snow") < shown.index("Book a flight.")
+    assert [item["content"] for item in newest] == ["Thanks. Book a flight.", ""]
+
+
+def test_context_is_whole_and_says_what_it_left_out(command: Command, talk: str) -> None:
+    result = json.loads(command("context", "--session", "s", "--rounds", "1", "--json", "--store", talk).stdout)
+
+    assert [item["content"] for item in result["items"]] == ["Be brief.", "Thanks. Book a flight."]
+    reasons = [entry["reason"] for entry in result["left_out"]]
+    assert reasons == ["before the last round"] * 4 + ["a call without all its results"]
+
+
+def test_context_keeps_to_a_token_budget(command: Command, talk: str) -> None:
+    result = json.loads(command("context", "--session", "s", "--tokens", "20", "--json", "--store", talk).stdout)
+
+    assert result["tokens"] <= 20
+    assert {entry["reason"] for entry in result["left_out"]} >= {"over the budget of 20 tokens"}
+
+
+def test_context_explains_itself_beside_the_window(command: Command, talk: str) -> None:
+    result = command("context", "--session", "s", "--explain", "--store", talk)
+
+    assert "Oslo: snow" in result.stdout
+    assert "a call without all its results" in result.stderr
+    assert "a call without all its results" not in result.stdout
+
+
+def test_context_writes_provider_messages(command: Command, talk: str) -> None:
+    openai = json.loads(command("context", "--session", "s", "--format", "openai", "--store", talk).stdout)
+    anthropic = json.loads(command("context", "--session", "s", "--format", "anthropic", "--store", talk).stdout)
+
+    assert [message["role"] for message in openai] == ["system", "user", "assistant", "tool", "tool", "user"]
+    assert [block["text"] for block in anthropic["system"]] == ["Be brief."]
+    assert [message["role"] for message in anthropic["messages"]] == ["user", "assistant", "user", "user"]
+
+
+def test_an_unknown_token_counter_says_which_there_are(command: Command, talk: str) -> None:
+    result = command("context", "--tokens", "5", "--counter", "abacus", "--store", talk)
+
+    assert result.exit_code == 3
+    assert "estimate" in result.stderr
+
+
+def test_stats_count_everything(command: Command, talk: str) -> None:
+    command("clear", "--session", "nobody", "--yes", "--store", talk)
+
+    numbers = json.loads(command("stats", "--json", "--store", talk).stdout)
+
+    assert numbers["items"] == 7
+    assert numbers["hidden"] == 0
+    assert numbers["types"] == {"human": 2, "ai": 2, "tool": 2, "system": 1}
+    assert (numbers["users"], numbers["sessions"]) == (1, 1)
+    assert "delete" in numbers["capabilities"]
+    assert "human 2" in command("stats", "--store", talk).stdout
+
+
+def test_what_is_stored_cannot_command_the_terminal(command: Command, url: str) -> None:
+    command("add", "before \x1b[2J\x1b]0;owned\x07\x9b31m after", "--user", "a\x1b[31mda", "--id", "x", "--store", url)
+
+    for line in (("search",), ("history",), ("context",), ("stats",), ("get", "x"), ("get", "x", "--json")):
+        shown = command(*line, "--store", url).output
+        assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+    assert json.loads(command("get", "x", "--json", "--store", url).stdout)["content"].endswith("\x9b31m after")

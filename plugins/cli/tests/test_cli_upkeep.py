@@ -1,0 +1,186 @@
+"""``memoranda doctor``, ``reindex``, ``bench``, ``summarize``, ``compact`` and ``undo``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memoranda_cli.plot import svg_plot
+
+Command = Callable[..., Any]
+
+MODEL = f"{sys.executable} -c \"import sys; print('- They met,', len(sys.stdin.read()) > 0)\""
+
+
+@pytest.fixture
+def url(command: Command, tmp_path: Path) -> str:
+    made = f"shelf:///{tmp_path / 'memories'}"
+    for number in range(8):
+        command("add", f"turn {number}", "--user", "ada", "--session", "s", "--store", made)
+    return made
+
+
+def test_a_healthy_store_is_said_to_be_well(command: Command, url: str) -> None:
+    result = command("doctor", "--json", "--store", url, env={"MEMORANDA_PLUGINS": "shelf"})
+
+    findings = {finding["name"]: finding for finding in json.loads(result.stdout)["findings"]}
+    assert findings["opening"]["ok"]
+    assert findings["dust"]["ok"]
+    assert findings["items"]["detail"] == "8 items read, 8 counted"
+    assert findings["archive"]["ok"]
+
+
+def test_what_is_not_well_comes_with_its_remedy_and_exit_code_1(command: Command, url: str, tmp_path: Path) -> None:
+    (tmp_path / "dusty").touch()
+    command("add", "orphan", "--field", "archived_by=gone", "--store", url)
+
+    result = command("doctor", "--store", url)
+
+    assert result.exit_code == 1
+    assert "memoranda doctor --repair" in result.stdout
+    assert "memoranda undo gone" in result.stdout
+
+
+def test_a_repair_is_asked_for(command: Command, url: str, tmp_path: Path) -> None:
+    (tmp_path / "dusty").touch()
+
+    assert command("doctor", "--repair", "--store", url).exit_code == 8
+    repaired = json.loads(command("doctor", "--repair", "--yes", "--json", "--store", url).stdout)
+    assert {"name": "dust", "ok": True, "detail": "clean", "remedy": ""} in repaired["findings"]
+
+
+def test_a_store_that_cannot_be_reached_is_a_finding_for_the_doctor(command: Command, tmp_path: Path) -> None:
+    url = f"shelf:///{tmp_path / 'unreachable'}"
+
+    assert command("doctor", "--store", url).exit_code == 1
+    assert command("search", "--store", url).exit_code == 5
+
+
+def test_reindex_says_how_many(command: Command, url: str, tmp_path: Path) -> None:
+    assert "8 items are indexed" in command("reindex", "--store", url).stderr
+    assert command("reindex", "--store", f"plain:///{tmp_path / 'plain'}").exit_code == 6
+
+
+def test_bench_measures_plots_and_leaves_nothing(command: Command, url: str, tmp_path: Path) -> None:
+    line = ("bench", url, "--sizes", "20,40", "--calls", "3")
+
+    result = command(*line, "--plot", "growth.svg", "--json")
+
+    (costs,) = json.loads(result.stdout).values()
+    assert {"add", "get", "last 20 of a session"} <= {cost["what"] for cost in costs}
+    assert all(set(cost["microseconds"]) == {"20", "40"} for cost in costs)
+    assert ElementTree.parse(tmp_path / "growth.svg").getroot().tag.endswith("svg")
+    assert json.loads(command("stats", "--json", "--store", url).stdout)["items"] == 8
+    assert "growth" in command(*line).stdout
+
+
+def test_bench_compares_with_plain_python(command: Command) -> None:
+    costs = json.loads(command("bench", "memory://", "--sizes", "20", "--calls", "3", "--json").stdout)["memory://"]
+
+    assert all(cost["ratio"] > 0 for cost in costs if cost["what"] in ("add", "get", "last 20 of a session"))
+
+
+@pytest.mark.parametrize("sizes", ["many", "0,10", ""])
+def test_bench_refuses_sizes_that_are_none(command: Command, sizes: str) -> None:
+    assert command("bench", "memory://", "--sizes", sizes).exit_code == 2
+
+
+def test_a_plot_holds_every_line_and_escapes_names() -> None:
+    panels = {"get & put": {"a<b": [(1.0, 5.0), (100.0, 7.0)], "a<b*": [(1.0, 2.0)]}, "scan": {"c": [(10.0, 1.0)]}}
+
+    plot = ElementTree.fromstring(svg_plot("Growth", "items", "time", panels))
+
+    elements = [(element.tag.rpartition("}")[2], element) for element in plot.iter()]
+    texts = {element.text for tag, element in elements if tag == "text"}
+    assert {"Growth", "get & put", "scan", "a<b", "a<b by hand", "c", "1", "10", "100"} <= texts
+    assert len([tag for tag, _ in elements if tag == "circle"]) == 4
+
+
+@pytest.mark.parametrize("panels", [{}, {"none": {}}, {"zero": {"line": [(0.0, 1.0)]}}])
+def test_a_plot_of_nothing_is_refused(panels: dict[str, dict[str, list[tuple[float, float]]]]) -> None:
+    with pytest.raises(ValueError):
+        svg_plot("Growth", "items", "time", panels)
+
+
+@pytest.fixture
+def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a summary template, as a distribution of its own."""
+    folder = tmp_path / "template"
+    (folder / "brief-1.0.dist-info").mkdir(parents=True)
+    (folder / "brief-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: brief\nVersion: 1.0\n")
+    (folder / "brief-1.0.dist-info" / "entry_points.txt").write_text("[memoranda]\nbrief = memoranda_brief\n")
+    (folder / "memoranda_brief.py").write_text(
+        "from memoranda.plugins.hookspecs import TemplateSpec, hookimpl\n"
+        "from memoranda.summary.templates import PlainTemplate\n"
+        "brief = PlainTemplate('brief')\n"
+        "@hookimpl\n"
+        "def memoranda_templates():\n"
+        "    return [TemplateSpec('brief', target='memoranda_brief:brief')]\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+
+
+@pytest.mark.usefixtures("template")
+def test_summarize_stores_nothing(command: Command, url: str) -> None:
+    line = ("summarize", "--session", "s", "--template", "brief", "--command", MODEL, "--store", url)
+
+    result = json.loads(command(*line, "--json").stdout)
+
+    assert result["summaries"] == {"brief": "- They met, True\n"}
+    assert (result["original_count"], len(result["kept"])) == (8, 4)
+    assert "They met" in command(*line).stdout
+    assert json.loads(command("stats", "--json", "--store", url).stdout)["items"] == 8
+
+
+@pytest.mark.usefixtures("template")
+def test_compact_archives_and_undo_brings_back(command: Command, url: str) -> None:
+    line = ("compact", "--user", "ada", "--session", "s", "--template", "brief", "--command", MODEL, "--store", url)
+
+    assert "Nothing was due" in command(*line).stderr
+    assert "4 items would be summarized" in command(*line, "--messages", "5", "--dry-run").stderr
+    done = json.loads(command(*line, "--messages", "5", "--json").stdout)
+    assert done["compacted"]
+    assert len(done["archived"]) == 4
+    assert json.loads(command("stats", "--json", "--store", url).stdout)["archived"] == 4
+    left_out = json.loads(command("context", "--session", "s", "--json", "--store", url).stdout)["left_out"]
+    assert all("stands for it" in entry["reason"] for entry in left_out)
+
+    back = json.loads(command("undo", done["summary_id"], "--json", "--store", url).stdout)
+
+    assert sorted(back["restored"]) == sorted(done["archived"])
+    assert json.loads(command("stats", "--json", "--store", url).stdout)["archived"] == 0
+    assert command("undo", done["summary_id"], "--store", url).exit_code == 3
+
+
+@pytest.mark.usefixtures("template")
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ((), 2, "--model"),
+        (("--model", "m", "--base-url", "ftp://host"), 2, "https://"),
+        (("--command", "no-such-program-anywhere"), 1, "cannot be started"),
+        (("--command", f"{sys.executable} -c 'raise SystemExit(3)'"), 1, "exit code 3"),
+        (("--command", f"{sys.executable} -c pass"), 1, "empty answer"),
+    ],
+)
+def test_a_model_that_is_missing_or_fails_changes_nothing(
+    command: Command, url: str, options: tuple[str, ...], code: int, said: str
+) -> None:
+    result = command("compact", "--force", "--session", "s", "--template", "brief", *options, "--store", url)
+
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert json.loads(command("stats", "--json", "--store", url).stdout)["archived"] == 0
+
+
+def test_a_template_that_is_not_installed_is_exit_code_3(command: Command, url: str) -> None:
+    result = command("summarize", "--template", "haiku", "--command", MODEL, "--store", url)
+
+    assert result.exit_code == 3
+    assert "No summary template is called 'haiku'" in result.stderr

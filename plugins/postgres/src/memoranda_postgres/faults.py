@@ -1,0 +1,109 @@
+"""What asyncpg raises, in memoranda's own errors, and which of it is worth another try."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from memoranda.errors import CorruptStoreError, InputError, MemoryError, StoreError, StoreUnavailableError
+
+# The server says that it stopped serving this connection before or instead of doing what was asked: it commits and
+# answers without looking up in between. Or the driver found the connection ended before it sent anything.
+NOT_DONE = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InternalClientError,
+)
+
+# The transaction was rolled back to let others go on.
+ROLLED_BACK = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+READ_ONLY = (asyncpg.ReadOnlySQLTransactionError,)
+
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InterfaceError,
+    OSError,
+)
+
+FOREIGN = (asyncpg.PostgresError, *NOT_DONE, *LOST)
+"""Everything that is translated; what else is raised inside a call is memoranda's own, or a mistake to be seen."""
+
+_REFUSED_LOGIN = (asyncpg.InvalidAuthorizationSpecificationError,)
+
+
+def location(dsn: str) -> str:
+    """Return the host and database of a URL for messages, and nothing that could be a part of a password."""
+    parts = urlsplit(dsn)
+    # A password with an unescaped / ? or # ends up in a later part of the URL, and its @ with it.
+    if any("@" in part for part in (parts.path, parts.query, parts.fragment)):
+        return "PostgreSQL"
+    return f"PostgreSQL at {parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def may_retry(error: BaseException, *, repeatable: bool) -> bool:
+    """Whether the same call may be made again: always if nothing was done, else only if doing it twice is harmless."""
+    if isinstance(error, TimeoutError):
+        return False
+    if isinstance(error, (*NOT_DONE, *ROLLED_BACK, *READ_ONLY)) or isinstance(error.__cause__, NOT_DONE):
+        return True
+    return repeatable and isinstance(error, LOST)
+
+
+def translated(error: BaseException, where: str, timeout: float) -> MemoryError:
+    """Return the error to raise for what the driver raised. It quotes nothing of the statement or its values."""
+    if isinstance(error, TimeoutError):
+        return StoreUnavailableError(
+            f"{where} did not answer within {timeout:g} seconds. Whether a write under way was done is not known; "
+            f"adding the same item again is safe."
+        )
+    if isinstance(error, READ_ONLY):
+        return StoreUnavailableError(
+            f"{where} takes no writes at present: it is read-only. After a failover, try again; with several hosts in "
+            f"the URL, target_session_attrs=primary finds the one that takes writes."
+        )
+    if isinstance(error, _REFUSED_LOGIN):
+        return StoreUnavailableError(
+            f"{where} refused the login. Check the user and the password, and that the server admits this host."
+        )
+    if isinstance(error, asyncpg.InvalidCatalogNameError):
+        return StoreUnavailableError(f"{where}: there is no such database. Create it, for example with createdb.")
+    if isinstance(error, LOST + NOT_DONE + ROLLED_BACK):
+        return StoreUnavailableError(
+            f"{where} could not be reached or broke off the call ({_kind(error)}). Whether a write under way was done "
+            f"is not known; adding the same item again is safe."
+        )
+    if isinstance(error, asyncpg.PostgresError):
+        return _refusal(error, where)
+    return StoreError(f"{where} could not do it ({_kind(error)}).")
+
+
+def _refusal(error: asyncpg.PostgresError, where: str) -> MemoryError:
+    if isinstance(error, asyncpg.ProgramLimitExceededError):
+        return InputError(
+            f"{where} cannot hold this: an id or a scope field is longer than its indexes take (about 2,600 bytes for "
+            f"user and session together), or the item is too large. Nothing was changed."
+        )
+    if isinstance(error, (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)):
+        return CorruptStoreError(f"{where} reports damaged data ({_kind(error)}). Restore it from a backup.")
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return StoreError(
+            f"{where}: the user of this store lacks a privilege. It needs SELECT, INSERT, UPDATE and DELETE on the "
+            f"memory tables, USAGE on their sequence, and CREATE on the schema the first time."
+        )
+    if isinstance(error, (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)):
+        return StoreError(
+            f"{where}: a memory table is missing or is not as memoranda made it ({_kind(error)}). Open the store "
+            f"again, or look at 'memoranda doctor'."
+        )
+    if error.sqlstate is not None and error.sqlstate[:2] in ("53", "57", "58"):
+        return StoreUnavailableError(f"{where} could not do it at present ({_kind(error)}).")
+    return StoreError(f"{where} refused the statement ({_kind(error)}).")
+
+
+def _kind(error: BaseException) -> str:
+    state = getattr(error, "sqlstate", None)
+    return f"{type(error).__name__}, SQLSTATE {state}" if state else type(error).__name__

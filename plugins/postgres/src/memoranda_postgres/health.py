@@ -1,0 +1,157 @@
+"""What ``memoranda doctor`` looks at in a PostgreSQL store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memoranda.store import Finding
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.retrieval import named_model
+from memoranda_postgres.schema import (
+    SCHEMA_VERSION,
+    add_trigrams,
+    create_extension,
+    extension_schema,
+    index_statement,
+    indexes,
+    lock,
+    present_indexes,
+    trigram_index,
+)
+from memoranda_postgres.server import UNHURRIED, Server
+from memoranda_postgres.terms import fingerprint
+from memoranda_postgres.vectors import Vectors
+
+
+async def examine(
+    server: Server,
+    statements: PostgresStatements,
+    embeddings: Any,
+    vectors: Vectors | None,
+    *,
+    repair: bool,
+) -> list[Finding]:
+    """Return what is there and what is lost without it; with ``repair``, create first what is missing."""
+    if repair:
+        await server.run(lambda connection: _repair(server, statements, connection))
+    return await server.run(lambda connection: _findings(statements, embeddings, vectors, connection, server))
+
+
+async def _repair(server: Server, statements: PostgresStatements, connection: Connection) -> None:
+    async with server.transaction(connection):
+        await lock(connection)
+        await add_trigrams(connection, statements.dialect)
+        await create_extension(connection, "vector")
+        there = await present_indexes(connection, statements.dialect)
+        for index in indexes():
+            if index.name not in there:
+                await connection.execute(index_statement(statements.dialect, index), timeout=UNHURRIED)
+
+
+async def _findings(
+    statements: PostgresStatements, embeddings: Any, vectors: Vectors | None, connection: Connection, server: Server
+) -> list[Finding]:
+    dialect = statements.dialect
+    meta = await connection.fetchrow(f"SELECT * FROM {dialect.meta}")
+    there = await present_indexes(connection, dialect)
+    return [
+        await _server_finding(connection, server),
+        Finding("schema", True, f"version {SCHEMA_VERSION}, {_layout(meta['partitions'])}"),
+        *(_index_finding(index.name, index.serves, there) for index in indexes()),
+        await _trigram_finding(connection, there),
+        _terms_finding(meta["terms"]),
+        await _vector_finding(statements, embeddings, vectors, connection, meta),
+        await _rows_finding(connection, dialect.table),
+    ]
+
+
+async def _server_finding(connection: Connection, server: Server) -> Finding:
+    version = await connection.fetchval("SHOW server_version")
+    read_only = await connection.fetchval("SHOW transaction_read_only") == "on"
+    detail = f"{server.where}, release {version}" + (", read-only" if read_only else "")
+    return Finding(
+        "server", not read_only, detail, "Writes fail here; connect to the primary for them." if read_only else ""
+    )
+
+
+def _layout(partitions: int) -> str:
+    return f"{partitions} partitions by user" if partitions else "one table"
+
+
+def _index_finding(name: str, serves: str, there: set[str]) -> Finding:
+    if name in there:
+        return Finding(f"index {name}", True, f"serves {serves}")
+    return Finding(
+        f"index {name}",
+        False,
+        f"missing or invalid; without it, {serves} reads the whole table",
+        "Run 'memoranda doctor --repair'.",
+    )
+
+
+async def _trigram_finding(connection: Connection, there: set[str]) -> Finding:
+    schema = await extension_schema(connection, "pg_trgm")
+    if schema is not None and trigram_index(schema).name in there:
+        return Finding("pg_trgm", True, "substring search goes through a trigram index")
+    lost = "substring search is right, but reads every item of its scope"
+    available = await connection.fetchval("SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_trgm')")
+    if schema is not None or available:
+        return Finding("pg_trgm", False, f"its index is missing; {lost}", "Run 'memoranda doctor --repair'.")
+    # Nothing is wrong with a server that does not have it.
+    return Finding("pg_trgm", True, f"not on this server (PostgreSQL's contrib package brings it); {lost}")
+
+
+def _terms_finding(made_by: str) -> Finding:
+    if made_by == fingerprint():
+        return Finding("terms", True, "made by this release")
+    return Finding(
+        "terms", False, "made by another release; search(mode='text') may miss words", "Run 'memoranda reindex'."
+    )
+
+
+async def _vector_finding(
+    statements: PostgresStatements, embeddings: Any, vectors: Vectors | None, connection: Connection, meta: Any
+) -> Finding:
+    if await extension_schema(connection, "vector") is None:
+        return Finding(
+            "pgvector",
+            embeddings is None,
+            "the extension is missing; there is no semantic or hybrid search",
+            "Install pgvector and have an administrator run CREATE EXTENSION vector." if embeddings is not None else "",
+        )
+    if meta["vector_model"] is None:
+        return Finding("pgvector", True, "there; no vectors are kept, since no embedder was ever given")
+    model = named_model(meta["vector_model"], meta["vector_dimension"])
+    if vectors is not None and (meta["vector_model"], meta["vector_dimension"]) != (vectors.model, vectors.dimension):
+        return Finding(
+            "pgvector",
+            False,
+            f"holds vectors of {model}, and the store was opened with {named_model(vectors.model, vectors.dimension)}",
+            "Open it with the model of the vectors, or run 'memoranda reindex'.",
+        )
+    missing = await connection.fetchval(
+        f"SELECT count(*) FROM {statements.dialect.table} LEFT JOIN {statements.dialect.vectors} "
+        f"ON item_id = id AND item_version = version WHERE deleted = 0 AND item_id IS NULL"
+    )
+    if missing:
+        detail = f"vectors of {model}; {missing} items have none and are not found by meaning"
+        return Finding("pgvector", False, detail, "Run 'memoranda reindex' with the same embedder.")
+    return Finding("pgvector", True, f"vectors of {model}, one for every item")
+
+
+async def _rows_finding(connection: Connection, table: str) -> Finding:
+    """Count the rows whose columns contradict their JSON, as a change by hand would leave them."""
+    wrong = await connection.fetchval(
+        f"SELECT count(*) FROM {table} WHERE user_id IS DISTINCT FROM metadata ->> 'user_id' "
+        f"OR session_id IS DISTINCT FROM metadata ->> 'session_id' OR task_id IS DISTINCT FROM metadata ->> 'task_id' "
+        f"OR agent_id IS DISTINCT FROM metadata ->> 'agent_id' OR exact_metadata::jsonb <> metadata"
+    )
+    if not wrong:
+        return Finding("rows", True, "the columns of every item agree with its metadata")
+    return Finding(
+        "rows",
+        False,
+        f"{wrong} items were changed by hand: their columns and their metadata contradict each other",
+        "Set the columns user_id, session_id, task_id and agent_id to what metadata says, and exact_metadata to NULL.",
+    )

@@ -1,0 +1,73 @@
+"""Reading the options of a store and of its URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from memoranda.errors import InputError
+from memoranda.urls import check_place, is_port, take_known_options, unknown_option
+
+URL_OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "schema": str,
+    "min_size": int,
+    "max_size": int,
+    "statement_cache_size": int,
+    "connect_timeout": float,
+    "timeout": float,
+    "partitions": int,
+}
+"""The options of ours that a URL may hold, and how each is read."""
+
+# asyncpg takes any other name for a setting of the server, which then refuses every connection.
+_DRIVER_OPTIONS = {
+    "application_name", "database", "dbname", "gsslib", "host", "krbsrvname", "options", "passfile",
+    "password", "port", "search_path", "service", "servicefile", "ssl_max_protocol_version",
+    "ssl_min_protocol_version", "sslcert", "sslcrl", "sslkey", "sslmode", "sslnegotiation", "sslpassword",
+    "sslrootcert", "target_session_attrs", "user",
+}  # fmt: skip
+
+
+UNREADABLE = (
+    "The PostgreSQL URL cannot be read. It looks like postgresql://user:password@host:5432/database; special "
+    "characters in the password are written with % and two hexadecimal digits."
+)
+
+
+def checked_size(name: str, value: int, *, least: int) -> None:
+    """Raise InputError unless the value is a whole number of at least ``least``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}.", field=name)
+
+
+def checked_schema(schema: str | None) -> None:
+    """Raise InputError for what cannot be the name of a schema; PostgreSQL cuts longer names off."""
+    if schema is None:
+        return
+    if not isinstance(schema, str) or "\0" in schema or not 0 < len(schema.encode(errors="replace")) < 64:
+        raise InputError("schema must be the name of a schema, of 1 to 63 bytes.", field="schema")
+
+
+def checked_dsn(dsn: str) -> str:
+    """Return the URL. Raises InputError, quoting nothing of it, where it is none of PostgreSQL's."""
+    if not isinstance(dsn, str) or not dsn.lower().startswith(("postgresql://", "postgres://")):
+        raise InputError("A PostgreSQL URL begins with postgresql:// or postgres://.", field="dsn")
+    check_place(dsn, field="dsn")
+    for name, value in parse_qsl(urlsplit(dsn).query, keep_blank_values=True):
+        if name == "port" and not all(is_port(port) for port in value.split(",")):
+            raise InputError("The port in the PostgreSQL URL must be a number from 1 to 65535.", field="port")
+    return dsn
+
+
+def take_url_options(url: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the URL as the driver takes it, and our own options from its query and from the keywords together."""
+    dsn, options = take_known_options(checked_dsn(url), URL_OPTIONS)
+    for name, _ in parse_qsl(urlsplit(dsn).query, keep_blank_values=True):
+        if name not in _DRIVER_OPTIONS:
+            listed = ", ".join(sorted(URL_OPTIONS))
+            raise unknown_option(name, url, f"Ours are {listed}; PostgreSQL's own, like sslmode, are taken too.")
+    for name in given:
+        if name in options:
+            raise InputError(f"The option {name!r} is given in the URL and as a keyword; give it once.", field=name)
+    return dsn, {**options, **given}

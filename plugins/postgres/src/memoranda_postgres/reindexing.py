@@ -1,0 +1,162 @@
+"""Making what searches rely on: the table of vectors, and terms and vectors of items that lack them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from memoranda.embeddings import Embeddings, embed_texts
+from memoranda.ranking import normalised
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.dialect import TEXT_COLUMNS, PostgresDialect, PostgresStatements
+from memoranda_postgres.locking import lock_items
+from memoranda_postgres.retrieval import named_model
+from memoranda_postgres.schema import create_extension, extension_schema, lock
+from memoranda_postgres.server import Server
+from memoranda_postgres.terms import fingerprint, searchable
+from memoranda_postgres.vectors import Vectors
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[int, int], None]
+"""Called with the number of items done and of all."""
+
+_PAGE = 500
+
+
+async def open_vectors(
+    server: Server, statements: PostgresStatements, embeddings: Embeddings, store: str
+) -> Vectors | None:
+    """Return the vectors of a store, with a table if there is none yet; None where pgvector is not to be had."""
+
+    async def work(connection: Connection) -> Vectors | None:
+        extension = await extension_schema(connection, "vector")
+        if extension is not None:
+            vectors = Vectors(server, statements, embeddings, extension)
+            stored = await vectors.stored_model(connection)
+            if stored is not None:
+                if stored != (vectors.model, vectors.dimension):
+                    logger.warning(
+                        "%s holds vectors of %s and was opened with %s. Semantic search waits for reindex().",
+                        store,
+                        named_model(*stored),
+                        named_model(vectors.model, vectors.dimension),
+                    )
+                return vectors
+        async with server.transaction(connection):
+            await lock(connection)
+            extension = await create_extension(connection, "vector")
+            if extension is None:
+                logger.warning("%s has no pgvector, so the embedder is not used: there is no semantic search.", store)
+                return None
+            vectors = Vectors(server, statements, embeddings, extension)
+            if await vectors.stored_model(connection) is None:
+                await vectors.create(connection)
+                await vectors.create_index(connection)
+        return vectors
+
+    return await server.run(work)
+
+
+async def fill_vectors(
+    server: Server, vectors: Vectors | None, embeddings: Embeddings, rows: Sequence[tuple[str, str, int]]
+) -> None:
+    """Embed the contents of items, given as id, content and version, and keep the vectors."""
+    if vectors is None or not rows:
+        return
+    for start in range(0, len(rows), _PAGE):
+        page = rows[start : start + _PAGE]
+        made = await embed_texts(embeddings, [content for _, content, _ in page])
+        kept = [
+            (item_id, version, normalised(vector)) for (item_id, _, version), vector in zip(page, made, strict=True)
+        ]
+        await server.run(partial(vectors.keep_present, vectors=kept))
+
+
+async def rebuild(
+    server: Server,
+    statements: PostgresStatements,
+    vectors: Vectors | None,
+    embeddings: Embeddings | None,
+    progress: Progress | None,
+) -> int:
+    """Make the terms of all items and the vectors of live ones, and return the number of items."""
+    dialect = statements.dialect
+    total = int((await server.fetch(f"SELECT count(*) FROM {dialect.table}", ()))[0][0])
+    done = 0
+    after = ""
+    while True:
+        rows = await server.fetch(
+            f"SELECT id, content, version, {', '.join(TEXT_COLUMNS)} FROM {dialect.table} "
+            f"WHERE id > $1 ORDER BY id LIMIT {_PAGE}",
+            [after],
+        )
+        if not rows:
+            break
+        after = rows[-1]["id"]
+        await _set_terms(server, statements, rows)
+        done += len(rows)
+        if progress is not None:
+            progress(done, total if vectors is None else 2 * total)
+    await server.fetch(f"UPDATE {dialect.meta} SET terms = $1", [fingerprint()])
+    if vectors is not None and embeddings is not None:
+        await _make_vectors(server, vectors, embeddings, done, progress)
+    return done
+
+
+async def _set_terms(server: Server, statements: PostgresStatements, rows: Sequence[Any]) -> None:
+    changed = []
+    for row in rows:
+        made = searchable(row["content"])
+        if made != tuple(row[name] for name in TEXT_COLUMNS):
+            changed.append((row["id"], row["version"], *made))
+    if changed:
+        columns = [list(column) for column in zip(*changed, strict=True)]
+        await server.run(partial(_write_terms, server=server, dialect=statements.dialect, columns=columns))
+
+
+async def _write_terms(
+    connection: Connection, server: Server, dialect: PostgresDialect, columns: list[list[Any]]
+) -> None:
+    async with server.transaction(connection):
+        locked = await lock_items(server, connection, dialect, columns[0])
+        await connection.execute(
+            f"UPDATE {dialect.table} AS stored SET {', '.join(f'{name} = made.{name}' for name in TEXT_COLUMNS)} "
+            f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[], $5::text[]) "
+            f"AS made (id, version, {', '.join(TEXT_COLUMNS)}) "
+            f"WHERE stored.id = made.id AND stored.version = made.version AND made.id IN (SELECT unnest($6::text[]))",
+            *columns,
+            locked,
+            timeout=server.timeout,
+        )
+
+
+async def _make_vectors(
+    server: Server, vectors: Vectors, embeddings: Embeddings, done: int, progress: Progress | None
+) -> None:
+    async def start(connection: Connection) -> None:
+        async with server.transaction(connection):
+            await lock(connection)
+            if await vectors.stored_model(connection) != (vectors.model, vectors.dimension):
+                await vectors.create(connection)
+            elif await vectors.most_missing(connection):
+                # Building the index over all rows in the end is many times faster than growing it row by row.
+                await vectors.drop_index(connection)
+
+    async def finish(connection: Connection) -> None:
+        async with server.transaction(connection):
+            await lock(connection)
+            await vectors.create_index(connection)
+
+    await server.run(start)
+    made = 0
+    async for page in vectors.missing(_PAGE):
+        await fill_vectors(server, vectors, embeddings, page)
+        made += len(page)
+        if progress is not None:
+            progress(min(2 * done, done + made), 2 * done)
+    await server.run(finish)
+    if progress is not None:
+        progress(2 * done, 2 * done)

@@ -1,0 +1,105 @@
+"""Hiding items, bringing them back and deleting them for good, with whatever else belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Any
+
+from memoranda.sql import Statement
+from memoranda.store import Filter
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.locking import lock_items
+from memoranda_postgres.server import Server
+
+_TOGETHER = 10_000
+_CONTENTS = "id, content, version"
+
+
+class Removals:
+    """Hides, shows and purges for one store. ``has_vectors`` says that there is a table of them."""
+
+    def __init__(self, server: Server, statements: PostgresStatements, *, has_vectors: bool) -> None:
+        self._server = server
+        self._statements = statements
+        self._dialect = statements.dialect
+        self._has_vectors = has_vectors
+
+    async def hide(self, wanted: Filter, item_id: str | None = None) -> int:
+        """Hide the live items that match, or the one of this id if it matches, and return how many there were."""
+        further = []
+        if self._has_vectors:
+            further = [f"gone AS (DELETE FROM {self._dialect.vectors} USING changed WHERE item_id = changed.id)"]
+        return await self._count(self._statements.hide(wanted, item_id), item_id, further)
+
+    async def show(self, wanted: Filter, item_id: str | None) -> int:
+        """Bring hidden items back and return how many there were."""
+        return await self._count(self._statements.show(wanted, item_id), item_id)
+
+    async def show_contents(self, wanted: Filter, item_id: str | None) -> list[tuple[str, str, int]]:
+        """Bring hidden items back and return the id, content and version of each."""
+        rows = await self._change(self._statements.show(wanted, item_id), item_id, _CONTENTS, _CONTENTS)
+        return [(row["id"], row["content"], row["version"]) for row in rows]
+
+    async def purge(self, wanted: Filter, item_id: str | None, *, deleted_only: bool) -> int:
+        """Delete rows for good, hidden ones too, and return how many there were; their vectors go with them."""
+        further = []
+        if self._dialect.partitioned:
+            further = [f"freed AS (DELETE FROM {self._dialect.ids} AS ids USING changed WHERE ids.id = changed.id)"]
+        return await self._count(self._statements.purge(wanted, item_id, deleted_only=deleted_only), item_id, further)
+
+    async def _count(self, statement: Statement, item_id: str | None, further: Sequence[str] = ()) -> int:
+        rows = await self._change(statement, item_id, "id", "count(*)", further)
+        return sum(row[0] for row in rows)
+
+    async def _change(
+        self, statement: Statement, item_id: str | None, returning: str, answer: str, further: Sequence[str] = ()
+    ) -> list[Any]:
+        """Run a statement that changes rows, with whatever must go with them, and return the answer about them."""
+
+        def complete(text: str) -> str:
+            clauses = ", ".join((f"changed AS ({text} RETURNING {returning})", *further))
+            return f"WITH {clauses} SELECT {answer} FROM changed"
+
+        text, values = statement
+        if not self._dialect.partitioned:
+            return await self._server.change_rows(complete(text), values)
+        if item_id is not None:
+            work = partial(self._change_one, text=complete(text), values=values, item_id=item_id)
+        else:
+            among = self._statements.among(text, f"${len(values) + 1}")
+            work = partial(self._change_many, chosen=self._statements.chosen(text), text=complete(among), values=values)
+        return await self._server.run(work, repeatable=False)
+
+    async def _change_one(self, connection: Connection, text: str, values: Sequence[Any], item_id: str) -> list[Any]:
+        async with self._server.transaction(connection):
+            if not await lock_items(self._server, connection, self._dialect, [item_id]):
+                return []
+            rows: list[Any] = await connection.fetch(text, *values, timeout=self._server.timeout)
+        return rows
+
+    async def _change_many(self, connection: Connection, chosen: str, text: str, values: Sequence[Any]) -> list[Any]:
+        """Change rows in portions: each is locked, and then those of it are changed that are still meant."""
+        rows: list[Any] = []
+        timeout = self._server.timeout
+        async with self._server.transaction(connection):
+            async for ids in self._portions(connection, chosen, values):
+                locked = await lock_items(self._server, connection, self._dialect, ids)
+                rows += await connection.fetch(text, *values, locked, timeout=timeout)
+        return rows
+
+    async def _portions(
+        self, connection: Connection, chosen: str, values: Sequence[Any]
+    ) -> AsyncGenerator[list[str], None]:
+        """Yield the ids that a query finds, some thousands at a time."""
+        timeout = self._server.timeout
+        if not self._server.options.statement_cache_size:
+            # A cursor of the driver is a prepared statement, which such a pooler may leave with another client.
+            rows = await connection.fetch(chosen, *values, timeout=timeout)
+            for start in range(0, len(rows), _TOGETHER):
+                yield [row["id"] for row in rows[start : start + _TOGETHER]]
+            return
+        cursor = await connection.cursor(chosen, *values, timeout=timeout)
+        while rows := await cursor.fetch(_TOGETHER, timeout=timeout):
+            yield [row["id"] for row in rows]

@@ -1,0 +1,120 @@
+"""Ranked search: candidates from the server, ranked by the core's own functions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from memoranda.embeddings import Embeddings, embed_texts
+from memoranda.errors import OtherModelError
+from memoranda.items import MemoryItem
+from memoranda.ranking import RankedItem, Scored, Weights, normalised, query_without_names, rank_hybrid
+from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda.store import Filter, SearchMode
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.server import Server
+from memoranda_postgres.text import COUNTED, Candidates, TextSearch
+from memoranda_postgres.vectors import Vectors, similarity
+
+_NEAREST = 200
+"""How many of the nearest items a hybrid ranking looks at beside those that share a word."""
+
+_OFF_LOOP = 1_000
+"""From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
+
+_WIDTH = len(ITEM_COLUMNS)
+
+Types = Callable[[], Mapping[str, type[MemoryItem]]]
+
+
+class Retrieval:
+    """Ranks for one store."""
+
+    def __init__(
+        self,
+        server: Server,
+        statements: PostgresStatements,
+        types: Types,
+        weights: Weights | None,
+        embeddings: Embeddings | None,
+        vectors: Vectors | None,
+    ) -> None:
+        self._server = server
+        self._types = types
+        self._weights = weights or Weights()
+        self._embeddings = embeddings
+        self._vectors = vectors
+        self._text = TextSearch(server, statements, self._weights.reach)
+
+    async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
+        """Return the best items, best first."""
+        # Neighbours count whatever their type, so the other filters come after the ranking.
+        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
+        if mode == "semantic":
+            return await self._semantic(query, wanted, scope, limit, store)
+        candidates = await self._text.candidates(query, scope, wanted, limit)
+        similarities: dict[str, float] = {}
+        if mode == "hybrid":
+            candidates, similarities = await self._with_meaning(query, candidates, scope, store)
+        items: dict[str, MemoryItem] = {}
+
+        def matches(key: str) -> bool:
+            item = items[key] = unpack(candidates.rows[key][:_WIDTH], self._types())
+            return wanted.matches(item)
+
+        def scored() -> list[Scored]:
+            return rank_hybrid(
+                query,
+                candidates.windows,
+                similarities,
+                total=candidates.total,
+                frequencies=candidates.frequencies,
+                weights=self._weights,
+                wanted=matches,
+                limit=limit,
+            )
+
+        ranked = scored() if len(candidates.rows) < _OFF_LOOP else await asyncio.to_thread(scored)
+        return [RankedItem(items[found.key], found.score, found.parts, found.terms) for found in ranked]
+
+    async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
+        vector = await self._query_vector(query, await self._text.speakers(scope), store)
+        size = await self._text.size(wanted, COUNTED)
+        ranked = []
+        for row in await self._present_vectors().nearest(vector, wanted, limit, size):
+            cosine = similarity(row[_WIDTH])
+            ranked.append(RankedItem(unpack(row[:_WIDTH], self._types()), cosine, {"semantic": cosine}))
+        return ranked
+
+    async def _with_meaning(
+        self, query: str, candidates: Candidates, scope: Filter, store: str
+    ) -> tuple[Candidates, dict[str, float]]:
+        """Return the candidates with the nearest items among them, and the cosines of all."""
+        speakers = {passage.speaker for window in candidates.windows for passage in window}
+        if not candidates.whole:
+            speakers |= await self._text.speakers(scope)
+        vector = await self._query_vector(query, speakers, store)
+        vectors = self._present_vectors()
+        if not candidates.whole:
+            near = [row["id"] for row in await vectors.nearest(vector, scope, _NEAREST, candidates.total)]
+            rows, windows = await self._text.around(near, scope)
+            candidates = candidates._replace(rows=rows | candidates.rows, windows=candidates.windows + windows)
+        return candidates, await vectors.similarities(vector, list(candidates.rows))
+
+    async def _query_vector(self, query: str, names: set[str], store: str) -> list[float]:
+        assert self._embeddings is not None
+        vectors = self._present_vectors()
+        stored = await self._server.run(vectors.stored_model)
+        if stored is not None and stored != (vectors.model, vectors.dimension):
+            raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
+        (vector,) = await embed_texts(self._embeddings, [query_without_names(query, names)])
+        return list(normalised(vector))
+
+    def _present_vectors(self) -> Vectors:
+        assert self._vectors is not None, "a mode without its capability is refused before"
+        return self._vectors
+
+
+def named_model(model: str, dimension: int) -> str:
+    """Return a model as messages name it."""
+    return f"{model} ({dimension} dimensions)"

@@ -1,0 +1,211 @@
+"""The server as the store sees it: calls that are bounded in time, tried again where that is safe, and that stay home.
+
+A store belongs to the process and the event loop that opened it. Elsewhere its connections would be shared with another
+process or never answer, so use from there is refused at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import asyncpg
+
+from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
+from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
+from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
+from memoranda_postgres.options import UNREADABLE
+
+T = TypeVar("T")
+
+UNHURRIED = 24 * 3600.0
+"""The timeout of what takes as long as there are rows, like building an index."""
+
+_PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2, None)
+"""How long to wait before each further try, two and a half seconds in all, about what a restart takes; None ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How the server is reached. ``repr`` shows no password, since ``dsn`` is not shown at all."""
+
+    dsn: str
+    min_size: int
+    max_size: int
+    ssl: Any
+    statement_cache_size: int
+    connect_timeout: float
+    timeout: float
+
+    def __repr__(self) -> str:
+        return f"ServerOptions({location(self.dsn)!r})"
+
+
+class Server:
+    """Runs work on connections of one server."""
+
+    def __init__(self, options: ServerOptions, pool: Any = None) -> None:
+        self.options = options
+        self.where = "PostgreSQL through the given pool" if pool is not None else location(options.dsn)
+        self.timeout = options.timeout
+        self._given = pool
+        self._connections: Connections | None = None
+        self._process = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # Without prepared statements a pooler in transaction mode may send the two halves of one statement, its parsing
+        # and its execution, to different servers, unless they are in one transaction.
+        self._wraps = options.statement_cache_size == 0
+
+    async def open(self) -> None:
+        """Connect, within the connect timeout. Raises StoreUnavailableError, leaving nothing open."""
+        self._process = os.getpid()
+        self._loop = asyncio.get_running_loop()
+        if self._given is not None:
+            self._connections = GivenPool(self._given)
+            return
+        pool = OwnPool(self._connect, self.options.max_size)
+        deadline = self._loop.time() + self.options.connect_timeout
+        try:
+            await self._patiently(lambda: pool.fill(self.options.min_size, deadline), deadline)
+        except BaseException as error:
+            await pool.close(0.0)
+            if not isinstance(error, FOREIGN):
+                raise
+            raise translated(error, self.where, self.options.connect_timeout) from error
+        self._connections = pool
+
+    async def close(self) -> None:
+        """Wait for calls under way, no longer than one call may take, and disconnect."""
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.close(self.timeout)
+
+    @contextlib.asynccontextmanager
+    async def bounded(self) -> AsyncGenerator[None, None]:
+        """End what is inside when the time for connecting and for one call together is over."""
+        seconds = self.options.connect_timeout + self.timeout
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as error:
+            raise translated(error, self.where, seconds) from error
+
+    def check_home(self, store: object) -> None:
+        """Raise StoreMisuseError in a forked child and in another event loop."""
+        if os.getpid() != self._process:
+            raise StoreMisuseError(
+                f"{store!r} was opened before this process was forked, and its connections belong to the parent. Open "
+                f"a store of its own in the child."
+            )
+        if asyncio.get_running_loop() is not self._loop:
+            raise StoreMisuseError(
+                f"{store!r} was opened in another event loop, which alone can use its connections. Open a store in "
+                f"each event loop, or use memoranda.sync from threads."
+            )
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
+        """Do the work on a connection and return what it returns; translate what the driver raises.
+
+        Work that is ``repeatable`` has the same effect and answer when it is done again after its answer was lost.
+        Other work is tried again only if the server certainly did not do it.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.timeout
+        connections = self._connections
+        if connections is None:
+            raise StoreClosedError(self.where)
+        for pause in _PAUSES:
+            connection = None
+            try:
+                connection = await connections.acquire(deadline)
+                done = await (self._wrapped(connection, work) if self._wraps else work(connection))
+            except BaseException as error:
+                if connection is not None:
+                    await connections.release(connection, broken=_breaks(error))
+                if not isinstance(error, FOREIGN):
+                    raise
+                if isinstance(error, LOST + NOT_DONE + READ_ONLY):
+                    # The other idle connections lead to the same server that is gone, or is no primary any more.
+                    await connections.renew()
+                again = (connection is None and isinstance(error, LOST + NOT_DONE)) or may_retry(
+                    error, repeatable=repeatable
+                )
+                if pause is None or isinstance(error, TimeoutError) or not again or loop.time() + pause > deadline:
+                    raise translated(error, self.where, self.timeout) from error
+                if pause:
+                    await asyncio.sleep(pause)
+            else:
+                await connections.release(connection, broken=False)
+                return done
+        raise AssertionError("the last try returns or raises")
+
+    async def fetch(self, text: str, values: Any) -> list[Any]:
+        """Run a query, or a write that may be repeated, and return its rows."""
+        rows: list[Any] = await self.run(lambda connection: connection.fetch(text, *values, timeout=self.timeout))
+        return rows
+
+    async def change_rows(self, text: str, values: Any) -> list[Any]:
+        """Run a statement that changes rows and return what it returns; it is not repeated blindly."""
+        rows: list[Any] = await self.run(
+            lambda connection: connection.fetch(text, *values, timeout=self.timeout), repeatable=False
+        )
+        return rows
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, connection: Connection) -> AsyncGenerator[None, None]:
+        """Do what is inside in one transaction, all or nothing; one that is open already takes it in."""
+        if connection.is_in_transaction():
+            yield
+            return
+        await connection.execute("BEGIN", timeout=self.timeout)
+        try:
+            yield
+        except Exception as error:
+            # A connection that was lost or gave no answer is dropped, which rolls back as well.
+            if not isinstance(error, LOST) and not connection.is_closed():
+                await connection.execute("ROLLBACK", timeout=self.timeout)
+            raise
+        await connection.execute("COMMIT", timeout=self.timeout)
+
+    async def _wrapped(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+        async with self.transaction(connection):
+            return await work(connection)
+
+    async def _connect(self, deadline: float) -> Connection:
+        options = self.options
+        left = deadline - asyncio.get_running_loop().time()
+        timeout = max(0.01, min(left, options.connect_timeout))
+        try:
+            return await asyncpg.connect(
+                options.dsn,
+                timeout=timeout,
+                command_timeout=options.timeout,
+                statement_cache_size=options.statement_cache_size,
+                # A long-lived statement must not outlive a change of the schema by another process.
+                max_cached_statement_lifetime=300,
+                # asyncpg prefers this to what the URL says.
+                server_settings={} if "application_name=" in options.dsn else {"application_name": "memoranda"},
+                **({} if options.ssl is None else {"ssl": options.ssl}),
+            )
+        except (ValueError, asyncpg.ClientConfigurationError):
+            # What the driver says of an unreadable URL quotes it, the password included.
+            raise InputError(UNREADABLE, field="dsn") from None
+
+    async def _patiently(self, work: Callable[[], Awaitable[None]], deadline: float) -> None:
+        """Wait for a server that says it is still starting; everything else is reported at once."""
+        while True:
+            try:
+                return await work()
+            except asyncpg.CannotConnectNowError:
+                if asyncio.get_running_loop().time() + 0.2 > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+
+
+def _breaks(error: BaseException) -> bool:
+    """Whether the connection may be in any state after this error: it is lost, or somebody broke off in the middle."""
+    return not isinstance(error, Exception) or isinstance(error, LOST + NOT_DONE + READ_ONLY)

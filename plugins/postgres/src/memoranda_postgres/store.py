@@ -1,0 +1,331 @@
+"""The PostgreSQL store."""
+
+from __future__ import annotations
+
+import logging
+import ssl as tls
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from memoranda.embeddings import embed_texts
+from memoranda.errors import CorruptStoreError, EmbeddingError, InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.ranking import RankedItem, normalised
+from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, SearchMode, copy_item
+from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
+from memoranda_postgres.gathering import Addition
+from memoranda_postgres.health import examine
+from memoranda_postgres.options import checked_dsn, checked_schema, checked_size, take_url_options
+from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
+from memoranda_postgres.removing import Removals
+from memoranda_postgres.retrieval import Retrieval
+from memoranda_postgres.schema import Layout, prepare
+from memoranda_postgres.server import Server, ServerOptions
+from memoranda_postgres.vectors import Vectors
+from memoranda_postgres.writing import Writer
+
+if TYPE_CHECKING:
+    from memoranda.ranking import Weights
+
+logger = logging.getLogger(__name__)
+
+_PAGE = 500
+_ITEM_WIDTH = len(ITEM_COLUMNS)
+
+
+class PostgresMemoryStore(BaseStore):
+    """A store in a PostgreSQL database, for many processes and machines at once.
+
+    ``dsn`` is a URL as PostgreSQL itself takes it, or give ``pool``, an asyncpg pool, which is never closed here. The
+    store's own pool has between ``min_size`` and ``max_size`` connections. ``schema`` names the schema of the tables;
+    by default the connection's own. ``ssl`` is what asyncpg takes: True, a mode like ``"verify-full"`` or an
+    SSLContext. ``statement_cache_size=0`` is for a pooler that keeps no prepared statements. Connecting takes at most
+    ``connect_timeout`` seconds, and every call at most ``timeout``. ``partitions`` divides a new table by user into
+    so many parts. ``embeddings`` turns on semantic search where the server has pgvector; ``weights`` are those of the
+    text ranking.
+
+    A store belongs to the process and the event loop that opened it; elsewhere it raises StoreMisuseError. A connection
+    that breaks is replaced, and the call is made again where that is safe; otherwise StoreUnavailableError says so.
+    """
+
+    capabilities = BASE_CAPABILITIES | {
+        Capability.PERSISTENT,
+        Capability.ATOMIC,
+        Capability.DELETE,
+        Capability.ADD_DELETED,
+        Capability.PURGE,
+    }
+
+    def __init__(
+        self,
+        dsn: str = "postgresql://localhost/memoranda",
+        *,
+        pool: Any = None,
+        schema: str | None = None,
+        min_size: int = 1,
+        max_size: int = 10,
+        ssl: tls.SSLContext | bool | str | None = None,
+        statement_cache_size: int = 100,
+        connect_timeout: float = 20.0,
+        timeout: float = 30.0,
+        partitions: int | None = None,
+        embeddings: Any = None,
+        weights: Weights | None = None,
+    ) -> None:
+        super().__init__()
+        checked_size("min_size", min_size, least=0)
+        checked_size("max_size", max_size, least=max(1, min_size))
+        checked_size("statement_cache_size", statement_cache_size, least=0)
+        if partitions is not None:
+            checked_size("partitions", partitions, least=0)
+        for name, seconds in (("connect_timeout", connect_timeout), ("timeout", timeout)):
+            if not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+                raise InputError(f"{name} must be a number of seconds above 0, not {seconds!r}.", field=name)
+        checked_schema(schema)
+        options = ServerOptions(
+            dsn if pool is not None else checked_dsn(dsn),
+            min_size,
+            max_size,
+            ssl,
+            statement_cache_size,
+            float(connect_timeout),
+            float(timeout),
+        )
+        self._server = Server(options, pool)
+        self._schema = schema
+        self._partitions = partitions
+        self._embeddings = embeddings
+        self._weights = weights
+        self._layout: Layout
+        self._statements: PostgresStatements
+        self._writer: Writer
+        self._removals: Removals
+        self._retrieval: Retrieval
+        self._vectors: Vectors | None = None
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        pool: Any = None,
+        schema: str | None = None,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        ssl: tls.SSLContext | bool | str | None = None,
+        statement_cache_size: int | None = None,
+        connect_timeout: float | None = None,
+        timeout: float | None = None,
+        partitions: int | None = None,
+        embeddings: Any = None,
+        weights: Weights | None = None,
+    ) -> PostgresMemoryStore:
+        """Return the store of a URL. Its query may hold the options of the same names, and PostgreSQL's own.
+
+        Raises InputError for an option that neither knows, and for one that is given both ways.
+        """
+        given = {
+            "schema": schema,
+            "min_size": min_size,
+            "max_size": max_size,
+            "statement_cache_size": statement_cache_size,
+            "connect_timeout": connect_timeout,
+            "timeout": timeout,
+            "partitions": partitions,
+        }
+        dsn, options = take_url_options(url, {name: value for name, value in given.items() if value is not None})
+        return cls(dsn, pool=pool, ssl=ssl, embeddings=embeddings, weights=weights, **options)
+
+    def __repr__(self) -> str:
+        return f"<PostgresMemoryStore on {self._server.where}>"
+
+    # Lifecycle
+
+    async def init(self) -> None:
+        """Connect, and create or migrate the tables. Calling it again while open does nothing.
+
+        Any number of processes may do this at once. Raises StoreUnavailableError when the server cannot be reached
+        within the connect timeout, SchemaTooNewError when a later release wrote the tables.
+        """
+        if self._state == "open":
+            self._server.check_home(self)
+        await super().init()
+
+    async def close(self) -> None:
+        """Wait for calls under way, then disconnect. Calling it again does nothing."""
+        if self._state == "open":
+            self._server.check_home(self)
+        await super().close()
+
+    async def _init(self) -> None:
+        await self._server.open()
+        try:
+            async with self._server.bounded():
+                await self._prepare()
+        except BaseException:
+            await self._server.close()
+            raise
+
+    async def _prepare(self) -> None:
+        """Bring the tables up to date and make everything that works on them."""
+        self._layout = await prepare(self._server, self._schema, self._partitions, repr(self))
+        dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
+        self._statements = PostgresStatements(dialect)
+        self._vectors = await self._opened_vectors()
+        self._writer = Writer(self._server, self._statements, self._vectors, has_vectors=self._layout.has_vectors)
+        self._removals = Removals(self._server, self._statements, has_vectors=self._layout.has_vectors)
+        self._retrieval = Retrieval(
+            self._server,
+            self._statements,
+            lambda: self.item_types,
+            self._weights,
+            self._embeddings,
+            self._vectors,
+        )
+
+    async def _opened_vectors(self) -> Vectors | None:
+        """Return the vectors, with a table if there is none; None without an embedder or without pgvector."""
+        self.capabilities = type(self).capabilities
+        if self._embeddings is None:
+            return None
+        vectors = await open_vectors(self._server, self._statements, self._embeddings, repr(self))
+        if vectors is not None:
+            self.capabilities = type(self).capabilities | {Capability.SEMANTIC, Capability.HYBRID}
+            self._layout = replace(self._layout, has_vectors=True)
+        return vectors
+
+    async def _close(self) -> None:
+        await self._writer.settled()
+        await self._server.close()
+
+    def _ensure_open(self) -> None:
+        super()._ensure_open()
+        self._server.check_home(self)
+
+    # Writing
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        addition = self._writer.addition(item, within)
+        if self._vectors is not None:
+            (addition,) = await self._embedded([addition])
+        await self._writer.add(addition)
+
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        additions = self._writer.additions(items, within)
+        await self._writer.add_together(await self._embedded(additions))
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        additions = [
+            addition._replace(deleted=addition.row.id in deleted) for addition in self._writer.additions(items, within)
+        ]
+        await self._writer.add_together(await self._embedded(additions))
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        kept = [copy_item(item) for item in items]
+        additions = await self._embedded([self._writer.addition(item, None) for item in kept])
+        return await self._writer.update_together(kept, additions, within)
+
+    async def _embedded(self, additions: list[Addition]) -> list[Addition]:
+        """Return the additions with their vectors, where this store keeps some."""
+        if self._vectors is None:
+            return additions
+        shown = [addition for addition in additions if not addition.deleted]
+        vectors = await embed_texts(self._embeddings, [addition.row.content for addition in shown])
+        embedded = {
+            addition.row.id: addition._replace(vector=normalised(vector))
+            for addition, vector in zip(shown, vectors, strict=True)
+        }
+        return [embedded.get(addition.row.id, addition) for addition in additions]
+
+    # Reading
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        text, values = self._statements.get(item_id)
+        rows = await self._server.fetch(text, values)
+        return unpack(rows[0], self.item_types) if rows else None
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        text, values = self._statements.search(wanted, limit)
+        return self._items(await self._server.fetch(text, values))
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        text, values = self._statements.count(wanted, include_deleted=include_deleted)
+        rows = await self._server.fetch(text, values)
+        return int(rows[0][0])
+
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        after: tuple[str, int] | None = None
+        while True:
+            text, values = self._statements.page(wanted, after=after, size=_PAGE, include_deleted=include_deleted)
+            rows = await self._server.fetch(text, values)
+            for item in self._items([row[:_ITEM_WIDTH] for row in rows]):
+                yield item
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1]["created_at"], rows[-1][_ITEM_WIDTH]
+
+    def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
+        """Return the items of rows; a row that cannot be read is left out and named in the log."""
+        types = self.item_types
+        try:
+            return [unpack(row, types) for row in rows]
+        except CorruptStoreError:
+            return [item for item in map(self._readable, rows) if item is not None]
+
+    def _readable(self, row: Any) -> MemoryItem | None:
+        try:
+            return unpack(row, self.item_types)
+        except CorruptStoreError as error:
+            logger.error("%s It was left out; 'memoranda doctor' lists such items.", error)
+            return None
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return await self._retrieval.rank(query, wanted, limit, mode, repr(self))
+
+    # Removing
+
+    async def _clear(self, wanted: Filter) -> int:
+        return await self._removals.hide(wanted)
+
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        return bool(await self._removals.hide(Filter(metadata=within, archived=None), item_id))
+
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        if self._vectors is None:
+            return await self._removals.show(wanted, item_id)
+        rows = await self._removals.show_contents(wanted, item_id)
+        await self._embed_again(rows)
+        return len(rows)
+
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        return await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
+
+    async def _embed_again(self, rows: Sequence[tuple[str, str, int]]) -> None:
+        """Make vectors for items that came back; a failing embedder leaves them for reindex()."""
+        try:
+            await fill_vectors(self._server, self._vectors, self._embeddings, rows)
+        except EmbeddingError as error:
+            logger.warning("%r: %d restored items have no vectors until reindex(): %s", self, len(rows), error)
+
+    # Upkeep
+
+    async def reindex(self, progress: Progress | None = None) -> int:
+        """Make the terms and vectors of all items anew and return how many items there are.
+
+        Vectors of another model are dropped first. Searching goes on meanwhile and finds what is done. Safe to break
+        off and to call again. ``progress`` is called with the number of items done and of all.
+        """
+        self._ensure_open()
+        return await rebuild(self._server, self._statements, self._vectors, self._embeddings, progress)
+
+    async def doctor(self, repair: bool = False) -> list[Finding]:
+        """Return which extensions, indexes and vectors there are and what is lost without them.
+
+        With ``repair``, extensions and indexes that are missing are created where the server allows it.
+        """
+        self._ensure_open()
+        return await examine(self._server, self._statements, self._embeddings, self._vectors, repair=repair)

@@ -1,0 +1,205 @@
+"""Vectors in a table of their own, next to the items, through pgvector.
+
+They are kept at length one. A vector belongs to one version of its item: after a change by a process that has no
+embedder it is out of date, and is not found until ``reindex`` has made a new one. Only one model's vectors are kept;
+its name and dimension stand in the table of the schema's version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from memoranda.embeddings import Embeddings
+from memoranda.sql import ITEM_COLUMNS, Parameters
+from memoranda.store import Filter
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.locking import lock_items
+from memoranda_postgres.server import UNHURRIED, Server
+
+EXACT_BELOW = 20_000
+"""Up to this many items a scope is compared one by one, which finds all and takes some milliseconds."""
+
+_INDEX = "memory_vectors_embedding"
+_MOST_INDEXED = 2_000  # dimensions; longer vectors are compared one by one
+_COLUMNS = ", ".join(ITEM_COLUMNS)
+
+
+class Vectors:
+    """The vectors of one store. ``extension`` is the quoted schema that pgvector lives in."""
+
+    def __init__(self, server: Server, statements: PostgresStatements, embeddings: Embeddings, extension: str) -> None:
+        self._server = server
+        self._statements = statements
+        self._dialect = statements.dialect
+        self.model = embeddings.identity()
+        self.dimension = embeddings.dimension
+        self._vector = f"{extension}.vector"
+        self._extension = extension
+        self._distance = f"OPERATOR({extension}.<=>)"
+
+    async def stored_model(self, connection: Connection) -> tuple[str, int] | None:
+        """Return the model and dimension of the stored vectors."""
+        row = await connection.fetchrow(f"SELECT vector_model, vector_dimension FROM {self._dialect.meta}")
+        return None if row is None or row["vector_model"] is None else (row["vector_model"], row["vector_dimension"])
+
+    async def create(self, connection: Connection) -> None:
+        """Make an empty table for the present model, in place of any other. Needs a transaction."""
+        dialect = self._dialect
+        items = dialect.ids if dialect.partitioned else dialect.table
+        # Whoever writes has these before the vectors, and whoever reads too.
+        await connection.execute(f"LOCK TABLE {items} IN ACCESS EXCLUSIVE MODE")
+        await connection.execute(f"DROP TABLE IF EXISTS {dialect.vectors}")
+        await connection.execute(
+            f'CREATE TABLE {dialect.vectors} (item_id TEXT COLLATE "C" PRIMARY KEY '
+            f"REFERENCES {items} (id) ON DELETE CASCADE, item_version INTEGER NOT NULL, "
+            f"embedding {self._vector}({self.dimension}) NOT NULL)"
+        )
+        await connection.execute(
+            f"UPDATE {dialect.meta} SET vector_model = $1, vector_dimension = $2", self.model, self.dimension
+        )
+
+    async def create_index(self, connection: Connection) -> None:
+        """Build the index, unless it is there or the vectors are too long for one. Needs a transaction."""
+        if self.dimension <= _MOST_INDEXED:
+            # A graph that does not fit into this memory is built many times slower.
+            await connection.execute(
+                "SELECT set_config('maintenance_work_mem', '256MB', true) "
+                "WHERE pg_size_bytes(current_setting('maintenance_work_mem')) < pg_size_bytes('256MB')"
+            )
+            await connection.execute(
+                f"CREATE INDEX IF NOT EXISTS {_INDEX} ON {self._dialect.vectors} "
+                f"USING hnsw (embedding {self._extension}.vector_cosine_ops)",
+                timeout=UNHURRIED,
+            )
+
+    async def drop_index(self, connection: Connection) -> None:
+        """Remove the index."""
+        await connection.execute(f"DROP INDEX IF EXISTS {self._dialect.schema}.{_INDEX}")
+
+    async def most_missing(self, connection: Connection) -> bool:
+        """Whether more items lack a vector than have one."""
+        items, vectors = self._dialect.table, self._dialect.vectors
+        found: bool = await connection.fetchval(
+            f"SELECT (SELECT count(*) FROM {items} WHERE deleted = 0) > 2 * (SELECT count(*) FROM {vectors})"
+        )
+        return found
+
+    async def keep(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[float]]]) -> None:
+        """Store the vectors of versions of items, in the transaction that stored or locked those.
+
+        Where another process has made the table over to another model, nothing is kept: the items are there, and
+        reindexing finds them.
+        """
+        if not vectors:
+            return
+        flat: list[float] = []
+        for _, _, vector in vectors:
+            flat.extend(vector)
+        await connection.execute(
+            f"INSERT INTO {self._dialect.vectors} AS stored (item_id, item_version, embedding) "
+            f"SELECT given.id, given.version, "
+            f"(($3::real[])[(given.at - 1) * $5 + 1 : given.at * $5])::{self._vector} "
+            f"FROM unnest($1::text[], $2::integer[]) WITH ORDINALITY AS given (id, version, at) "
+            f"WHERE EXISTS (SELECT FROM {self._dialect.meta} WHERE vector_model = $4 AND vector_dimension = $5) "
+            f"ON CONFLICT (item_id) DO UPDATE SET item_version = excluded.item_version, embedding = excluded.embedding",
+            [item_id for item_id, _, _ in vectors],
+            [version for _, version, _ in vectors],
+            flat,
+            self.model,
+            self.dimension,
+            timeout=self._server.timeout,
+        )
+
+    async def keep_present(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[float]]]) -> None:
+        """Store vectors that were made after their items, as far as those are still there and of these versions."""
+        ids = [item_id for item_id, _, _ in vectors]
+        async with self._server.transaction(connection):
+            ids = await lock_items(self._server, connection, self._dialect, ids)
+            rows = await connection.fetch(
+                f"SELECT id, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')} AND deleted = 0",
+                ids,
+                timeout=self._server.timeout,
+            )
+            present = {(row["id"], row["version"]) for row in rows}
+            await self.keep(connection, [entry for entry in vectors if entry[:2] in present])
+
+    async def nearest(self, vector: Sequence[float], wanted: Filter, limit: int, size: int) -> list[Any]:
+        """Return the items nearest to a vector, nearest first: rows of ``ITEM_COLUMNS`` and the similarity.
+
+        ``size`` is the number of items that match. A scope that is small, or of which most is asked for, is compared
+        one by one. In a large one the index goes on looking until enough of what it finds lies in the scope.
+        """
+        if size > EXACT_BELOW and limit <= size // 10 and self.dimension <= _MOST_INDEXED:
+            rows = await self._server.run(lambda connection: self._through_index(connection, vector, wanted, limit))
+            if len(rows) >= limit:
+                return rows
+        return await self._one_by_one(vector, wanted, limit)
+
+    async def similarities(self, vector: Sequence[float], ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosine of each of these items that has a present vector."""
+        rows = await self._server.fetch(
+            f"SELECT item_id, 1 - (embedding {self._distance} $2::real[]::{self._vector}) FROM {self._dialect.vectors} "
+            f"WHERE item_id IN (SELECT unnest($1::text[]))",
+            [list(ids), list(vector)],
+        )
+        return {row[0]: similarity(row[1]) for row in rows}
+
+    async def missing(self, page: int) -> AsyncGenerator[list[tuple[str, str, int]], None]:
+        """Yield pages of the ids, contents and versions of live items that have no present vector."""
+        after = ""
+        while True:
+            rows = await self._server.fetch(
+                f"SELECT id, content, version FROM {self._dialect.table} LEFT JOIN {self._dialect.vectors} "
+                f"ON item_id = id AND item_version = version WHERE deleted = 0 AND item_id IS NULL AND id > $1 "
+                f"ORDER BY id LIMIT {page}",
+                [after],
+            )
+            if not rows:
+                return
+            after = rows[-1]["id"]
+            yield [(row["id"], row["content"], row["version"]) for row in rows]
+
+    async def _one_by_one(self, vector: Sequence[float], wanted: Filter, limit: int) -> list[Any]:
+        parameters = Parameters(self._dialect)
+        given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
+        where = self._statements.conditions(parameters, wanted)
+        last = self._dialect.limit(parameters, limit)
+        # Behind OFFSET 0 the distance is a mere number, for which no index can be used.
+        text = (
+            f"SELECT {_COLUMNS}, 1 - distance AS similarity FROM ("
+            f"SELECT {self._dialect.item_columns}, added, embedding {self._distance} {given} AS distance "
+            f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON item_id = id AND item_version = version "
+            f"WHERE {where} OFFSET 0) AS compared ORDER BY distance, created_at DESC, added DESC {last}"
+        )
+        return await self._server.fetch(text, parameters.values)
+
+    async def _through_index(
+        self, connection: Connection, vector: Sequence[float], wanted: Filter, limit: int
+    ) -> list[Any]:
+        parameters = Parameters(self._dialect)
+        given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
+        where = self._statements.conditions(parameters, wanted)
+        text = (
+            f"SELECT {self._dialect.item_columns}, 1 - (embedding {self._distance} {given}) AS similarity "
+            f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON id = item_id AND version = item_version "
+            f"WHERE {where} ORDER BY embedding {self._distance} {given} LIMIT {limit}"
+        )
+        settings = {
+            "iterative_scan": "strict_order",
+            "ef_search": min(1000, max(100, 4 * limit)),
+            "max_scan_tuples": 200_000,
+            "scan_mem_multiplier": 4,
+        }
+        setting = "; ".join(f"SET LOCAL hnsw.{name} = {value}" for name, value in settings.items())
+        async with self._server.transaction(connection):
+            await connection.execute(setting, timeout=self._server.timeout)
+            rows: list[Any] = await connection.fetch(text, *parameters.values, timeout=self._server.timeout)
+        return rows
+
+
+def similarity(found: float) -> float:
+    """Return a cosine; that of a vector of zeros, which the engine calls not a number, is 0."""
+    return 0.0 if math.isnan(found) else float(found)

@@ -1,0 +1,271 @@
+"""Writing items: concurrent adds share a statement and a commit, many items go in arrays, changes compare versions.
+
+Every write is safe to repeat. A row keeps the token of the call that wrote it; when the answer to a write is lost and
+the call is made again with the same token, a row that has it already is left at the version it got. Whoever else wrote
+the row in between is overwritten by the repeated call, as by a call that came a moment later.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Container, Iterable, Sequence
+
+import asyncpg
+
+from memoranda.errors import IdConflictError, VersionConflictError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda.store import check_expected, copy_item, metadata_matches, successor
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.dialect import PostgresStatements, packed
+from memoranda_postgres.gathering import Addition, Gathering
+from memoranda_postgres.server import Server
+from memoranda_postgres.upserts import TOGETHER, Upserts
+from memoranda_postgres.vectors import Vectors
+
+_COPY_FROM = 64
+_WIDTH = len(ITEM_COLUMNS)
+
+
+class _AddedMeanwhileError(Exception):
+    """An id that was new when it was looked up has been added by somebody else."""
+
+
+class Tokens:
+    """Numbers that no other call, of this process or another, will have on the same row."""
+
+    def __init__(self) -> None:
+        self._next = itertools.count(secrets.randbits(62))
+
+    def __call__(self) -> int:
+        return next(self._next) & (2**63 - 1)
+
+
+def shared_fields(item: MemoryItem, within: MemoryMetadata | None) -> tuple[str, ...] | None:
+    """Return the fields in which a row must equal the item to lie in ``within``, or None where these cannot say it.
+
+    A scoped handle stamps its items, so that the item itself carries the scope. Adds from many scopes can then share
+    one statement.
+    """
+    if within is None:
+        return ()
+    named = tuple(name for name in SCOPE_FIELDS if getattr(within, name) is not None)
+    if within.extra or any(getattr(within, name) != getattr(item.metadata, name) for name in named):
+        return None
+    return named
+
+
+class Writer:
+    """Writes items for one store."""
+
+    def __init__(
+        self,
+        server: Server,
+        statements: PostgresStatements,
+        vectors: Vectors | None = None,
+        *,
+        has_vectors: bool = False,
+    ) -> None:
+        self._server = server
+        self._vectors = vectors
+        self._upserts = Upserts(server, statements, vectors, has_vectors=has_vectors)
+        self._tokens = Tokens()
+        self._gathering = Gathering(self._write)
+
+    def addition(self, item: MemoryItem, within: MemoryMetadata | None) -> Addition:
+        """Take everything that is needed from an item."""
+        fields = shared_fields(item, within)
+        return Addition(*packed(item), self._tokens(), fields or (), within if fields is None else None)
+
+    async def add(self, addition: Addition) -> None:
+        """Write one item, together with those that others add meanwhile."""
+        await self._gathering.add(addition)
+
+    async def settled(self) -> None:
+        """Wait until every add that has begun is done."""
+        await self._gathering.settled()
+
+    async def _write(self, additions: list[Addition]) -> set[str]:
+        """Write items of different ids and return the ids that were refused."""
+        if additions[0].within is not None:
+            await self.add_together(additions)
+            return set()
+        if self._vectors is None:
+            text, values = self._upserts.bound(additions)
+            rows = await self._server.fetch(text, values)
+            return set() if len(rows) == len(additions) else _refused(additions, {row["id"] for row in rows})
+
+        async def work(connection: Connection) -> set[str]:
+            async with self._server.transaction(connection):
+                return _refused(additions, await self._upserts.write(connection, additions))
+
+        return await self._server.run(work)
+
+    def additions(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[Addition]:
+        """Take everything that is needed from items, in their order, each id once.
+
+        Of items of the same id the last content counts, in the place of the first, and each is a version. Raises
+        IdConflictError where a later one would not be allowed to replace the one before it.
+        """
+        additions: dict[str, Addition] = {}
+        earlier: dict[str, MemoryMetadata] = {}
+        for item in items:
+            addition = self.addition(item, within)
+            before = additions.get(item.id)
+            if before is not None:
+                scope = earlier[item.id]
+                if scope.user_id != item.metadata.user_id or not metadata_matches(within, scope):
+                    raise IdConflictError(item.id)
+                addition = addition._replace(times=before.times + 1)
+            additions[item.id] = addition
+            earlier[item.id] = item.metadata
+        return list(additions.values())
+
+    async def add_together(self, additions: list[Addition]) -> None:
+        """Write items of different ids in one transaction. Raises IdConflictError, and then nothing was written."""
+        copying = len(additions) >= _COPY_FROM
+
+        async def work(connection: Connection) -> None:
+            async with self._server.transaction(connection):
+                numbered = await self._numbered(connection, additions)
+                if copying and not await self._upserts.any_there(connection, [added.row.id for added in numbered]):
+                    await self._copy(connection, numbered)
+                else:
+                    await self._upsert(connection, numbered)
+
+        try:
+            await self._server.run(work)
+        except _AddedMeanwhileError:
+            copying = False
+            await self._server.run(work)
+
+    async def _numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
+        """Return the additions numbered as they came, in the order in which they are locked."""
+        numbers = await self._upserts.draw(connection, len(additions))
+        numbered = [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
+        return sorted(numbered, key=lambda addition: addition.row.id)
+
+    async def _copy(self, connection: Connection, additions: list[Addition]) -> None:
+        try:
+            await self._upserts.copy(connection, additions)
+        except asyncpg.UniqueViolationError as error:
+            raise _AddedMeanwhileError from error
+
+    async def _upsert(self, connection: Connection, additions: list[Addition]) -> None:
+        for chunk in _chunks(additions):
+            for group in _alike(chunk):
+                if group[0].within is not None:
+                    group = await self._checked_scope(connection, group)
+                versions = await self._upserts.write(connection, group) if group else {}
+                for addition in group:
+                    if addition.row.id not in versions:
+                        raise IdConflictError(addition.row.id)
+
+    async def _checked_scope(self, connection: Connection, additions: list[Addition]) -> list[Addition]:
+        """Look at the rows themselves where the shared fields cannot say what ``within`` asks.
+
+        Returns what is left to be written. Raises IdConflictError for a row that lies outside.
+        """
+        written = await self._upserts.claim(connection, additions)
+        versions = {addition.row.id: addition.times for addition in additions if addition.row.id in written}
+        await self._upserts.keep_vectors(connection, additions, versions)
+        left = {addition.row.id: addition for addition in additions if addition.row.id not in written}
+        for row in await self._upserts.locked(connection, list(left)) if left else ():
+            addition = left[row["id"]]
+            # What this very call wrote, before its answer was lost, lay in the scope when it did.
+            if row["token"] != addition.token and not metadata_matches(addition.within, unpack(row[:_WIDTH]).metadata):
+                raise IdConflictError(row["id"])
+        return list(left.values())
+
+    async def update_together(
+        self, items: Sequence[MemoryItem], additions: Sequence[Addition], within: MemoryMetadata | None
+    ) -> list[MemoryItem]:
+        """Compare and set items, given with their additions, all or none; return them with their new versions."""
+
+        async def work(connection: Connection) -> list[MemoryItem]:
+            async with self._server.transaction(connection):
+                return await self._update_on(connection, items, additions, within)
+
+        return await self._server.run(work)
+
+    async def _update_on(
+        self,
+        connection: Connection,
+        items: Sequence[MemoryItem],
+        additions: Sequence[Addition],
+        within: MemoryMetadata | None,
+    ) -> list[MemoryItem]:
+        in_order = await self._numbered(connection, additions)
+        new = {item.id for item in items if not item.version}
+        written = await self._claimed_new(connection, in_order, new)
+        rows = {row["id"]: row for row in await self._upserts.locked(connection, [item.id for item in items])}
+        updated: dict[str, MemoryItem] = {}
+        changing = set()
+        for item, addition in zip(items, additions, strict=True):
+            row = None if item.id in written else rows.get(item.id)
+            if row is not None and row["token"] == addition.token:
+                # This very call wrote it before its answer was lost.
+                updated[item.id] = _with_version(item, row["version"])
+                continue
+            stored = None if row is None else unpack(row[:_WIDTH])
+            check_expected(item, None if row is None or row["deleted"] else stored, within)
+            updated[item.id] = successor(stored, item, within)
+            if item.id not in written:
+                changing.add(item.id)
+        changes = [addition for addition in in_order if addition.row.id in changing]
+        await self._set_versions(connection, changes, {item_id: item.version for item_id, item in updated.items()})
+        return list(updated.values())
+
+    async def _claimed_new(self, connection: Connection, additions: list[Addition], new: set[str]) -> set[str]:
+        """Lock items some of which may be ``new``, and return the ids of those that this has written.
+
+        What is there is locked by looking at it, all at once and in order, and so is a single item. Only new ones among
+        several must have their turn in that order.
+        """
+        written: set[str] = set()
+        if new and len(additions) > 1:
+            for chunk in _chunks(additions):
+                # One that should be there and is not ends the call, so that its text need not be sent for this.
+                outlined = [added if added.row.id in new else _outlined(added) for added in chunk]
+                written |= await self._upserts.claim(connection, outlined)
+            await self._upserts.keep_vectors(connection, additions, dict.fromkeys(written, 1))
+        return written
+
+    async def _set_versions(self, connection: Connection, changes: list[Addition], versions: dict[str, int]) -> None:
+        """Write rows that are locked or not there yet; whoever added one of the latter meanwhile was first."""
+        for chunk in _chunks(changes):
+            written = await self._upserts.write(connection, chunk)
+            for addition in chunk:
+                item_id = addition.row.id
+                if item_id not in written:
+                    raise IdConflictError(item_id)
+                if written[item_id] != versions[item_id]:
+                    raise VersionConflictError(item_id, 0, written[item_id] - 1)
+
+
+def _with_version(item: MemoryItem, version: int) -> MemoryItem:
+    copied = copy_item(item)
+    copied.__dict__["version"] = version
+    return copied
+
+
+def _outlined(addition: Addition) -> Addition:
+    return addition._replace(row=addition.row._replace(content=""))
+
+
+def _chunks(additions: list[Addition]) -> Iterable[list[Addition]]:
+    return (additions[start : start + TOGETHER] for start in range(0, len(additions), TOGETHER))
+
+
+def _alike(additions: list[Addition]) -> Iterable[list[Addition]]:
+    """Divide neighbours that cannot share a statement."""
+    return (list(group) for _, group in itertools.groupby(additions, key=_kind))
+
+
+def _kind(addition: Addition) -> tuple[tuple[str, ...], bool]:
+    return addition.fields, addition.within is None
+
+
+def _refused(additions: Iterable[Addition], written: Container[str]) -> set[str]:
+    return {addition.row.id for addition in additions if addition.row.id not in written}

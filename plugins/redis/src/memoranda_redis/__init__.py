@@ -1,0 +1,24 @@
+"""Memoranda's Redis store: episodic memory with a time to live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_redis.episodic import CorruptEntryError, EpisodicMemory
+    from memoranda_redis.manager import ShortTermMemoryManager, get_short_term_memory
+    from memoranda_redis.store import RedisMemoryStore
+
+# Listing plugins imports this package, and must not load a driver.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "episodic": ["CorruptEntryError", "EpisodicMemory"],
+        "manager": ["ShortTermMemoryManager", "get_short_term_memory"],
+        "store": ["RedisMemoryStore"],
+    },
+)
+
+__all__ = ["CorruptEntryError", "EpisodicMemory", "RedisMemoryStore", "ShortTermMemoryManager", "get_short_term_memory"]

@@ -1,0 +1,278 @@
+"""One way to a Redis: bounded in connections and time, on every event loop, alone or as a cluster.
+
+Nothing here knows what is stored. Driver exceptions end here: what leaves is one of :mod:`memoranda.errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis import exceptions as driver
+from redis.asyncio import RedisCluster
+from redis.asyncio.connection import Connection, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import EqualJitterBackoff, NoBackoff
+
+from memoranda.errors import CorruptStoreError, InputError, StoreError, StoreUnavailableError
+from memoranda_redis._address import Address
+
+_RETRIES = 3
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+_LOST = (driver.ConnectionError, driver.TimeoutError)
+_REFUSAL_TYPES = (driver.NoPermissionError, driver.OutOfMemoryError, driver.ReadOnlyError)
+# What a script meets arrives as plain text.
+_REFUSALS = (
+    "OOM",
+    "NOPERM",
+    "READONLY",
+    "MISCONF",
+    "LOADING",
+    "BUSY",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "NOAUTH",
+    "can't run",
+    "can't access",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script, and the hash that Redis knows it by once it has seen it."""
+
+    source: str
+    sha: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha", hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest())
+
+
+class _RefusedError(Exception):
+    """The server refused the user name or password; to try again would only lock the account."""
+
+
+class _Client(ABC):
+    """The driver's connections for one event loop; callers beyond the bound wait."""
+
+    def __init__(self, max_connections: int) -> None:
+        self.connecting = asyncio.Lock()
+        self.connected = False
+        self.active = 0
+        self.idle = asyncio.Event()
+        self._slots = asyncio.Semaphore(max_connections)
+        self._retry = Retry(EqualJitterBackoff(cap=_LONGEST_PAUSE, base=_FIRST_PAUSE), _RETRIES)
+
+    @abstractmethod
+    async def execute(self, *words: Any) -> Any:
+        """Return what the server answers to one command; a lost connection is retried, with growing pauses."""
+
+    async def close(self) -> None:
+        """Wait for calls under way, whose deadline bounds the wait, and close every connection."""
+        while self.active:
+            self.idle.clear()
+            await self.idle.wait()
+        self.connected = False
+        await self._disconnect()
+
+    @abstractmethod
+    async def _disconnect(self) -> None:
+        """Close every connection."""
+
+
+class _ServerClient(_Client):
+    """Connections to one server.
+
+    The driver's own pool and client cost as much again as the round trip; its connections and its retries are all that
+    is needed here.
+    """
+
+    def __init__(self, address: Address, max_connections: int, timeout: float) -> None:
+        super().__init__(max_connections)
+        self._kind = address.options.get("connection_class", Connection)
+        self._settings = {
+            "socket_connect_timeout": timeout,
+            "protocol": 2,
+            **address.connection_options(),
+            # The caller's deadline bounds waiting and retrying alike.
+            "socket_timeout": None,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        self._free: list[Any] = []
+
+    async def execute(self, *words: Any) -> Any:
+        request = _packed(words)
+        async with self._slots:
+            connection = self._free.pop() if self._free else self._kind(**self._settings)
+
+            async def attempt() -> Any:
+                try:
+                    await connection.send_packed_command(request)
+                    return await connection.read_response(disable_decoding=True)
+                except driver.AuthenticationError as error:
+                    raise _RefusedError from error
+
+            async def give_up(error: Exception) -> None:
+                await connection.disconnect(nowait=True)
+
+            try:
+                return await self._retry.call_with_retry(attempt, give_up)
+            finally:
+                if connection.is_connected:
+                    self._free.append(connection)
+
+    async def _disconnect(self) -> None:
+        while self._free:
+            await self._free.pop().disconnect()
+
+
+class _ClusterClient(_Client):
+    """Connections to the nodes of a cluster, which the driver's own client finds by the key."""
+
+    def __init__(self, address: Address, max_connections: int, timeout: float) -> None:
+        super().__init__(max_connections)
+        settings = {"socket_timeout": timeout, "socket_connect_timeout": timeout, **address.connection_options()}
+        if address.options.get("connection_class") is SSLConnection:
+            settings["ssl"] = True
+        # Callers wait for a slot here; the driver would refuse them, and some releases lose count of cancelled calls.
+        self._driver: Any = RedisCluster(
+            max_connections=2**31, retry=self._retry, retry_on_error=list(_LOST), **settings
+        )
+
+    async def execute(self, *words: Any) -> Any:
+        async with self._slots:
+            return await self._driver.execute_command(*words)
+
+    async def _disconnect(self) -> None:
+        await self._driver.aclose()
+
+
+def _packed(words: Sequence[Any]) -> bytes:
+    """Return a command as Redis reads it."""
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        if type(word) is str:
+            word = word.encode()
+        elif type(word) is not bytes:
+            word = str(word).encode()
+        parts.append(b"$%d\r\n%b\r\n" % (len(word), word))
+    return b"".join(parts)
+
+
+class RedisConnection:
+    """Runs scripts and commands on the Redis that an address names.
+
+    There is a client for each event loop, so that one object serves several threads. Waiting for a connection, trying
+    again with growing pauses and answering all happen within ``timeout`` seconds. When the server comes back, the same
+    object works again.
+    """
+
+    def __init__(self, address: Address, *, max_connections: int = 32, timeout: float = 5.0) -> None:
+        if not isinstance(max_connections, int) or isinstance(max_connections, bool) or max_connections < 1:
+            raise InputError("max_connections must be a whole number of at least 1.", field="max_connections")
+        if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
+            raise InputError("timeout must be a number of seconds above 0.", field="timeout")
+        self.address = address
+        self.timeout = float(timeout)
+        self._max_connections = int(address.options.get("max_connections", max_connections))
+        self._clients: dict[asyncio.AbstractEventLoop, _Client] = {}
+        self._guard = threading.Lock()
+
+    async def connect(self) -> None:
+        """Make sure that the server answers. Does nothing on an event loop that is already connected."""
+        client = self._client()
+        if client.connected:
+            return
+        async with client.connecting:
+            if not client.connected:
+                await self._within(client, client.execute("PING"))
+                client.connected = True
+
+    async def close(self) -> None:
+        """Wait for calls under way and close the connections of this event loop; the next use opens new ones."""
+        with self._guard:
+            client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    async def run(
+        self, script: Script, keys: Sequence[str], arguments: Sequence[Any] = (), *, patience: float = 0.0
+    ) -> Any:
+        """Return what the script returns; a server that does not know it yet is given the source.
+
+        ``patience`` is how many seconds more than others a call may take that carries much.
+        """
+        client = await self._connected()
+        return await self._within(client, self._evaluate(client, script, keys, arguments), patience)
+
+    async def command(self, *words: Any) -> Any:
+        """Return what the server answers to one command."""
+        client = await self._connected()
+        return await self._within(client, client.execute(*words))
+
+    async def _connected(self) -> _Client:
+        """Return this event loop's client, connected; somebody may have closed the one there was meanwhile."""
+        client = self._client()
+        while not client.connected:
+            await self.connect()
+            client = self._client()
+        return client
+
+    async def _evaluate(self, client: _Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        try:
+            return await client.execute("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        except driver.NoScriptError:
+            return await client.execute("EVAL", script.source, len(keys), *keys, *arguments)
+
+    async def _within(self, client: _Client, call: Any, patience: float = 0.0) -> Any:
+        """Await a call of the driver within the deadline, and translate what it raises."""
+        client.active += 1
+        try:
+            async with asyncio.timeout(self.timeout + patience):
+                return await call
+        except TimeoutError as error:
+            raise self._unavailable(f"did not answer within {self.timeout + patience:g} seconds") from error
+        except (_RefusedError, driver.AuthenticationError) as error:
+            raise self._unavailable("refused the user name or password") from error
+        except (*_LOST, driver.RedisClusterException, driver.ClusterError, OSError) as error:
+            client.connected = False
+            raise self._unavailable(f"cannot be reached ({type(error).__name__})") from error
+        except driver.RedisError as error:
+            raise self._translated(error) from error
+        finally:
+            client.active -= 1
+            if not client.active:
+                client.idle.set()
+
+    def _client(self) -> _Client:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            with self._guard:
+                for past in [other for other in self._clients if other.is_closed()]:
+                    del self._clients[past]
+                kind = _ClusterClient if self.address.cluster else _ServerClient
+                client = self._clients[loop] = kind(self.address, self._max_connections, self.timeout)
+        return client
+
+    def _unavailable(self, what: str) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"Redis at {self.address.shown} {what}. Check that the server runs and that the URL is right; what was not "
+            f"acknowledged may or may not have been stored."
+        )
+
+    def _translated(self, error: driver.RedisError) -> StoreError:
+        text = str(error)
+        if isinstance(error, _REFUSAL_TYPES) or any(refusal in text for refusal in _REFUSALS):
+            return self._unavailable(f"refused the command: {text}")
+        if "WRONGTYPE" in text:
+            return CorruptStoreError(
+                f"A key of this memory at {self.address.shown} holds something else; another program uses its name."
+            )
+        return StoreError(f"Redis at {self.address.shown} answered with an error: {text}")

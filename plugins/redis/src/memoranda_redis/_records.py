@@ -1,0 +1,141 @@
+"""How an item lies in Redis, for the store.
+
+An item is a hash under ``<base>i:<id>``. Its field ``c`` is the content and ``j`` JSON with everything that has no
+field of its own; the others are what scripts compare and keep: ``f`` the content as searches compare it, where that is
+not plain ASCII, ``v`` version, ``m`` the item's member in the indexes, ``u s t a`` the scope, ``k`` type, ``w`` status,
+``r`` whether it is archived, ``h`` whether it is hidden, ``o`` which write it comes from, ``x`` its member among those
+that expire.
+
+An index is a sorted set whose members all have the score 0, so that they lie in the order of their text: the time, the
+number of the adding in sixteen digits, the id. There is one of all items, and one for each value of each field of a
+scope; hidden items have indexes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from memoranda.errors import CorruptStoreError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, utc_text
+from memoranda.shapes import checked_json, json_text
+from memoranda.store import fold, further_values, make_item, make_metadata
+
+SEPARATOR = "\0"
+"""Between the parts of a header; no text that a store takes contains it."""
+
+_SEPARATOR = SEPARATOR.encode()
+
+_PLACE = 48
+"""How many characters of a member say where the item stands: its time and the number of its adding."""
+
+_TIME = 32
+_BASE = ("memory_type", "status", "updated_at")
+
+
+class Row(NamedTuple):
+    """An item with its place in the order of all items."""
+
+    place: str
+    item: MemoryItem
+
+
+def optional(text: str | None) -> str:
+    """Return a text that may be absent in a form that tells None from the empty text."""
+    return "" if text is None else f"={text}"
+
+
+def scope_arguments(metadata: MemoryMetadata | None) -> list[str]:
+    """Return the four fields of a scope as arguments of a script; None stands for any."""
+    return [optional(None if metadata is None else getattr(metadata, name)) for name in SCOPE_FIELDS]
+
+
+def header(item: MemoryItem, expected: int | None, *, hidden: bool = False) -> str:
+    """Return what a script must know of an item to store it.
+
+    ``expected`` is the version to replace, None for any; a ``hidden`` one is stored as if it had been deleted.
+    """
+    return SEPARATOR.join(
+        [
+            item.id,
+            item.created_at,
+            item.memory_type,
+            item.status.value,
+            "" if item.archived_by is None else "1",
+            "" if expected is None else str(expected),
+            *scope_arguments(item.metadata),
+            "1" if hidden else "",
+        ]
+    )
+
+
+def body(item: MemoryItem) -> str:
+    """Return the item as JSON, without its id, content, version and time."""
+    metadata = item.metadata
+    fields = {
+        "memory_type": item.memory_type,
+        "status": item.status.value,
+        "updated_at": item.updated_at,
+        "metadata": [
+            *(getattr(metadata, name) for name in SCOPE_FIELDS),
+            checked_json(metadata.extra, "metadata.extra") if metadata.extra else {},
+        ],
+        **further_values(item),
+    }
+    return json_text(fields)
+
+
+def folded(content: str) -> str:
+    """Return the content as a substring search compares it; nothing for ASCII, which a script folds by itself."""
+    return "" if content.isascii() else fold(content)
+
+
+def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
+    """Return the item of a row: its member in the indexes, version, JSON and content.
+
+    Raises CorruptStoreError, naming the id, for whatever is no item that this store has written.
+    """
+    parts = row.split(_SEPARATOR, 3)
+    item_id = named_id(parts[0])
+    try:
+        member, version, written, content = (part.decode() for part in parts)
+        further: dict[str, Any] = json.loads(written)
+        user_id, session_id, task_id, agent_id, extra = further.pop("metadata")
+        base: dict[str, Any] = {name: further.pop(name) for name in _BASE}
+        base["metadata"] = make_metadata(
+            {"user_id": user_id, "session_id": session_id, "task_id": task_id, "agent_id": agent_id, "extra": extra}
+        )
+        base["id"] = item_id
+        base["content"] = content
+        base["created_at"] = member[:_TIME]
+        base["version"] = int(version)
+        _check_types(base, further, (user_id, session_id, task_id, agent_id), extra)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise unreadable(item_id) from error
+    return Row(member[:_PLACE], make_item(base, further, types))
+
+
+def named_id(member: bytes) -> str:
+    """Return the id of the item that a member of an index stands for."""
+    return member[_PLACE:].decode(errors="backslashreplace")
+
+
+def unreadable(item_id: str) -> CorruptStoreError:
+    """Return the error for an item that is none."""
+    return CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.")
+
+
+def _check_types(base: dict[str, Any], further: dict[str, Any], scope: tuple[Any, ...], extra: Any) -> None:
+    """Raise TypeError or ValueError for values that only another program could have written."""
+    created, updated = base["created_at"], base["updated_at"]
+    texts = (*scope, further.get("name"), further.get("archived_by"))
+    if (
+        type(extra) is not dict
+        or type(base["memory_type"]) is not str
+        or not all(text is None or type(text) is str for text in texts)
+        or type(further.get("tool_calls", [])) is not list
+    ):
+        raise TypeError("a part is of the wrong type")
+    if utc_text(created) != created or (updated != created and utc_text(updated) != updated):
+        raise ValueError("a time is not in the form in which times are stored")

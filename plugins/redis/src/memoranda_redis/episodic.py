@@ -1,0 +1,210 @@
+"""An interaction as a memory item, and its form in Redis."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from memoranda.errors import CorruptStoreError, InputError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
+from memoranda.shapes import check_text, checked_json, json_text
+from memoranda.store import bare_item, check_metadata, make_metadata
+
+# Every character that some reader takes for the end of a line, and the other control characters but the tab.
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
+
+_STATUSES = {status.value: status for status in MemoryStatus}
+_STORED_SCOPE = tuple(name for name in SCOPE_FIELDS if name != "agent_id")  # The agent is in the key.
+
+
+class CorruptEntryError(CorruptStoreError, ValueError):
+    """An entry in Redis that is no interaction: its timestamp or another part cannot be read."""
+
+    def __init__(self, agent_id: str, key: str, reason: str) -> None:
+        super().__init__(
+            f"The entry {key!r} in the episodic memory of the agent {agent_id!r} cannot be read: {reason}."
+        )
+
+
+class InvalidTimestampError(CorruptEntryError):
+    """An entry in Redis whose timestamp is none, so that nobody knows when it happened."""
+
+    def __init__(self, agent_id: str, key: str) -> None:
+        super().__init__(agent_id, key, "its timestamp is invalid")
+
+
+class EpisodicMemory(MemoryItem):
+    """One interaction of an agent: what kind it was, on which platform, and what was said or done.
+
+    ``created_at`` is its time in UTC and :attr:`timestamp` the same as a datetime. ``metadata.agent_id`` is the agent;
+    ``metadata.extra`` holds the dict that was given with the interaction. Raises ValueError for an invalid timestamp.
+    """
+
+    memory_type: str = "episodic"
+    interaction_type: str = ""
+    platform: str | None = None
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it happened, as a datetime in UTC."""
+        return datetime.fromisoformat(self.created_at)
+
+    def summary(self, timezone: tzinfo = UTC) -> str:
+        """Return ``[HH:MM] type on platform: content`` on one line, with the time in the given zone."""
+        where = f" on {one_line(self.platform)}" if self.platform else ""
+        clock = self.timestamp.astimezone(timezone)
+        return f"[{clock:%H:%M}] {one_line(self.interaction_type)}{where}: {one_line(self.content)}"
+
+
+def one_line(text: str) -> str:
+    """Return the text with line ends and control characters as spaces, so that it cannot start a line of its own."""
+    return _CONTROL.sub(" ", text).strip()
+
+
+def as_timezone(zone: tzinfo | str) -> tzinfo:
+    """Return the time zone, which may be named as in ``"Europe/Berlin"``. Raises InputError when there is none."""
+    if isinstance(zone, tzinfo):
+        return zone
+    try:
+        return UTC if zone == "UTC" else ZoneInfo(zone)
+    except (KeyError, ValueError, TypeError, OSError):
+        raise InputError(f"{zone!r} is no time zone; one looks like 'Europe/Berlin'.", field="timezone") from None
+
+
+def dump_entry(memory: EpisodicMemory) -> tuple[str, str]:
+    """Return the JSON members of a checked interaction: the id, by which a write is recognised, and all others.
+
+    The timestamp is missing: it is decided where the entry is written. Fields that have their default are left out.
+    """
+    metadata = memory.metadata
+    entry: dict[str, Any] = {"interaction_type": memory.interaction_type, "content": memory.content}
+    if memory.platform is not None:
+        entry["platform"] = memory.platform
+    if memory.status is not MemoryStatus.ACCEPTED:
+        entry["status"] = memory.status.value
+    for name in _STORED_SCOPE:
+        value = getattr(metadata, name)
+        if value is not None:
+            entry[name] = value
+    if metadata.extra:
+        entry["metadata"] = metadata.extra
+    more = dict(memory.model_extra or {})
+    if memory.name is not None:
+        more["name"] = memory.name
+    if memory.archived_by is not None:
+        more["archived_by"] = memory.archived_by
+    if more:
+        entry["more"] = more
+    return f'"id":{json_text(memory.id)}', json_text(entry)[1:-1]
+
+
+def read_entry(text: bytes, agent_id: str, key: str) -> EpisodicMemory:
+    """Return the interaction that the text at a key holds. Raises CorruptEntryError, which is a ValueError."""
+    try:
+        entry = json.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise CorruptEntryError(agent_id, key, "it is no JSON") from error
+    return load_entry(entry, agent_id, key)
+
+
+def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
+    """Return the interaction that an entry holds.
+
+    Raises CorruptEntryError, which is a ValueError; InvalidTimestampError where it has a timestamp that is none.
+    """
+    try:
+        written = entry["timestamp"]
+    except (KeyError, TypeError, IndexError) as error:
+        raise CorruptEntryError(agent_id, key, "it is no interaction") from error
+    try:
+        moment = utc_text(written)
+    except ValueError as error:
+        raise InvalidTimestampError(agent_id, key) from error
+    try:
+        more = entry.get("more", {})
+        extra = entry.get("metadata") or {}
+        metadata = {
+            "user_id": entry.get("user_id"),
+            "session_id": entry.get("session_id"),
+            "task_id": entry.get("task_id"),
+            "agent_id": agent_id,
+            "extra": extra,
+        }
+        fields: dict[str, Any] = {
+            # Entries of programs that knew no ids are told apart by their moment, as in their key.
+            "id": entry.get("id", f"{agent_id}:{moment}"),
+            "content": entry["content"],
+            "memory_type": "episodic",
+            "status": _STATUSES[entry.get("status", "accepted")],
+            "metadata": make_metadata(metadata),
+            "created_at": moment,
+            "updated_at": moment,
+            "version": 1,
+            "name": more.pop("name", None),
+            "archived_by": more.pop("archived_by", None),
+            "interaction_type": entry["interaction_type"],
+            "platform": entry.get("platform"),
+        }
+        if not (
+            type(fields["id"]) is type(fields["content"]) is type(fields["interaction_type"]) is str
+            and type(extra) is type(more) is dict
+            and _texts_or_none(fields["platform"], fields["name"], fields["archived_by"])
+            and _texts_or_none(metadata["user_id"], metadata["session_id"], metadata["task_id"])
+        ):
+            raise TypeError("a part is of the wrong type")
+        if not fields["content"].isascii():
+            fields["content"].encode()  # JSON can spell half a character, which nobody could write or send.
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise CorruptEntryError(agent_id, key, "a part is missing or invalid") from error
+    return bare_item(EpisodicMemory, fields, more)
+
+
+def _texts_or_none(*values: Any) -> bool:
+    return all(value is None or type(value) is str for value in values)
+
+
+def new_memory(
+    interaction_type: str, content: str, platform: str | None, metadata: MemoryMetadata, moment: str
+) -> EpisodicMemory:
+    """Return a new interaction. Raises InputError, naming the part that no store can hold.
+
+    The metadata is checked already; the rest is text, which takes less to check than the model's own validation.
+    """
+    fields = {
+        "id": uuid.uuid4().hex,
+        "content": check_text(content, "content"),
+        "memory_type": "episodic",
+        "status": MemoryStatus.ACCEPTED,
+        "metadata": metadata,
+        "created_at": moment,
+        "updated_at": moment,
+        "version": 0,
+        "name": None,
+        "archived_by": None,
+        "interaction_type": check_text(interaction_type, "interaction_type"),
+        "platform": None if platform is None else check_text(platform, "platform"),
+    }
+    return bare_item(EpisodicMemory, fields, {})
+
+
+def as_metadata(metadata: dict[str, Any] | MemoryMetadata | None, agent_id: str) -> MemoryMetadata:
+    """Return checked metadata stamped with the agent: a dict becomes ``extra``.
+
+    Raises InputError for what no store can hold and for the metadata of another agent.
+    """
+    scope: dict[str, Any] = dict.fromkeys(SCOPE_FIELDS)
+    extra: Any = metadata
+    if isinstance(metadata, MemoryMetadata):
+        check_metadata(metadata)
+        if metadata.agent_id not in (None, agent_id):
+            raise InputError("metadata.agent_id names another agent than this memory's.", field="metadata.agent_id")
+        scope = {name: getattr(metadata, name) for name in SCOPE_FIELDS}
+        extra = metadata.extra
+    elif metadata is not None and not isinstance(metadata, dict):
+        raise InputError(f"metadata must be a dict, not {type(metadata).__name__}.", field="metadata")
+    scope["agent_id"] = agent_id
+    return make_metadata({**scope, "extra": checked_json(extra, "metadata") if extra else {}})

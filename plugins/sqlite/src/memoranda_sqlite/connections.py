@@ -1,0 +1,103 @@
+"""All the connections of one open store: a writer, a reader for the event loop, and threads that read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from memoranda.errors import StoreClosedError
+from memoranda_sqlite import forking
+from memoranda_sqlite.erasing import Eraser
+from memoranda_sqlite.faults import DRIVER_ERRORS
+from memoranda_sqlite.files import Database
+from memoranda_sqlite.filling import Filler
+from memoranda_sqlite.reading import MOST_ASKED, DirectReader, ReaderThreads
+from memoranda_sqlite.worker import Work, Worker, WorkerClosedError
+from memoranda_sqlite.writing import Writer
+
+Result = TypeVar("Result")
+
+
+class Connections:
+    """What an open store has; made by :meth:`open`.
+
+    A database in memory has one connection for everything, since nobody else could see it.
+    """
+
+    def __init__(self, database: Database, worker: Worker) -> None:
+        self.database = database
+        self.worker = worker
+        self.filler = Filler(worker, database.explained)
+        self.eraser = Eraser(worker, in_memory=database.in_memory)
+        self.writer = Writer(worker, database.explained, self.filler, self.eraser, database.check_that_it_stays())
+        self._threads: ReaderThreads | None = None
+        self._direct: DirectReader | None = None
+        self.forked = False
+        forking.watch(self)
+
+    @classmethod
+    async def open(cls, database: Database) -> Connections:
+        """Open everything, or nothing if one of them fails."""
+        worker = await Worker(database.open_writer, database.explained).open()
+        opened = cls(database, worker)
+        try:
+            if not database.in_memory:
+                opened._threads = ReaderThreads(database)
+                opened._direct = DirectReader(database)
+            await opened.filler.start()
+            await opened.eraser.start()
+        except BaseException:
+            await opened.close()
+            raise
+        return opened
+
+    def rows_at_once(self, text: str, values: Sequence[Any], most_asked: int = MOST_ASKED) -> list[Any] | None:
+        """Return the rows of a statement without leaving the event loop's thread, or None if it must go to a thread."""
+        if self._direct is None:
+            return None
+        try:
+            return self._direct.rows(text, values, most_asked)
+        except DRIVER_ERRORS as error:
+            raise self.database.explained(error) from error
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run a function that reads on a thread."""
+        try:
+            if self._threads is None:
+                return await self.worker.run(work)
+            return await self._threads.run(work)
+        except WorkerClosedError as error:
+            raise StoreClosedError(f"The store of {self.database.path!r}") from error
+
+    async def rows(self, text: str, values: Sequence[Any]) -> list[Any]:
+        """Return the rows of a statement that runs on a thread."""
+        return await self.read(lambda connection: connection.execute(text, values).fetchall())
+
+    async def close(self) -> None:
+        """Wait for what is under way and close everything; the writer last, which brings the log into the file."""
+        forking.forget(self)
+        if self.forked:
+            return
+        self.filler.stop()
+        if self._direct is not None:
+            self._direct.close()
+        if self._threads is not None:
+            await self._threads.close()
+        await self.eraser.close()
+        await self.worker.close()
+
+    def pause(self, seconds: float) -> bool:
+        """Keep the writer out of transactions, and return whether it could be had so within these seconds."""
+        return not self.forked and self.worker.gate.acquire(timeout=seconds)
+
+    def go_on(self) -> None:
+        """Let the writer work again."""
+        self.worker.gate.release()
+
+    def abandon(self) -> object:
+        """Give up every connection in a forked child."""
+        kept = (self.worker, self.writer, self.filler, self.eraser, self._threads, self._direct)
+        self.forked = True
+        self._direct = self._threads = None
+        del self.worker, self.writer, self.filler, self.eraser
+        return kept

@@ -1,0 +1,146 @@
+"""A look at the health of the file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+from memoranda.errors import CorruptStoreError
+from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda.store import Finding
+from memoranda_sqlite import text_index
+from memoranda_sqlite.agreement import disagreements
+from memoranda_sqlite.connections import Connections
+from memoranda_sqlite.passages import Types
+from memoranda_sqlite.schema import TABLE, stored_version
+from memoranda_sqlite.vectors import Vectors, count_missing, stored_model
+from memoranda_sqlite.worker import Work
+
+_RESTORE = "Restore a copy, or save what can be read with 'sqlite3 FILE .recover'."
+_REBUILD = "Call reindex(), or let 'memoranda doctor --repair' build it again; searches may miss items until then."
+_MOST_NAMED = 10
+_LARGE_LOG = 64 << 20
+_SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
+
+
+async def examine(connections: Connections, vectors: Vectors | None, types: Types) -> list[Finding]:
+    """Return what was looked at, the most important first."""
+    findings = [
+        await _looked(connections, "integrity", _integrity),
+        await _looked(connections, "rows", lambda connection: _rows(connection, types)),
+        await connections.worker.run(_settings),
+    ]
+    if not connections.database.in_memory:
+        pending = await connections.eraser.attempt()
+        findings += [_mode(connections.database.path), _log(connections.database.path, pending)]
+    findings.append(await _looked(connections, "text index", _text_index))
+    if vectors is not None:
+        model = vectors.model
+        findings.append(await _looked(connections, "vectors", lambda connection: _vectors(connection, model)))
+    return findings
+
+
+async def repair_text_index(connections: Connections) -> None:
+    """Build the text indexes again if they are not as they should be, and fill them."""
+    if not connections.filler.available:
+        return
+    if not (await _looked(connections, "text index", _text_index)).ok:
+        await connections.writer.call(text_index.empty)
+    await connections.filler.finish()
+
+
+async def _looked(connections: Connections, name: str, look: Work[Finding]) -> Finding:
+    """Return what was found; a file that is too damaged for one look may still be fit for the others."""
+    try:
+        return await connections.read(look)
+    except CorruptStoreError as error:
+        return Finding(name, False, str(error), _RESTORE)
+
+
+def _integrity(connection: sqlite3.Connection) -> Finding:
+    faults = [fault for (fault,) in connection.execute(f"PRAGMA integrity_check({_MOST_NAMED})")]
+    return Finding(
+        "integrity",
+        faults == ["ok"],
+        "the file is whole" if faults == ["ok"] else "; ".join(faults),
+        _RESTORE,
+    )
+
+
+def _rows(connection: sqlite3.Connection, types: Types) -> Finding:
+    unreadable = []
+    count = 0
+    for row in connection.execute(f"SELECT {', '.join(ITEM_COLUMNS)} FROM {TABLE}"):
+        count += 1
+        try:
+            unpack(row, types)
+        except CorruptStoreError:
+            unreadable.append(repr(row[0]))
+    named = ", ".join(unreadable[:_MOST_NAMED]) + (", …" if len(unreadable) > _MOST_NAMED else "")
+    return Finding(
+        "rows",
+        not unreadable,
+        f"{len(unreadable)} of {count} cannot be read: {named}" if unreadable else f"all {count} can be read",
+        "Searches leave these rows out. Replace each by adding an item of its id, or purge it.",
+    )
+
+
+def _settings(connection: sqlite3.Connection) -> Finding:
+    (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+    (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+    detail = (
+        f"SQLite {sqlite3.sqlite_version}, schema version {stored_version(connection)}, journal {journal}, "
+        f"synchronous {_SYNCHRONOUS.get(synchronous, synchronous)}"
+    )
+    return Finding(
+        "settings",
+        journal in ("wal", "memory"),
+        detail,
+        "This file system has no shared memory for a write-ahead log; keep the file on a local disk.",
+    )
+
+
+def _mode(path: str) -> Finding:
+    mode = stat.S_IMODE(Path(path).stat().st_mode)
+    private = os.name == "nt" or not mode & 0o077
+    detail = f"the file's mode is {mode:04o}" + ("" if private else ": others than its owner may use it")
+    return Finding("privacy", private, detail, f"chmod 600 {path}")
+
+
+def _log(path: str, pending: str) -> Finding:
+    log = Path(path + "-wal")
+    size = log.stat().st_size if log.exists() else 0
+    return Finding(
+        "log",
+        not pending and size < _LARGE_LOG,
+        f"the write-ahead log has {size:,} bytes. {pending}".rstrip(". "),
+        "Some program reads the file for a very long time, which keeps the log from being emptied; end it.",
+    )
+
+
+def _text_index(connection: sqlite3.Connection) -> Finding:
+    if not text_index.available(connection):
+        return Finding(
+            "text index",
+            False,
+            f"SQLite {sqlite3.sqlite_version} has no FTS5 with trigrams, so searches read all rows",
+            "Use a Python whose SQLite is 3.35 or later and built with FTS5.",
+        )
+    faults = disagreements(connection)
+    if faults:
+        return Finding("text index", False, "; ".join(faults), _REBUILD)
+    waiting = text_index.pending(connection)
+    detail = f"{waiting:,} rows wait for it" if waiting else "complete"
+    return Finding("text index", True, detail)
+
+
+def _vectors(connection: sqlite3.Connection, model: str) -> Finding:
+    stored = stored_model(connection)
+    if stored != model:
+        detail = f"the file holds vectors of {stored}, and the store has {model}"
+        return Finding("vectors", False, detail, "Open the file with the model it was made with, or call reindex().")
+    lacking = count_missing(connection)
+    detail = f"of {model}; {lacking:,} items have none" if lacking else f"of {model}; complete"
+    return Finding("vectors", not lacking, detail, "Call reindex(), or let 'memoranda doctor --repair' make them.")

@@ -1,0 +1,83 @@
+"""What SQLite's errors mean: each becomes an error of memoranda that names the file and says what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from memoranda.errors import CorruptStoreError, InputError, MemoryError, StoreError, StoreUnavailableError
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_UNWRITABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
+
+
+DRIVER_ERRORS = (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError)
+"""What the driver raises: its own, and Python's where it brings a value from one form into the other."""
+
+_UNDECODABLE = "Could not decode to UTF-8"
+
+
+def primary_code(error: BaseException) -> int:
+    """Return SQLite's primary result code, or -1 where the driver itself raised."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return -1 if code is None else code & 0xFF
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether another connection's lock was in the way."""
+    return primary_code(error) in _BUSY
+
+
+def is_interrupted(error: BaseException) -> bool:
+    """Whether the statement was ended by its progress handler."""
+    return primary_code(error) == sqlite3.SQLITE_INTERRUPT
+
+
+def is_too_big(error: BaseException) -> bool:
+    """Whether a value was longer than the connection allows."""
+    return primary_code(error) == sqlite3.SQLITE_TOOBIG
+
+
+def is_corrupt(error: BaseException) -> bool:
+    """Whether the file, or one of its indexes, is damaged."""
+    return primary_code(error) in _CORRUPT
+
+
+def translated(error: Exception, path: str) -> MemoryError:
+    """Return the error of memoranda for what the driver raised on this file."""
+    code = primary_code(error)
+    if isinstance(error, UnicodeError) or str(error).startswith(_UNDECODABLE):
+        # The driver's own message repeats the text.
+        return CorruptStoreError(
+            f"The SQLite file {path!r} holds text that is no Unicode. It was left as it is; restore a copy, or save "
+            f"what can be read with 'sqlite3 FILE .recover'."
+        )
+    if code in _BUSY:
+        return StoreUnavailableError(
+            f"The SQLite file {path!r} stayed locked by another program ({error}). Nothing of this call was stored; "
+            f"try again, or give a longer busy_timeout."
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnavailableError(
+            f"There is no room left for the SQLite file {path!r} ({error}). Nothing of this call was stored, what was "
+            f"stored before is intact. Free some space."
+        )
+    if code in _CORRUPT:
+        return CorruptStoreError(
+            f"The SQLite file {path!r} is damaged or no database ({error}). It was left as it is; restore a copy, or "
+            f"save what can be read with 'sqlite3 FILE .recover'."
+        )
+    if code in _UNWRITABLE:
+        return StoreUnavailableError(
+            f"The SQLite file {path!r} cannot be written ({error}). Check the permissions of the file and of its "
+            f"folder, where SQLite keeps its write-ahead log."
+        )
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnavailableError(
+            f"The SQLite file {path!r} cannot be opened ({error}). Check that its folder exists and may be written."
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreUnavailableError(f"The disk failed under the SQLite file {path!r} ({error}).")
+    if code == sqlite3.SQLITE_TOOBIG:
+        return InputError(f"The item is larger than SQLite holds ({error}).", field="content")
+    return StoreError(f"SQLite could not do this with the file {path!r}: {error}.")

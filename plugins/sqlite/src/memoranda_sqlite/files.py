@@ -1,0 +1,163 @@
+"""Opening the file: refusing what is no database, creating it private, and setting up its connections."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+from urllib.parse import quote
+
+from memoranda.errors import CorruptStoreError, MemoryError, StoreError, StoreUnavailableError
+from memoranda_sqlite import schema, text_index
+from memoranda_sqlite.dialect import register_functions
+from memoranda_sqlite.faults import DRIVER_ERRORS, is_busy, translated
+
+MEMORY = ":memory:"
+_MAGIC = b"SQLite format 3\0"
+_OLDEST_SQLITE = (3, 35, 0)
+
+Durability = Literal["full", "normal"]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where the database is and how connections to it are made."""
+
+    path: str
+    durability: Durability = "full"
+    busy_timeout: float = 30.0
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether there is no file: such a database has one connection only."""
+        return self.path == MEMORY
+
+    def open_writer(self) -> sqlite3.Connection:
+        """Return the connection that writes, with the schema in place. Raises memoranda's errors."""
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; memoranda needs 3.35 or later.")
+        try:
+            if not self.in_memory:
+                self._inspect()
+                self._create_private()
+            return self._prepared()
+        except (*DRIVER_ERRORS, OSError) as error:
+            raise self.explained(error) from error
+
+    def open_reader(self, *, shared: bool = False) -> sqlite3.Connection:
+        """Return a connection that only reads.
+
+        A ``shared`` one is for the event loop's thread: it never waits for a lock.
+        """
+        try:
+            connection = self._connect(0.0 if shared else self.busy_timeout, shared=shared)
+            connection.execute("PRAGMA query_only = ON")
+        except (*DRIVER_ERRORS, OSError) as error:
+            raise self.explained(error) from error
+        return connection
+
+    def check_that_it_stays(self) -> Callable[[], None]:
+        """Return a check that raises StoreUnavailableError once the file is not the one that is there now."""
+        opened = _identity(self.path)
+
+        def check() -> None:
+            if not self.in_memory and (opened is None or _identity(self.path) != opened):
+                raise StoreUnavailableError(
+                    f"The SQLite file {self.path!r} was deleted, moved or replaced while it was open. Nothing of this "
+                    f"call was stored there; close the store and open it again."
+                )
+
+        return check
+
+    def explained(self, error: Exception) -> MemoryError:
+        """Return memoranda's error for one of the driver's or the system's."""
+        if isinstance(error, OSError):
+            return StoreUnavailableError(
+                f"The SQLite file {self.path!r} cannot be opened ({error.strerror or error}). Check that its folder "
+                f"exists and that both may be read and written."
+            )
+        return translated(error, self.path)
+
+    def _inspect(self) -> None:
+        """Refuse a file that is no database, or a later release's, without writing a byte to it."""
+        file = Path(self.path)
+        if not file.exists() or file.stat().st_size == 0:
+            return
+        if file.is_dir():
+            raise StoreUnavailableError(f"{self.path!r} is a folder; a SQLite store needs the name of a file.")
+        with file.open("rb") as opened:
+            header = opened.read(len(_MAGIC))
+        if header != _MAGIC:
+            raise CorruptStoreError(
+                f"The file {self.path!r} is no SQLite database. It was left as it is; use another file."
+            )
+        # Without a write-ahead log everything is in the file itself, and nothing need be created beside it.
+        option = "mode=ro" if Path(self.path + "-wal").exists() else "immutable=1"
+        uri = f"file:{quote(os.fsencode(self.path))}?{option}"
+        connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout, isolation_level=None)
+        try:
+            self._patiently(lambda: schema.check_version(connection, self.path))
+        finally:
+            connection.close()
+
+    def _create_private(self) -> None:
+        """Create the file for its owner only; SQLite gives its log the same mode."""
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+    def _connect(self, timeout: float, *, shared: bool = False) -> sqlite3.Connection:
+        # A file that is gone must not be made anew, empty and for everybody to read.
+        connection = sqlite3.connect(
+            self.path if self.in_memory else f"file:{quote(os.fsencode(self.path))}?mode=rw",
+            uri=not self.in_memory,
+            timeout=timeout,
+            isolation_level=None,
+            check_same_thread=not shared,
+            cached_statements=256,
+        )
+        register_functions(connection)
+        connection.execute("PRAGMA cache_size = -16384")
+        return connection
+
+    def _prepared(self) -> sqlite3.Connection:
+        connection = self._connect(self.busy_timeout)
+        try:
+            # Freed pages can be given back one by one only in a file that was created with this setting.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute("PRAGMA secure_delete = ON")
+            if not self.in_memory:
+                self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
+                connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
+            self._patiently(lambda: schema.prepare(connection, self.path))
+            self._patiently(lambda: text_index.create(connection))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _patiently(self, action: Callable[[], Result]) -> Result:
+        """Do it again while others are opening the file: SQLite does not always wait for their locks by itself."""
+        deadline = time.monotonic() + self.busy_timeout
+        while True:
+            try:
+                return action()
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.001, 0.02))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from every other, or None if there is none of this name."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a Path costs as much again, and this is done at each commit
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,130 @@
+"""Filling the text indexes behind the writes, a batch at a time, on the writer's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+
+from memoranda_sqlite import text_index
+from memoranda_sqlite.worker import Worker, deliver
+
+logger = logging.getLogger(__name__)
+
+FILL_AT = 20_000
+"""How many rows may wait for the indexes however busy the writer is. Searches read the waiting ones one by one."""
+
+FILL_AT_REST = 100
+"""How many may wait once nothing has been written for a while, or when somebody searches."""
+
+REST = 0.5
+"""How many seconds without a write make a rest."""
+
+SMALL_BATCH, LARGE_BATCH = 500, 5_000
+"""How many rows are indexed in one transaction: few, so that writers wait little; many, when very many wait."""
+
+
+class Filler:
+    """Counts the rows that wait for the indexes and has them filled.
+
+    Batches take turns with other writes. An error is logged and left for the next time: the rows still wait, and
+    searches read them.
+    """
+
+    def __init__(self, worker: Worker, explained: Callable[[Exception], Exception]) -> None:
+        self._worker = worker
+        self._explained = explained
+        self._waiting = 0
+        self._written = 0
+        self._running = False
+        self._stopped = False
+        self._timer_loop: asyncio.AbstractEventLoop | None = None
+        self._ends: list[asyncio.Future[None]] = []
+        self.available = False
+
+    async def start(self) -> None:
+        """Look at what is there: whether there are indexes, and how many rows wait for them."""
+        self.available = await self._worker.run(text_index.available)
+        if self.available:
+            self._waiting = await self._worker.run(text_index.pending)
+            self.written(0)
+
+    def written(self, rows: int) -> None:
+        """Take note of rows that were stored."""
+        self._waiting += rows
+        self._written += rows
+        if self._waiting >= FILL_AT:
+            self._run()
+
+    def searched(self) -> None:
+        """Somebody searched, and may do so again."""
+        if self._waiting >= FILL_AT_REST:
+            self._run()
+
+    def wait_for_rest(self) -> None:
+        """Fill the indexes when nothing has been written for a while; called in an event loop after a write."""
+        if self._waiting >= FILL_AT_REST and (self._timer_loop is None or self._timer_loop.is_closed()):
+            self._timer_loop = asyncio.get_running_loop()
+            self._timer_loop.call_later(REST, self._rest, self._written)
+
+    def _rest(self, written: int) -> None:
+        self._timer_loop = None
+        if self._written == written:
+            self._run()
+        else:
+            self.wait_for_rest()
+
+    @property
+    def waiting(self) -> int:
+        """About how many rows wait for the indexes; another process may have stored more."""
+        return self._waiting
+
+    async def finish(self) -> None:
+        """Fill the indexes until nothing waits."""
+        if not self.available:
+            return
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ends.append(end)
+        self._run()
+        await end
+
+    def stop(self) -> None:
+        """Begin no further batch."""
+        self._stopped = True
+
+    def _run(self) -> None:
+        if self.available and not self._running and not self._stopped:
+            self._running = True
+            self._worker.submit(self._batch)
+
+    def _batch(self) -> None:
+        """Fill one batch and ask for the next; runs on the writer's thread."""
+        error: Exception | None = None
+        done = 0
+        try:
+            size = LARGE_BATCH if self._waiting >= FILL_AT // 2 else SMALL_BATCH
+            done = 0 if self._stopped else _filled(self._worker.connection, size)
+            self._waiting = max(self._waiting - done, 0)
+        except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
+            error = self._explained(raised)
+            logger.info("The text indexes could not be filled now: %s", error)
+        if done and not self._stopped:
+            self._worker.submit(self._batch)  # Behind the writes that came meanwhile.
+            return
+        self._running = False
+        ends, self._ends = self._ends, []
+        for end in ends:
+            deliver(end, None, error)
+
+
+def _filled(connection: sqlite3.Connection, size: int) -> int:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        done = text_index.fill(connection, size)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return done

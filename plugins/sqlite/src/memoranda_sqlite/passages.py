@@ -1,0 +1,102 @@
+"""Items as ranking sees them, kept between searches."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from memoranda.errors import CorruptStoreError
+from memoranda.items import MemoryItem
+from memoranda.ranking import Passage, conversation_key, passage_of
+from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda_sqlite.schema import TABLE
+
+logger = logging.getLogger(__name__)
+
+Types = Mapping[str, type[MemoryItem]]
+
+MOST_KEPT = 10_000
+"""How many passages are kept: some twenty megabytes."""
+
+_KEPT_TERMS = (
+    f"(SELECT terms FROM memoranda_terms WHERE item = {TABLE}.rowid "
+    f"AND NOT EXISTS (SELECT 1 FROM memoranda_stale WHERE memoranda_stale.item = {TABLE}.rowid))"
+)
+_LOAD = (
+    f"SELECT {', '.join(ITEM_COLUMNS)}, rowid, {_KEPT_TERMS} FROM {TABLE} NOT INDEXED "
+    f"WHERE rowid IN (SELECT value FROM json_each(?))"
+)
+_WIDTH = len(ITEM_COLUMNS)
+
+
+class Mark(NamedTuple):
+    """What tells one state of a row from another; select ``MARK_COLUMNS``."""
+
+    number: int
+    id: str
+    version: int
+    updated_at: str
+
+
+MARK_COLUMNS = "rowid, id, version, updated_at"
+
+
+class Turn(NamedTuple):
+    """A passage, and the conversation that it belongs to."""
+
+    passage: Passage
+    conversation: tuple[str | None, str | None, str | None]
+
+
+class Passages:
+    """Passages by the marks of their rows. Making one takes far longer than looking at the mark."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Mark, Turn] = {}
+
+    def forget(self) -> None:
+        """Keep nothing of what may have been purged."""
+        self._kept = {}
+
+    def of(self, connection: sqlite3.Connection, marks: Collection[Mark], types: Types) -> dict[int, Turn]:
+        """Return the turns by the numbers of their rows; rows that cannot be read are left out."""
+        kept = self._kept
+        turns = {mark.number: kept[mark] for mark in marks if mark in kept}
+        missing = {mark.number: mark for mark in marks if mark.number not in turns}
+        if missing:
+            if len(kept) + len(missing) > MOST_KEPT:
+                self._kept = kept = {}
+            for number, turn in _loaded(connection, missing, types).items():
+                turns[number] = kept[missing[number]] = turn
+        return turns
+
+
+def _loaded(connection: sqlite3.Connection, numbers: Collection[int], types: Types) -> dict[int, Turn]:
+    turns = {}
+    for row in connection.execute(_LOAD, (json.dumps(list(numbers)),)):
+        item = readable(row[:_WIDTH], types)
+        if item is not None:
+            terms = row[_WIDTH + 1]
+            passage = passage_of(item, None if terms is None else terms.split())
+            turns[row[_WIDTH]] = Turn(passage, conversation_key(item))
+    return turns
+
+
+def items_of(connection: sqlite3.Connection, numbers: Collection[int], types: Types) -> dict[int, MemoryItem]:
+    """Return the items of these rows by the rows' numbers; rows that cannot be read are left out."""
+    text = f"SELECT rowid, {', '.join(ITEM_COLUMNS)} FROM {TABLE} WHERE rowid IN (SELECT value FROM json_each(?))"
+    rows = connection.execute(text, (json.dumps(list(numbers)),))
+    items = {number: readable(row, types) for number, *row in rows}
+    return {number: item for number, item in items.items() if item is not None}
+
+
+def readable(row: Any, types: Types) -> MemoryItem | None:
+    """Return the item of a row, or None if it cannot be read; the log says so."""
+    try:
+        return unpack(row, types)
+    except CorruptStoreError as error:
+        logger.warning("%s It was left out; 'memoranda doctor' lists such rows.", error)
+        return None

@@ -1,0 +1,103 @@
+"""The readers: one connection that the event loop itself may read from briefly, and threads for everything longer."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from memoranda_sqlite.faults import is_busy, is_interrupted, is_too_big
+from memoranda_sqlite.files import Database
+from memoranda_sqlite.worker import Work, Worker
+
+Result = TypeVar("Result")
+
+STEPS = 500
+"""After how many of its instructions SQLite asks whether to go on; reading twenty items through an index takes 300."""
+
+MOST_ASKED = 8
+"""How often the answer is yes in the event loop: two hundred rows may be read, which takes less than a millisecond."""
+
+LONGEST = 64 << 10
+"""The most bytes of a row that is read in the event loop."""
+
+MOST_THREADS = 4
+
+
+class DirectReader:
+    """Reads in the caller's own thread, within bounds.
+
+    It never waits: not for a lock (its timeout is 0) and not for a long statement or row, since SQLite breaks off after
+    a bounded number of instructions and at a bounded length. Then the answer is None and a thread does the work. This
+    saves most reads the way to a thread and back, which costs ten times as much as the read.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._connection = database.open_reader(shared=True)
+        self._connection.set_progress_handler(self._too_long, STEPS)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        self._left = 0
+        self._lock = threading.Lock()  # Two event loops in two threads may share a store.
+
+    def rows(self, text: str, values: Sequence[Any], most_asked: int = MOST_ASKED) -> list[Any] | None:
+        """Return all rows of a statement, or None if it would take too long or something is in the way."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        self._left = most_asked
+        try:
+            return self._connection.execute(text, values).fetchall()
+        except sqlite3.Error as error:
+            if is_interrupted(error) or is_busy(error) or is_too_big(error):
+                return None
+            raise
+        finally:
+            self._lock.release()
+
+    def _too_long(self) -> bool:
+        # SQLite counts the instructions of a prepared statement over all its runs, so the runs are told apart here.
+        self._left -= 1
+        return self._left < 0
+
+    def close(self) -> None:
+        """Close the connection, once nobody reads."""
+        with self._lock:
+            self._connection.close()
+
+
+class ReaderThreads:
+    """Connections with threads; each call goes to the one with the least to do, and more are opened up to a bound."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._workers: list[Worker] = []
+        self._opening = 0
+
+    async def run(self, work: Work[Result]) -> Result:
+        """Run a function with a connection that reads."""
+        worker = min(self._workers, key=_load, default=None)
+        if worker is None or (worker.waiting and len(self._workers) + self._opening < MOST_THREADS):
+            worker = await self._opened()
+        return await worker.run(work)
+
+    async def _opened(self) -> Worker:
+        self._opening += 1
+        try:
+            worker = await Worker(self._database.open_reader, self._database.explained).open()
+            self._workers.append(worker)
+            return worker
+        finally:
+            self._opening -= 1
+
+    async def close(self) -> None:
+        """Wait for what is under way and close all connections."""
+        while self._workers or self._opening:
+            if self._workers:
+                await self._workers.pop().close()
+            else:
+                await asyncio.sleep(0.001)  # Somebody's call is opening one just now.
+
+
+def _load(worker: Worker) -> int:
+    return worker.waiting

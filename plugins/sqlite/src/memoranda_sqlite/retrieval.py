@@ -1,0 +1,182 @@
+"""Ranked search: candidates from the indexes, ranked by the core's own functions, on a thread that reads."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from memoranda.errors import OtherModelError
+from memoranda.ranking import RankedItem, Scored, Weights, query_without_names, rank_hybrid, speaker_of
+from memoranda.sql import Parameters, Statements
+from memoranda.store import Filter
+from memoranda_sqlite.candidates import Candidates, Gatherer
+from memoranda_sqlite.connections import Connections
+from memoranda_sqlite.matrices import Matrices
+from memoranda_sqlite.passages import Passages, Types, items_of
+from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.scope_rows import ScopeRows
+from memoranda_sqlite.vectors import Vectors, nearest, stored_model
+
+NEAREST = 200
+"""How many of the most similar items a hybrid ranking looks at beside those that share a word."""
+
+HEARD = 500
+"""How many of the newest items tell who speaks in a scope."""
+
+
+class Retrieval:
+    """Ranks for one store."""
+
+    def __init__(self, statements: Statements, weights: Weights | None, vectors: Vectors | None) -> None:
+        self._statements = statements
+        self._weights = weights or Weights()
+        self._vectors = vectors
+        self._passages = Passages()
+        self._matrices = Matrices()
+
+    def forget(self) -> None:
+        """Keep nothing of what was purged."""
+        self._passages.forget()
+        self._matrices.forget()
+
+    async def by_words(
+        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
+    ) -> list[RankedItem]:
+        """Return the items that answer the query best by their words."""
+
+        def work(connection: sqlite3.Connection) -> list[RankedItem]:
+            with _snapshot(connection):
+                candidates = self._candidates(connection, query, wanted, limit, types)
+                return self._ranked(connection, query, candidates, {}, wanted, limit, types)
+
+        return await connections.read(work)
+
+    async def by_words_and_meaning(
+        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
+    ) -> list[RankedItem]:
+        """Return the items that answer the query best by their words and their meaning."""
+        vector = await self._query_vector(connections, query, wanted)
+
+        def work(connection: sqlite3.Connection) -> list[RankedItem]:
+            with _snapshot(connection):
+                alike = self._matrices.of(connection, self._statements, _scope(wanted)).similarities(vector)
+                candidates = self._candidates(connection, query, wanted, limit, types, nearest(alike, NEAREST))
+                by_key = {key: alike[number] for key, number in candidates.numbers.items() if number in alike}
+                return self._ranked(connection, query, candidates, by_key, wanted, limit, types)
+
+        return await connections.read(work)
+
+    async def by_meaning(
+        self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
+    ) -> list[RankedItem]:
+        """Return the items whose vectors are most like the query's."""
+        vector = await self._query_vector(connections, query, wanted)
+
+        def work(connection: sqlite3.Connection) -> list[RankedItem]:
+            with _snapshot(connection):
+                alike = self._matrices.of(connection, self._statements, wanted).similarities(vector)
+                numbers = nearest(alike, limit)
+                items = items_of(connection, numbers, types)
+            return [
+                RankedItem(items[number], alike[number], {"semantic": alike[number]})
+                for number in numbers
+                if number in items
+            ]
+
+        return await connections.read(work)
+
+    async def _query_vector(self, connections: Connections, query: str, wanted: Filter) -> Sequence[float]:
+        vectors = self._vectors
+        assert vectors is not None, "a mode without its capability is refused before"
+
+        def work(connection: sqlite3.Connection) -> tuple[str | None, set[str]]:
+            return stored_model(connection), self._speakers(connection, _scope(wanted))
+
+        model, speakers = await connections.read(work)
+        if model != vectors.model:
+            raise OtherModelError(f"The SQLite file {connections.database.path!r}", str(model), vectors.model)
+        return await vectors.query_vector(query_without_names(query, speakers))
+
+    def _speakers(self, connection: sqlite3.Connection, scope: Filter) -> set[str]:
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        text = (
+            f"SELECT DISTINCT CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.name') END, "
+            f"substr(content, 1, 80) FROM (SELECT extra_json, content FROM {TABLE} WHERE {where} "
+            f"ORDER BY created_at DESC, rowid DESC LIMIT {HEARD})"
+        )
+        rows = connection.execute(text, parameters.values)
+        return {speaker_of(name, "", str(beginning)) for name, beginning in rows} - {""}
+
+    def _candidates(
+        self,
+        connection: sqlite3.Connection,
+        query: str,
+        wanted: Filter,
+        limit: int,
+        types: Types,
+        near: Sequence[int] = (),
+    ) -> Candidates:
+        rows = ScopeRows(connection, self._statements, _scope(wanted))
+        return Gatherer(rows, self._passages, types, self._weights.reach).gather(query, wanted, limit, near)
+
+    def _ranked(
+        self,
+        connection: sqlite3.Connection,
+        query: str,
+        candidates: Candidates,
+        alike: Mapping[str, float],
+        wanted: Filter,
+        limit: int,
+        types: Types,
+    ) -> list[RankedItem]:
+        filtered = wanted.memory_type is not None or wanted.status is not None
+        scored = rank_hybrid(
+            query,
+            candidates.windows,
+            alike,
+            total=candidates.total,
+            frequencies=candidates.frequencies,
+            weights=self._weights,
+            limit=None if filtered else limit,
+        )
+        return _items(connection, scored, candidates, wanted, limit, types)
+
+
+def _scope(wanted: Filter) -> Filter:
+    """Return the filter without type and status: neighbours count whatever theirs are."""
+    return Filter(metadata=wanted.metadata, archived=wanted.archived)
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read everything from one state of the file."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def _items(
+    connection: sqlite3.Connection,
+    scored: Sequence[Scored],
+    candidates: Candidates,
+    wanted: Filter,
+    limit: int,
+    types: Types,
+) -> list[RankedItem]:
+    """Return the first ``limit`` that match, reading no more rows than that takes."""
+    ranked: list[RankedItem] = []
+    step = max(min(limit, 500), 50)
+    for start in range(0, len(scored), step):
+        part = scored[start : start + step]
+        items = items_of(connection, [candidates.numbers[found.key] for found in part], types)
+        for found in part:
+            item = items.get(candidates.numbers[found.key])
+            if item is not None and wanted.matches(item):
+                ranked.append(RankedItem(item, found.score, found.parts, found.terms))
+                if len(ranked) == limit:
+                    return ranked
+    return ranked

@@ -1,0 +1,66 @@
+"""Scanning: pages in the order of time, merged from streams that each follow an index."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memoranda.sql import ITEM_COLUMNS, Statements
+from memoranda.store import Filter
+
+PAGE = 500
+
+_CREATED_AT = ITEM_COLUMNS.index("created_at")
+
+Fetch = Callable[[str, Sequence[Any]], Awaitable[list[Any]]]
+
+
+class _Stream:
+    """The rows of one kind (shown, archived or deleted), oldest first, a page at a time."""
+
+    def __init__(self, statements: Statements, fetch: Fetch, wanted: Filter, *, deleted: bool) -> None:
+        self._statements = statements
+        self._fetch = fetch
+        self._wanted = wanted
+        self._deleted = deleted
+        self._page: list[Any] = []
+        self._more = True
+
+    async def head(self) -> tuple[str, int] | None:
+        """Return the place of the next row, or None at the end."""
+        if not self._page and self._more:
+            await self._turn()
+        return _place(self._page[-1]) if self._page else None
+
+    def take(self) -> Any:
+        """Return the next row."""
+        row = self._page.pop()
+        self._last = _place(row)
+        return row
+
+    async def _turn(self) -> None:
+        after = getattr(self, "_last", None)
+        text, values = self._statements.page(self._wanted, after=after, size=PAGE, deleted_only=self._deleted)
+        self._page = await self._fetch(text, values)
+        self._more = len(self._page) == PAGE
+        self._page.reverse()
+
+
+def _place(row: Sequence[Any]) -> tuple[str, int]:
+    return row[_CREATED_AT], row[-1]
+
+
+async def scanned(
+    statements: Statements, fetch: Fetch, wanted: Filter, include_deleted: bool
+) -> AsyncGenerator[Sequence[Any], None]:
+    """Yield the matching rows, oldest first."""
+    kinds = [False, True] if wanted.archived is None else [wanted.archived]
+    streams = [_Stream(statements, fetch, replace(wanted, archived=kind), deleted=False) for kind in kinds]
+    if include_deleted:
+        streams.append(_Stream(statements, fetch, wanted, deleted=True))
+    while True:
+        heads = [(head, number) for number, stream in enumerate(streams) if (head := await stream.head()) is not None]
+        if not heads:
+            return
+        yield streams[min(heads)[1]].take()[:-1]

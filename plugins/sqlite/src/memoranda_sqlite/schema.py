@@ -1,0 +1,217 @@
+"""The tables in the file: creating them, taking over a table of the plain ten columns, and refusing later versions.
+
+The version is kept in a table of our own rather than in ``PRAGMA user_version``: the file may belong to an application
+that counts its own versions there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from memoranda.errors import CorruptStoreError, SchemaTooNewError, StoreError
+from memoranda.items import utc_text
+
+VERSION = 1
+"""The schema version that this release writes."""
+
+TABLE = "memory_items"
+
+SEED_COLUMNS = (
+    "id",
+    "content",
+    "memory_type",
+    "status",
+    "metadata",
+    "extra_json",
+    "created_at",
+    "updated_at",
+    "deleted",
+    "version",
+)
+
+_GENERATED = """
+    user_id TEXT GENERATED ALWAYS AS
+        (CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.user_id') END) VIRTUAL,
+    session_id TEXT GENERATED ALWAYS AS
+        (CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.session_id') END) VIRTUAL,
+    task_id TEXT GENERATED ALWAYS AS
+        (CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.task_id') END) VIRTUAL,
+    agent_id TEXT GENERATED ALWAYS AS
+        (CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.agent_id') END) VIRTUAL,
+    archived_by TEXT GENERATED ALWAYS AS
+        (CASE WHEN extra_json <> '{}' AND json_valid(extra_json)
+              THEN json_extract(extra_json, '$.archived_by') END) VIRTUAL,
+    hidden INTEGER GENERATED ALWAYS AS
+        (CASE WHEN deleted THEN 2
+              WHEN extra_json <> '{}' AND json_valid(extra_json)
+                   AND json_extract(extra_json, '$.archived_by') IS NOT NULL THEN 1
+              ELSE 0 END) VIRTUAL
+"""
+
+# json_valid() guards every json_extract(): one unreadable row must not make whole statements fail.
+_CREATE_TABLE = f"""
+CREATE TABLE {TABLE} (
+    id TEXT PRIMARY KEY NOT NULL,
+    content TEXT NOT NULL,
+    memory_type TEXT NOT NULL,
+    status TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    extra_json TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    deleted INTEGER NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 1,
+    {_GENERATED}
+)
+"""
+
+# Whatever the scope, what is shown lies in the order of time behind it, and so does what is archived or deleted.
+_INDEXES = {
+    "by_time": "(hidden, created_at)",
+    "by_user": "(user_id, hidden, created_at)",
+    "by_session": "(session_id, hidden, created_at)",
+    "by_user_session": "(user_id, session_id, hidden, created_at)",
+    "by_task": "(task_id, hidden, created_at) WHERE task_id IS NOT NULL",
+    "by_agent": "(agent_id, hidden, created_at) WHERE agent_id IS NOT NULL",
+}
+
+_META = """
+CREATE TABLE IF NOT EXISTS memoranda_meta (
+    key TEXT PRIMARY KEY NOT NULL,
+    value
+) WITHOUT ROWID
+"""
+
+
+def stored_version(connection: sqlite3.Connection) -> int | None:
+    """Return the schema version of the file, or None if it has none. Raises CorruptStoreError for an unreadable one."""
+    if not _table_exists(connection, "memoranda_meta"):
+        return None
+    found = meta(connection, "schema_version")
+    if found is not None and not isinstance(found, int):
+        raise CorruptStoreError(f"The file's schema version is {found!r}, which is no number.")
+    return found
+
+
+def check_version(connection: sqlite3.Connection, path: str) -> int | None:
+    """Return the file's version. Raises SchemaTooNewError for a later one, StoreError for a table that is not ours."""
+    found = stored_version(connection)
+    if found is not None and found > VERSION:
+        raise SchemaTooNewError(f"The SQLite file {path!r}", found, VERSION)
+    if found is None:
+        adoptable(connection, path)
+    return found
+
+
+def adoptable(connection: sqlite3.Connection, path: str) -> str | None:
+    """Return the table of exactly the ten columns that is to be taken over, if there is one.
+
+    Raises StoreError when it cannot be told which, and when our table's name is taken by a table of other columns.
+    """
+    tables = [
+        name
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        if not name.startswith("sqlite_")
+    ]
+    alike = [name for name in tables if sorted(_columns(connection, name)) == sorted(SEED_COLUMNS)]
+    if TABLE in alike:
+        return TABLE
+    if TABLE in (name.lower() for name in tables):
+        raise StoreError(
+            f"The SQLite file {path!r} has a table {TABLE!r} with other columns than memoranda's. Nothing was touched; "
+            f"use another file."
+        )
+    if len(alike) > 1:
+        raise StoreError(
+            f"The SQLite file {path!r} has several tables that could hold memories: {', '.join(alike)}. Nothing was "
+            f"touched; rename the one to take over to {TABLE!r}."
+        )
+    return alike[0] if alike else None
+
+
+def prepare(connection: sqlite3.Connection, path: str) -> None:
+    """Bring the file to this release's version, once, whoever else opens it at the same time.
+
+    A transaction that nobody else can write in does all of it or none.
+    """
+    if stored_version(connection) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if check_version(connection, path) is None:
+            _create(connection, adoptable(connection, path))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def _create(connection: sqlite3.Connection, adopted: str | None) -> None:
+    old = f"{TABLE}_before_memoranda"
+    if adopted is not None:
+        connection.execute(f"ALTER TABLE {_quoted(adopted)} RENAME TO {old}")
+    connection.execute(_CREATE_TABLE)
+    if adopted is not None:
+        _copy(connection, old)
+        connection.execute(f"DROP TABLE {old}")
+    for name, columns in _INDEXES.items():
+        connection.execute(f"CREATE INDEX {TABLE}_{name} ON {TABLE} {columns}")
+    connection.execute(_META)
+    set_meta(connection, "schema_version", VERSION)
+
+
+def _copy(connection: sqlite3.Connection, old: str) -> None:
+    """Take the rows over in their order, with their times in the form whose text order is time order."""
+    connection.create_function("memoranda_utc", 1, _utc_or_same, deterministic=True)
+    sequence = "created_at" if _without_rowid(connection, old) else "rowid"
+    # A table that was made without constraints may hold NULLs and an id twice; the last one stands.
+    connection.execute(
+        f"INSERT OR REPLACE INTO {TABLE} ({', '.join(SEED_COLUMNS)}) "
+        f"SELECT id, ifnull(content, ''), ifnull(memory_type, 'item'), ifnull(status, 'accepted'), "
+        f"ifnull(metadata, '{{}}'), ifnull(extra_json, '{{}}'), memoranda_utc(ifnull(created_at, '')), "
+        f"memoranda_utc(ifnull(updated_at, ifnull(created_at, ''))), ifnull(deleted, 0) <> 0, "
+        f"max(ifnull(version, 1), 1) FROM {old} WHERE id IS NOT NULL ORDER BY {sequence}"
+    )
+
+
+def meta(connection: sqlite3.Connection, key: str) -> Any:
+    """Return a value that is kept with the schema's version, or None."""
+    row = connection.execute("SELECT value FROM memoranda_meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else row[0]
+
+
+def set_meta(connection: sqlite3.Connection, key: str, value: Any) -> None:
+    """Keep a value with the schema's version."""
+    connection.execute("INSERT OR REPLACE INTO memoranda_meta (key, value) VALUES (?, ?)", (key, value))
+
+
+def _utc_or_same(text: Any) -> Any:
+    """Return the time in UTC; what cannot be read is kept as it is, and shows up as an unreadable row."""
+    try:
+        return utc_text(text) if isinstance(text, str) else text
+    except ValueError:
+        return text
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> Sequence[str]:
+    # The pragma that lists generated columns too: our own table has more than ten.
+    return [row[1] for row in connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")]
+
+
+def _table_exists(connection: sqlite3.Connection, table: str) -> bool:
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
+    return found is not None
+
+
+def _without_rowid(connection: sqlite3.Connection, table: str) -> bool:
+    try:
+        connection.execute(f"SELECT rowid FROM {_quoted(table)} LIMIT 0")
+    except sqlite3.OperationalError:
+        return True
+    return False
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,415 @@
+"""The SQLite store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from memoranda.errors import CorruptStoreError, IdConflictError, InputError, StoreClosedError, StoreMisuseError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.ranking import RankedItem
+from memoranda.sql import Row, Statements, pack, unpack
+from memoranda.store import (
+    BASE_CAPABILITIES,
+    EVERYTHING,
+    BaseStore,
+    Capability,
+    Filter,
+    Finding,
+    Progress,
+    SearchMode,
+    check_expected,
+    copy_item,
+)
+from memoranda.urls import take_options
+from memoranda_sqlite import erasing, text_index
+from memoranda_sqlite.connections import Connections
+from memoranda_sqlite.dialect import SQLiteDialect
+from memoranda_sqlite.files import MEMORY, Database, Durability
+from memoranda_sqlite.options import checked_durability, checked_path, checked_wait, path_of
+from memoranda_sqlite.reading import MOST_ASKED
+from memoranda_sqlite.scanning import scanned
+from memoranda_sqlite.substrings import find_rows
+from memoranda_sqlite.writing import keep_vectors
+
+if TYPE_CHECKING:
+    from memoranda.embeddings import Embeddings
+    from memoranda.ranking import Weights
+    from memoranda_sqlite.retrieval import Retrieval
+    from memoranda_sqlite.vectors import Vectors
+
+logger = logging.getLogger(__name__)
+
+_DIRECT_LIMIT = 200
+"""The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
+
+_TEXT_PATIENCE = 4
+"""How often a read in the event loop may go on when it compares text: about a hundred rows."""
+
+_MOST_WAITING = 2_000
+"""How many rows may wait for the text index when a ranked search begins: it takes all their words apart itself."""
+
+_STATEMENTS = Statements(SQLiteDialect())
+_BLANK = Row(*[""] * len(Row._fields))
+_UPSERT = _STATEMENTS.upsert(_BLANK, None, returning=False)[0]
+
+
+def _upserts(
+    rows: Sequence[Row], within: MemoryMetadata | None, *, deleted: bool = False
+) -> tuple[str, Sequence[Sequence[Any]]]:
+    """Return the statement that stores rows within a scope, and the values to bind for each of them."""
+    text, values = _STATEMENTS.upsert(_BLANK, within, returning=False, deleted=deleted)
+    conditions = values[len(_BLANK) :]
+    return text, [(*row, *conditions) for row in rows]
+
+
+class SQLiteMemoryStore(BaseStore):
+    """Memories in one SQLite file, which several processes may use at once; ``sqlite:///agent.db``.
+
+    ``db_path`` is the file, created for its owner only if it is not there, or ``":memory:"``. With
+    ``durability="full"`` an acknowledged add survives a killed process and a power cut; ``"normal"`` leaves out the
+    wait for the disk at each commit, so that a power cut may take the last few commits (a killed process takes none,
+    and the file stays whole).
+    ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
+    ``embeddings`` (:class:`memoranda.embeddings.Embeddings`) turns on semantic and hybrid search; vectors are kept in
+    the file. ``weights`` (:class:`memoranda.ranking.Weights`) says how much each thing counts in a ranked search.
+
+    Calls may come from any event loop of the process that opened the store; after a fork the child must open its own.
+    """
+
+    capabilities = BASE_CAPABILITIES | {
+        Capability.PERSISTENT,
+        Capability.ATOMIC,
+        Capability.DELETE,
+        Capability.ADD_DELETED,
+        Capability.PURGE,
+    }
+
+    def __init__(
+        self,
+        db_path: str | os.PathLike[str] = MEMORY,
+        *,
+        durability: Durability = "full",
+        busy_timeout: float = 30.0,
+        embeddings: Embeddings | None = None,
+        weights: Weights | None = None,
+    ) -> None:
+        super().__init__()
+        self._database = Database(checked_path(db_path), checked_durability(durability), checked_wait(busy_timeout))
+        if self._database.in_memory:
+            self.capabilities = type(self).capabilities - {Capability.PERSISTENT}
+        if embeddings is not None:
+            self.capabilities = self.capabilities | {Capability.SEMANTIC, Capability.HYBRID}
+        self._under_ways = embeddings
+        self._under_way = 0
+        self._vectors: Vectors | None = None
+        self._weights = weights
+        self._retrieval: Retrieval | None = None
+        self._connections: Connections | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._database.path!r})"
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> SQLiteMemoryStore:
+        """Return the store of a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` in memory.
+
+        Options may stand in the URL's query: ``?durability=normal&busy_timeout=5``.
+        """
+        rest, from_url = take_options(url, {"durability": str, "busy_timeout": float})
+        known = {"durability", "busy_timeout", "embeddings", "weights"}
+        for name in options:
+            if name not in known:
+                listed = ", ".join(sorted(known))
+                raise InputError(f"The SQLite store has no option {name!r}. Its options: {listed}.", field=name)
+        return cls(path_of(rest), **{**from_url, **options})
+
+    # Lifecycle
+
+    async def _init(self) -> None:
+        connections = await Connections.open(self._database)
+        try:
+            await self._open_vectors(connections)
+        except BaseException:
+            await connections.close()
+            raise
+        self._connections = connections
+
+    async def _open_vectors(self, connections: Connections) -> None:
+        if self._under_ways is None:
+            return
+        from memoranda_sqlite.vectors import Vectors  # Loaded on use: most programs have no embedder.
+
+        self._vectors = Vectors(self._under_ways)
+        stored = await connections.writer.call(self._vectors.create)
+        if stored != self._vectors.model:
+            logger.warning(
+                "%r holds vectors of %s and was opened with %s. Search by meaning waits for reindex().",
+                self,
+                stored,
+                self._vectors.model,
+            )
+
+    async def _close(self) -> None:
+        while self._under_way:  # noqa: ASYNC110 - an Event would tie the store to one event loop
+            await asyncio.sleep(0.005)
+        connections, self._connections = self._connections, None
+        self._retrieval = None  # What it keeps is of these connections.
+        if connections is not None:
+            await connections.close()
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """Keep the connections open until the end of a call that goes to them more than once."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    def _opened(self) -> Connections:
+        """Return the connections. Raises StoreClosedError without, StoreMisuseError in a forked child."""
+        connections = self._connections
+        if connections is None:
+            raise StoreClosedError(repr(self), opened=self._state == "closed")
+        if connections.forked:
+            raise StoreMisuseError(
+                f"{self!r} was opened before this process was forked from its parent. Open a store of its own here."
+            )
+        return connections
+
+    # Writing
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await self._upsert([pack(item)], within)
+
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        await self._upsert([pack(item) for item in items], within)
+
+    async def _upsert(self, rows: Sequence[Row], within: MemoryMetadata | None) -> None:
+        vectors = await self._vectors_of(rows) if self._vectors is not None else ()
+        writer = self._opened().writer
+        if within is None:
+            await writer.upsert(_UPSERT, rows, vectors)
+            return
+        await writer.upsert(*_upserts(rows, within), vectors)
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        rows = [pack(item) for item in items]
+        # A hidden item needs no vector: restoring it makes one.
+        vectors = await self._vectors_of([row for row in rows if row.id not in deleted])
+        runs = [
+            _upserts(list(run), within, deleted=hidden) for hidden, run in groupby(rows, lambda row: row.id in deleted)
+        ]
+        await self._opened().writer.upsert_runs(runs, vectors)
+
+    async def _vectors_of(self, rows: Sequence[Row]) -> list[tuple[bytes, str, str]]:
+        """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
+        if self._vectors is None:
+            return []
+        with self._call():
+            packed = await self._vectors.embedded([row.content for row in rows])
+        return [(vector, row.id, self._vectors.model) for vector, row in zip(packed, rows, strict=True)]
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        kept = [(copy_item(item), pack(item)) for item in items]
+        vectors = await self._vectors_of([row for _, row in kept])
+
+        def work(connection: sqlite3.Connection) -> list[int]:
+            versions = [self._updated(connection, item, row, within) for item, row in kept]
+            keep_vectors(connection, vectors)
+            return versions
+
+        versions = await self._opened().writer.call(work)
+        for (item, _), version in zip(kept, versions, strict=True):
+            item.__dict__["version"] = version
+        return [item for item, _ in kept]
+
+    def _updated(
+        self, connection: sqlite3.Connection, item: MemoryItem, row: Row, within: MemoryMetadata | None
+    ) -> int:
+        """Compare and set one item and return its new version. Raises the conflict that it meets."""
+        stored = connection.execute(*_STATEMENTS.get(item.id)).fetchone()
+        check_expected(item, None if stored is None else unpack(stored, self.item_types), within)
+        text, values = _STATEMENTS.upsert(row, within)
+        upserted = connection.execute(text, values).fetchall()
+        if not upserted:
+            raise IdConflictError(item.id)  # A deleted item of another user has this id.
+        version: int = upserted[0][0]
+        return version
+
+    async def _clear(self, wanted: Filter) -> int:
+        return await self._changed(*_STATEMENTS.hide(wanted))
+
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        return await self._changed(*_STATEMENTS.hide(Filter(metadata=within, archived=None), item_id)) > 0
+
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        with self._call():
+            restored = await self._changed(*_STATEMENTS.show(wanted, item_id))
+            if restored:
+                await self._embed_missing()
+        return restored
+
+    async def _embed_missing(self) -> None:
+        """Make the vectors that are missing, unless the file holds another model's."""
+        if self._vectors is not None:
+            from memoranda_sqlite.reindexing import embed_missing
+
+            await embed_missing(self._opened(), self._vectors)
+
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        connections = self._opened()
+        text, values = _STATEMENTS.purge(wanted, item_id, deleted_only=deleted_only)
+
+        def work(connection: sqlite3.Connection) -> int:
+            purged = connection.execute(text, values).rowcount
+            if purged:
+                erasing.mark(connection)
+                if connections.filler.available:
+                    text_index.forget(connection)
+            return purged
+
+        with self._call():
+            purged = await connections.writer.call(work)
+            if self._retrieval is not None:
+                self._retrieval.forget()
+            if purged and (pending := await connections.eraser.attempt(erasing.PATIENCE)):
+                logger.warning("%r: %s", self, pending)
+        return purged
+
+    async def unerased(self) -> str:
+        """Return why what was purged is not off the disk yet, after one more attempt; empty if it is.
+
+        Another program that reads an older state of the file needs the log in which that is kept. The store tries again
+        by itself while it is open, and so does the next one that opens the file.
+        """
+        self._ensure_open()
+        return await self._opened().eraser.attempt()
+
+    async def _changed(self, text: str, values: Sequence[Any]) -> int:
+        return await self._opened().writer.call(lambda connection: connection.execute(text, values).rowcount)
+
+    # Reading
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        rows = await self._rows(*_STATEMENTS.get(item_id))
+        return unpack(rows[0], self.item_types) if rows else None
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        asked = limit
+        while True:
+            items, rows = await self._found(wanted, asked)
+            if len(items) >= limit or rows < asked:
+                return items[:limit]
+            asked = min(asked + limit - len(items), EVERYTHING)  # Others take the place of unreadable rows.
+
+    async def _found(self, wanted: Filter, limit: int) -> tuple[list[MemoryItem], int]:
+        """Return the newest items that match, and how many rows they were read from."""
+        connections = self._opened()
+        text, values = _STATEMENTS.search(wanted, limit)
+        # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
+        patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
+        rows = connections.rows_at_once(text, values, patience) if limit <= _DIRECT_LIMIT else None
+        if rows is not None:
+            return self._readable(rows), len(rows)
+        connections.filler.searched()
+        indexed = connections.filler.available
+
+        def work(connection: sqlite3.Connection) -> tuple[list[MemoryItem], int]:
+            rows = find_rows(connection, _STATEMENTS, wanted, limit, indexed=indexed)
+            return self._readable(rows), len(rows)
+
+        return await connections.read(work)
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        connections = self._opened()
+        if not connections.filler.available and mode != "semantic":
+            return await super()._rank(query, wanted, limit, mode)
+        retrieval = self._ranking()
+        ways = {"text": retrieval.by_words, "semantic": retrieval.by_meaning, "hybrid": retrieval.by_words_and_meaning}
+        with self._call():
+            if connections.filler.waiting > _MOST_WAITING:
+                await connections.filler.finish()
+            else:
+                connections.filler.searched()
+            return await ways[mode](connections, query, wanted, limit, self.item_types)
+
+    def _ranking(self) -> Retrieval:
+        if self._retrieval is None:
+            from memoranda_sqlite.retrieval import Retrieval  # Loaded on use: most programs never rank.
+
+            self._retrieval = Retrieval(_STATEMENTS, self._weights, self._vectors)
+        return self._retrieval
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        rows = await self._opened().rows(*_STATEMENTS.count(wanted, include_deleted=include_deleted))
+        count: int = rows[0][0]
+        return count
+
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        async def fetch(text: str, values: Sequence[Any]) -> list[Any]:
+            self._ensure_open()
+            return await self._opened().rows(text, values)
+
+        async for row in scanned(_STATEMENTS, fetch, wanted, include_deleted):
+            for item in self._readable([row]):
+                yield item
+
+    async def reindex(self, progress: Progress | None = None) -> int:
+        """Build the text indexes and all vectors again and return the number of items.
+
+        Searches by substring and text go on meanwhile; those by meaning find what has its new vector already.
+        ``progress`` is called with the number of items done and of all. If the embedder fails, what was made stays, and
+        calling this again makes the rest.
+        """
+        from memoranda_sqlite.reindexing import rebuild
+
+        self._ensure_open()
+        return await rebuild(self._opened(), self._vectors, progress)
+
+    async def doctor(self, repair: bool = False) -> list[Finding]:
+        """Examine the file: whether it is whole, what cannot be read, and what the indexes lack.
+
+        With ``repair``, the indexes are completed, and built again where they do not hold what the table holds; nothing
+        that is stored is changed.
+        """
+        from memoranda_sqlite.examining import examine, repair_text_index
+
+        self._ensure_open()
+        if repair:
+            await repair_text_index(self._opened())
+            await self._embed_missing()
+        return await examine(self._opened(), self._vectors, self.item_types)
+
+    async def fill_indexes(self) -> None:
+        """Bring every row into the text indexes now. Searches are right without it; the next ones are quicker."""
+        self._ensure_open()
+        await self._opened().filler.finish()
+
+    async def _rows(self, text: str, values: Sequence[Any]) -> list[Any]:
+        """Return the rows of a short read: at once if that is possible, else from a thread."""
+        connections = self._opened()
+        rows = connections.rows_at_once(text, values)
+        return await connections.rows(text, values) if rows is None else rows
+
+    def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
+        """Return the items of the rows; one that cannot be read is left out, and the log says so."""
+        try:
+            return [unpack(row, self.item_types) for row in rows]
+        except CorruptStoreError:
+            items = []
+        for row in rows:
+            try:
+                items.append(unpack(row, self.item_types))
+            except CorruptStoreError as error:
+                logger.warning("%s It was left out; 'memoranda doctor' lists such rows of %r.", error, self)
+        return items

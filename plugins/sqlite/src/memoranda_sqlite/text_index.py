@@ -1,0 +1,323 @@
+"""The text indexes: trigrams for substrings and terms for ranking, filled in batches behind the writes.
+
+Rows up to the watermark (``indexed`` in ``memoranda_meta``) are in the indexes; later ones are not yet, and searches
+read them one by one. ``memoranda_terms`` has one row for each that the indexes hold, and so is the record of what they
+hold. Triggers note those of them that change or go, with the content by which the index knows them, in
+``memoranda_stale``. So an insert costs nothing beyond its row, and a search is right at every moment.
+
+SQLite gives the numbers of the last rows anew once those are gone. So whoever removes rows also brings the watermark
+down to the last one that is left, in the same statement, by a trigger: a new row never passes for an indexed one.
+
+Both indexes are FTS5 tables without content of their own. What they return is always checked against the rows, so an
+entry that is out of date does no harm; but a purge takes every entry out.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from memoranda.store import fold
+from memoranda_sqlite.faults import is_corrupt
+from memoranda_sqlite.schema import TABLE, meta, set_meta
+
+logger = logging.getLogger(__name__)
+
+LAYOUT = 2
+"""The layout of the tables and triggers here. A file with another has its indexes built again when it is opened."""
+
+_SECURE_DELETE = (3, 42, 0)
+"""The SQLite release whose FTS5 can take an entry out of its pages at once."""
+
+_FTS = "USING fts5(text, content='', columnsize=0, detail=none"
+_TABLES = {
+    "memoranda_stale": "CREATE TABLE memoranda_stale (item INTEGER PRIMARY KEY, content TEXT NOT NULL)",
+    "memoranda_terms": (
+        "CREATE TABLE memoranda_terms "
+        "(item INTEGER PRIMARY KEY, id TEXT NOT NULL, owner TEXT NOT NULL, terms TEXT NOT NULL)"
+    ),
+    "memoranda_trigrams": f'CREATE VIRTUAL TABLE memoranda_trigrams {_FTS}, tokenize="trigram case_sensitive 1")',
+    "memoranda_words": f"CREATE VIRTUAL TABLE memoranda_words {_FTS}, tokenize=\"ascii tokenchars ':'\")",
+    "memoranda_vocabulary": "CREATE VIRTUAL TABLE memoranda_vocabulary USING fts5vocab(memoranda_words, row)",
+}
+_INDEXES = ("memoranda_trigrams", "memoranda_words")
+
+_NOTE = (
+    "INSERT INTO memoranda_stale (item, content) SELECT old.rowid, old.content "
+    "WHERE EXISTS (SELECT 1 FROM memoranda_terms WHERE item = old.rowid) "
+    "AND NOT EXISTS (SELECT 1 FROM memoranda_stale WHERE item = old.rowid)"
+)
+LAST = f"(SELECT ifnull(max(rowid), 0) FROM {TABLE})"
+_LOWER_WATERMARK = f"UPDATE memoranda_meta SET value = {LAST} WHERE key = 'indexed' AND value > {LAST}"
+_CHANGED = "(old.content IS NOT new.content OR old.metadata IS NOT new.metadata)"
+_TRIGGERS = {
+    "memoranda_changed": f"AFTER UPDATE ON {TABLE} WHEN {_CHANGED} BEGIN {_NOTE}; END",
+    "memoranda_removed": f"AFTER DELETE ON {TABLE} BEGIN {_NOTE}; {_LOWER_WATERMARK}; END",
+}
+
+
+def create(connection: sqlite3.Connection) -> bool:
+    """Create the indexes if they are not there, and return whether this SQLite can use them.
+
+    Indexes of another layout, or that cannot be those of these rows, are built again. Without FTS5 and its trigrams
+    there are none, and searches read the rows themselves.
+    """
+    if available(connection) and trusted(connection):
+        return True
+    try:
+        connection.execute("CREATE VIRTUAL TABLE temp.memoranda_probe USING fts5(text, tokenize='trigram')")
+        connection.execute("DROP TABLE temp.memoranda_probe")
+    except sqlite3.OperationalError:
+        return False
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not (available(connection) and trusted(connection)):
+            _build(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+    return True
+
+
+def _build(connection: sqlite3.Connection) -> None:
+    for trigger in _TRIGGERS:
+        connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+    for table in reversed(_TABLES):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    for statement in _TABLES.values():
+        connection.execute(statement)
+    for trigger, action in _TRIGGERS.items():
+        connection.execute(f"CREATE TRIGGER {trigger} {action}")
+    settings = {"automerge": 16, "hashsize": 4 << 20}  # Fewer and larger merges than FTS5 makes by itself.
+    if sqlite3.sqlite_version_info >= _SECURE_DELETE:
+        settings["secure-delete"] = 1
+    for index in _INDEXES:
+        for name, value in settings.items():
+            connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES (?, ?)", (name, value))
+    set_meta(connection, "indexed", 0)
+    set_meta(connection, "terms", fingerprint())
+    set_meta(connection, "text_index", LAYOUT)
+
+
+def trusted(connection: sqlite3.Connection) -> bool:
+    """Whether the indexes may be those of these rows, by the few signs that can be looked at each time.
+
+    A file that was put together from a dump has its rows numbered anew: then the last row in the indexes is no longer
+    the row of this number.
+    """
+    if meta(connection, "text_index") != LAYOUT:
+        return False
+    indexed = meta(connection, "indexed")
+    (last,) = connection.execute(f"SELECT {LAST}").fetchone()
+    if not isinstance(indexed, int) or not 0 <= indexed <= last:
+        return False
+    entry = connection.execute(
+        f"SELECT known.id, stored.id, EXISTS (SELECT 1 FROM memoranda_stale WHERE item = known.item) "
+        f"FROM memoranda_terms AS known LEFT JOIN {TABLE} AS stored ON stored.rowid = known.item "
+        f"ORDER BY known.item DESC LIMIT 1"
+    ).fetchone()
+    return entry is None or entry[2] or entry[0] == entry[1]
+
+
+def available(connection: sqlite3.Connection) -> bool:
+    """Whether the indexes are there and this SQLite can read them."""
+    try:
+        for index in _INDEXES:
+            connection.execute(f"SELECT rowid FROM {index} LIMIT 0")
+    except sqlite3.OperationalError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """Return what tells one way of making terms from another: a release that changes it fills the index anew."""
+    from memoranda.ranking import index_terms
+
+    probe = "Went hiking on 2023-05-08 with Zoë's children: they've 2 dogs, naïvely running; straße ЖИЗНЬ 東京 happily"
+    return blake2b(" ".join(index_terms(probe)).encode(), digest_size=8).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def owner_code(user_id: str | None) -> str:
+    """Return the mark that a user's rows carry in the index of terms; no term has a colon in it."""
+    return ":" if user_id is None else ":" + blake2b(user_id.encode(), digest_size=6).hexdigest()
+
+
+# Filling
+
+
+def fill(connection: sqlite3.Connection, most: int) -> int:
+    """Bring up to ``most`` rows into the indexes, within the transaction; return how many were left to do before."""
+    if meta(connection, "terms") != fingerprint():
+        empty(connection)
+    stale = refresh(connection, most)
+    if stale >= most:
+        return stale  # A number that is still noted may be a new row's by now; its old entry goes first.
+    from memoranda.ranking import index_terms
+
+    rows = connection.execute(
+        f"SELECT rowid, id, content, user_id, EXISTS (SELECT 1 FROM memoranda_terms WHERE item = {TABLE}.rowid) "
+        f"FROM {TABLE} WHERE rowid > (SELECT value FROM memoranda_meta WHERE key = 'indexed') ORDER BY rowid LIMIT ?",
+        (most,),
+    ).fetchall()
+    if rows:
+        _insert(
+            connection,
+            [_entry(item, item_id, text, user, index_terms) for item, item_id, text, user, held in rows if not held],
+        )
+        set_meta(connection, "indexed", rows[-1][0])
+    return stale + len(rows)
+
+
+def refresh(connection: sqlite3.Connection, most: int = -1) -> int:
+    """Bring the indexes in line with indexed rows that changed or went, and return how many those were.
+
+    Indexes in which those are not found start again from nothing: what is made from the rows must never stand in the
+    way of removing a row.
+    """
+    try:
+        return _refreshed(connection, most)
+    except sqlite3.DatabaseError as error:
+        if not is_corrupt(error):
+            raise
+    logger.warning("The text indexes do not hold what they should; they are built again from the rows.")
+    empty(connection)
+    return 1
+
+
+def _refreshed(connection: sqlite3.Connection, most: int) -> int:
+    from memoranda.ranking import index_terms
+
+    rows = connection.execute(
+        f"SELECT stale.item, stale.content, known.owner, known.terms, stored.id, stored.content, stored.user_id, "
+        f"stale.item <= (SELECT value FROM memoranda_meta WHERE key = 'indexed') "
+        f"FROM memoranda_stale AS stale LEFT JOIN memoranda_terms AS known ON known.item = stale.item "
+        f"LEFT JOIN {TABLE} AS stored ON stored.rowid = stale.item LIMIT ?",
+        (most,),
+    ).fetchall()
+    if not rows:
+        return 0
+    _remove(
+        connection,
+        [(item, "", _text(old), owner, terms) for item, old, owner, terms, *_ in rows if terms is not None],
+    )
+    # What lies above the watermark has its turn with the rows that are not indexed yet.
+    _insert(
+        connection,
+        [
+            _entry(item, item_id, content, user, index_terms)
+            for item, _, _, _, item_id, content, user, below in rows
+            if item_id is not None and below
+        ],
+    )
+    connection.executemany("DELETE FROM memoranda_stale WHERE item = ?", [(row[0],) for row in rows])
+    return len(rows)
+
+
+def pending(connection: sqlite3.Connection) -> int:
+    """Return about how many rows are not in the indexes yet."""
+    (waiting,) = connection.execute(
+        f"SELECT ifnull((SELECT max(rowid) FROM {TABLE}), 0) - "
+        f"(SELECT value FROM memoranda_meta WHERE key = 'indexed') + (SELECT count(*) FROM memoranda_stale)"
+    ).fetchone()
+    return max(int(waiting), 0)
+
+
+def forget(connection: sqlite3.Connection) -> None:
+    """Take what was removed out of the pages of the indexes, not only out of their answers."""
+    if not trusted(connection):
+        empty(connection)  # Who knows what they hold of it.
+    elif refresh(connection) and sqlite3.sqlite_version_info < _SECURE_DELETE:
+        # Older releases only mark an entry as gone; merging everything into one leaves the marked ones behind.
+        for index in _INDEXES:
+            connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
+
+
+def empty(connection: sqlite3.Connection) -> None:
+    """Start again from nothing."""
+    for index in _INDEXES:
+        connection.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")
+    connection.execute("DELETE FROM memoranda_terms")
+    connection.execute("DELETE FROM memoranda_stale")
+    set_meta(connection, "indexed", 0)
+    set_meta(connection, "terms", fingerprint())
+
+
+Entry = tuple[int, str, str, str, str]
+"""A row in the indexes: its number, id, content, owner and terms."""
+
+
+def _insert(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+    connection.executemany(
+        "INSERT INTO memoranda_trigrams (rowid, text) VALUES (?, ?)",
+        [(item, fold(text)) for item, _, text, _, _ in entries],
+    )
+    connection.executemany(
+        "INSERT INTO memoranda_words (rowid, text) VALUES (?, ?)",
+        [(item, _marked(terms, owner)) for item, _, _, owner, terms in entries],
+    )
+    connection.executemany(
+        "INSERT INTO memoranda_terms (item, id, owner, terms) VALUES (?, ?, ?, ?)",
+        [(item, item_id, owner, terms) for item, item_id, _, owner, terms in entries],
+    )
+
+
+def _remove(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+    connection.executemany(
+        "INSERT INTO memoranda_trigrams (memoranda_trigrams, rowid, text) VALUES ('delete', ?, ?)",
+        [(item, fold(text)) for item, _, text, _, _ in entries],
+    )
+    connection.executemany(
+        "INSERT INTO memoranda_words (memoranda_words, rowid, text) VALUES ('delete', ?, ?)",
+        [(item, _marked(terms, owner)) for item, _, _, owner, terms in entries],
+    )
+    connection.executemany("DELETE FROM memoranda_terms WHERE item = ?", [(entry[0],) for entry in entries])
+
+
+def _marked(terms: str, owner: str) -> str:
+    """Return the terms as the index holds them, with the mark of their owner."""
+    return f"{owner} {terms}"
+
+
+def _entry(item: int, item_id: Any, content: Any, user_id: Any, divide: Callable[[str], Sequence[str]]) -> Entry:
+    text = _text(content)
+    owner = owner_code(user_id if isinstance(user_id, str) else None)
+    return item, item_id, text, owner, " ".join(divide(text))
+
+
+def _text(content: Any) -> str:
+    """Return the content; a row that holds something else cannot be read, and has no words either."""
+    return content if isinstance(content, str) else ""
+
+
+# Finding
+
+
+def trigram_query(folded: str, most: int = 4) -> str | None:
+    """Return the FTS5 query for rows that may contain the text, or None if it is too short to have a trigram."""
+    trigrams = list(dict.fromkeys(folded[at : at + 3] for at in range(len(folded) - 2)))
+    if not trigrams:
+        return None
+    step = -(-len(trigrams) // most)
+    return " AND ".join(_quoted(trigram) for trigram in trigrams[::step])
+
+
+def words_query(terms: Iterable[str], user_id: str | None) -> str:
+    """Return the FTS5 query for rows with any of the terms: this user's, or everybody's when there is none."""
+    any_term = " OR ".join(_quoted(term) for term in terms)
+    return any_term if user_id is None else f"{words_query_of_owner(owner_code(user_id))} AND ({any_term})"
+
+
+def words_query_of_owner(code: str) -> str:
+    """Return the FTS5 query for all rows that carry an owner's mark."""
+    return _quoted(code)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'

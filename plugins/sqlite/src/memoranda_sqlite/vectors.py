@@ -1,0 +1,94 @@
+"""Vectors beside the items, in a table of their own: of one model at a time, at length one, as float32.
+
+A vector belongs to one version of its item: after a change by a program that has no embedder it is out of date, and is
+not used until ``reindex`` has made a new one. Triggers remove the vectors of what is deleted or purged.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from heapq import nlargest
+
+from memoranda.embeddings import Embeddings, embed_texts
+from memoranda.ranking import pack_vector
+from memoranda_sqlite.dialect import DELETED
+from memoranda_sqlite.schema import TABLE, meta, set_meta
+from memoranda_sqlite.writing import KEEP_VECTOR
+
+_KEEP_VERSION = f"{KEEP_VECTOR} AND version = ?"
+
+_COLUMNS = "item INTEGER PRIMARY KEY, item_version INTEGER NOT NULL, vector BLOB NOT NULL"
+_TRIGGER = "CREATE TRIGGER IF NOT EXISTS memoranda_vector"
+_REMOVE = "BEGIN DELETE FROM memoranda_vectors WHERE item = old.rowid; END"
+_CREATE = (
+    f"CREATE TABLE IF NOT EXISTS memoranda_vectors ({_COLUMNS})",
+    f"{_TRIGGER}_hidden AFTER UPDATE OF deleted ON {TABLE} WHEN new.deleted {_REMOVE}",
+    f"{_TRIGGER}_removed AFTER DELETE ON {TABLE} {_REMOVE}",
+)
+
+_VALID = "memoranda_vectors.item_version = version"
+_MISSING = (
+    f"hidden <> {DELETED} AND typeof(content) = 'text' "
+    f"AND NOT EXISTS (SELECT 1 FROM memoranda_vectors WHERE item = {TABLE}.rowid AND {_VALID})"
+)
+
+
+class Vectors:
+    """The vectors of a store that has an embedder."""
+
+    def __init__(self, embeddings: Embeddings) -> None:
+        self._embeddings = embeddings
+        self.model = f"{embeddings.identity()} ({embeddings.dimension} dimensions)"
+
+    def create(self, connection: sqlite3.Connection) -> str:
+        """Make the table if there is none, within the transaction, and return the model whose vectors it holds."""
+        for statement in _CREATE:
+            connection.execute(statement)
+        if meta(connection, "vector_model") is None:
+            set_meta(connection, "vector_model", self.model)
+        return str(meta(connection, "vector_model"))
+
+    def adopt(self, connection: sqlite3.Connection) -> None:
+        """Go over to this store's model: vectors of another are removed."""
+        if self.create(connection) != self.model:
+            connection.execute("DELETE FROM memoranda_vectors")
+            set_meta(connection, "vector_model", self.model)
+
+    async def embedded(self, texts: Sequence[str]) -> list[bytes]:
+        """Return the packed vectors of texts. Raises EmbeddingError when the embedder fails."""
+        vectors = await embed_texts(self._embeddings, texts)
+        return [pack_vector(vector, self._embeddings.dimension) for vector in vectors]
+
+    async def query_vector(self, text: str) -> Sequence[float]:
+        """Return the vector of a query."""
+        (vector,) = await embed_texts(self._embeddings, [text])
+        return vector
+
+
+def stored_model(connection: sqlite3.Connection) -> str | None:
+    """Return the model whose vectors the file holds."""
+    found: str | None = meta(connection, "vector_model")
+    return found
+
+
+def missing(connection: sqlite3.Connection, most: int) -> list[tuple[str, int, str]]:
+    """Return the id, version and content of items that have no vector, or an outdated one."""
+    text = f"SELECT id, version, content FROM {TABLE} WHERE {_MISSING} ORDER BY rowid LIMIT ?"
+    return connection.execute(text, (most,)).fetchall()
+
+
+def count_missing(connection: sqlite3.Connection) -> int:
+    """Return how many items have no vector, or an outdated one."""
+    (count,) = connection.execute(f"SELECT count(*) FROM {TABLE} WHERE {_MISSING}").fetchone()
+    return int(count)
+
+
+def keep(connection: sqlite3.Connection, model: str, kept: Sequence[tuple[bytes, str, int]]) -> None:
+    """Keep vectors of these ids, unless an item has another version by now."""
+    connection.executemany(_KEEP_VERSION, [(vector, item_id, model, version) for vector, item_id, version in kept])
+
+
+def nearest(found: dict[int, float], most: int) -> list[int]:
+    """Return the numbers of the most similar rows, best first; of equal ones the last added first."""
+    return nlargest(most, found, key=lambda number: (found[number], number))

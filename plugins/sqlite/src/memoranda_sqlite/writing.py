@@ -1,0 +1,252 @@
+"""The writer: one connection on one thread, where calls that arrive together share one commit.
+
+Whoever wants to write puts a request in the queue. The thread takes all that are waiting, runs them in one transaction
+and tells each caller its own result. When one of them is refused, the transaction is rolled back and each runs by
+itself, so that nobody fails for another's item. A caller that was cancelled leaves a request that is finished without
+him: there is never an open transaction that nobody owns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Any, TypeVar
+
+from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
+from memoranda_sqlite.erasing import Eraser
+from memoranda_sqlite.faults import is_busy
+from memoranda_sqlite.filling import Filler
+from memoranda_sqlite.worker import Worker, settle
+
+Result = TypeVar("Result")
+
+KEEP_VECTOR = (
+    "INSERT OR REPLACE INTO memoranda_vectors (item, item_version, vector) SELECT rowid, version, ? FROM memory_items "
+    "WHERE id = ? AND EXISTS (SELECT 1 FROM memoranda_meta WHERE key = 'vector_model' AND value = ?)"
+)
+"""Keeps the vector of the item of an id, unless another program has gone over to another model meanwhile."""
+
+
+def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]]) -> None:
+    """Keep vectors, given as the values of ``KEEP_VECTOR``; a file without an embedder has no table for them."""
+    if vectors:
+        connection.executemany(KEEP_VECTOR, vectors)
+
+
+class Request:
+    """Something to be written, and who waits for it."""
+
+    __slots__ = ("error", "future", "result", "stored")
+
+    def __init__(self, stored: int = 0) -> None:
+        self.stored = stored
+        """How many rows the text indexes have to be told of."""
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def apply(self, connection: sqlite3.Connection) -> Any:
+        """Write, in a transaction of its own. Raises ConflictError when it is refused."""
+        raise NotImplementedError
+
+
+class Call(Request):
+    """A function that writes."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Callable[[sqlite3.Connection], Any]) -> None:
+        super().__init__()
+        self._work = work
+
+    def apply(self, connection: sqlite3.Connection) -> Any:
+        """Call the function."""
+        return self._work(connection)
+
+
+class Upserts(Request):
+    """Rows to be stored by one statement, all or none. A row that changes nothing was refused."""
+
+    __slots__ = ("rows", "text", "vectors")
+
+    def __init__(self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]]) -> None:
+        super().__init__(len(rows))
+        self.text = text
+        self.rows = rows
+        self.vectors = vectors
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        """Store the rows; the first one that is refused is named."""
+        if connection.executemany(self.text, self.rows).rowcount == len(self.rows):
+            keep_vectors(connection, self.vectors)
+            return
+        # Which one it was is found by doing it again, one by one, in the place of the first attempt.
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN IMMEDIATE")
+        for row in self.rows:
+            if connection.execute(self.text, row).rowcount != 1:
+                raise IdConflictError(row[0])
+        keep_vectors(connection, self.vectors)
+
+
+class UpsertRuns(Request):
+    """Rows to be stored in their order by several statements, each with a run of them, all or none."""
+
+    __slots__ = ("_runs", "_vectors")
+
+    def __init__(self, runs: Sequence[tuple[str, Sequence[Sequence[Any]]]], vectors: Sequence[Sequence[Any]]) -> None:
+        super().__init__(sum(len(rows) for _, rows in runs))
+        self._runs = runs
+        self._vectors = vectors
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        """Store the rows; the first one that is refused is named."""
+        for text, rows in self._runs:
+            for row in rows:
+                if connection.execute(text, row).rowcount != 1:
+                    raise IdConflictError(row[0])
+        keep_vectors(connection, self._vectors)
+
+
+class _RefusedError(Exception):
+    """One of the requests of a group was refused; each is tried again by itself."""
+
+
+class Writer:
+    """Queues requests for the worker that writes, and tells the filler and the eraser of what was stored.
+
+    ``check_file`` raises when the file is not the one that was opened any more: SQLite would write on, into a file that
+    nobody will find again.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        explained: Callable[[Exception], Exception],
+        filler: Filler,
+        eraser: Eraser,
+        check_file: Callable[[], None],
+    ) -> None:
+        self._worker = worker
+        self._check_file = check_file
+        self._explained = explained
+        self._filler = filler
+        self._eraser = eraser
+        self._queue: deque[Request] = deque()
+        self._scheduled = False
+
+    async def upsert(self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]] = ()) -> None:
+        """Store rows with their vectors, all or none. Raises IdConflictError for the first that is refused."""
+        await self._queued(Upserts(text, rows, vectors))
+        self._filler.wait_for_rest()
+        self._eraser.written()
+
+    async def upsert_runs(
+        self, runs: Sequence[tuple[str, Sequence[Sequence[Any]]]], vectors: Sequence[Sequence[Any]] = ()
+    ) -> None:
+        """Store runs of rows, each by a statement of its own, as :meth:`upsert` does those of one statement."""
+        await self._queued(UpsertRuns(runs, vectors))
+        self._filler.wait_for_rest()
+
+    async def call(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice."""
+        result: Result = await self._queued(Call(work))
+        self._eraser.written()
+        return result
+
+    def _queued(self, request: Request) -> asyncio.Future[Any]:
+        if self._worker.closed:
+            raise StoreClosedError("The SQLite store")
+        self._queue.append(request)
+        if not self._scheduled:
+            self._scheduled = True
+            self._worker.submit(self._drain)
+        return request.future
+
+    def _drain(self) -> None:
+        """Write everything that waits. Runs on the worker's thread."""
+        self._scheduled = False  # Before the queue is emptied: what comes later asks for another round.
+        requests = []
+        while self._queue:
+            request = self._queue.popleft()
+            if not request.future.cancelled():
+                requests.append(request)
+        try:
+            self._check_file()
+            self._write(self._worker.connection, requests)
+            self._check_file()
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            for request in requests:
+                request.error = error if isinstance(error, MemoryError) else self._explained(error)
+        self._filler.written(sum(request.stored for request in requests if request.error is None))
+        _deliver(requests)
+
+    def _write(self, connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
+        if len(requests) > 1:
+            try:
+                _write_together(connection, requests)
+                return
+            except Exception as error:
+                _roll_back(connection)
+                if is_busy(error):
+                    raise  # Others hold the file; waiting as long again for each request would help nobody.
+        for request in requests:
+            try:
+                _write_alone(connection, request)
+            except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
+                _roll_back(connection)
+                request.error = error if isinstance(error, MemoryError) else self._explained(error)
+
+
+def _write_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for _, group in groupby(requests, key=_statement):
+        first, *others = group
+        if isinstance(first, Upserts):
+            upserts = [first, *(other for other in others if isinstance(other, Upserts))]
+            rows = [row for upsert in upserts for row in upsert.rows]
+            if connection.executemany(first.text, rows).rowcount != len(rows):
+                raise _RefusedError
+            for upsert in upserts:
+                keep_vectors(connection, upsert.vectors)
+        else:
+            for request in (first, *others):
+                request.result = request.apply(connection)
+    connection.execute("COMMIT")
+
+
+def _statement(request: Request) -> str:
+    return request.text if isinstance(request, Upserts) else ""
+
+
+def _write_alone(connection: sqlite3.Connection, request: Request) -> None:
+    if isinstance(request, Upserts) and len(request.rows) == 1 and not request.vectors:
+        # One statement is a transaction by itself.
+        if connection.execute(request.text, request.rows[0]).rowcount != 1:
+            raise IdConflictError(request.rows[0][0])
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    request.result = request.apply(connection)
+    connection.execute("COMMIT")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """End the transaction, unless the error has ended it already."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _deliver(requests: Sequence[Request]) -> None:
+    """Wake those who wait, once per event loop rather than once per request."""
+    for loop, group in groupby(requests, key=lambda request: request.future.get_loop()):
+        with suppress(RuntimeError):  # That loop is closed, so nobody waits any longer.
+            loop.call_soon_threadsafe(_settle_all, list(group))
+
+
+def _settle_all(requests: Sequence[Request]) -> None:
+    for request in requests:
+        settle(request.future, request.result, request.error)

@@ -1,0 +1,53 @@
+"""Facts of a conversation, one item each, with the messages that state them."""
+
+from __future__ import annotations
+
+from memoranda.items import SummaryMemory
+from memoranda.summary import Template, Transcript, entries
+from memoranda.summary.parsing import normalised
+
+_INSTRUCTIONS = """\
+Extract the factual statements and verified information from the transcript that will still matter when the \
+conversation is long over.
+- One fact is one statement that can be understood without the transcript: write names instead of "he" or "it", and \
+dates instead of "yesterday" (every entry carries its time).
+- Keep numbers, names, identifiers, amounts and units exactly as they were given.
+- A fact is what a speaker states as true, what a tool returned, or what was agreed. Say who claims it where that \
+matters ("Ada says that …"). Questions, plans that were dropped, guesses and small talk are not facts.
+- Where a later statement corrects an earlier one, write only the corrected fact.
+- State nothing that the transcript does not state, and nothing twice.
+Write in the language of the conversation."""
+
+_CONTRACT = """\
+Answer with one fact per line and nothing else. Each line is a hyphen, the label of the entry that states the fact in \
+square brackets, and the fact as one full sentence:
+- [label] The fact.
+If several entries state it, give all their labels: [label, label]. Use only labels that stand at the start of an \
+entry of this transcript. If there are no facts, answer with the single word NONE."""
+
+
+class FactsTemplate(Template):
+    """Factual statements and verified information, one item per fact, with the messages that it comes from."""
+
+    name = "facts"
+    instructions = _INSTRUCTIONS
+    contract = _CONTRACT
+    lasting = True
+
+    def parse(self, answer: str, transcript: Transcript) -> list[SummaryMemory]:
+        """Return one item per fact, in the order of the answer, each fact once with all of its sources.
+
+        A fact that names only sources which were not given is left out. Raises SummaryError when that leaves nothing.
+        """
+        facts: dict[str, SummaryMemory] = {}
+        for entry in entries(answer, transcript):
+            fact = self.item(entry.text, entry.sources)
+            known = facts.setdefault(self.identity(fact), fact)
+            if known is not fact:
+                stated = {*known.sources, *fact.sources}
+                known.sources = [source for source in transcript.sources if source in stated]
+        return list(facts.values())
+
+    def identity(self, item: SummaryMemory) -> str:
+        """Return the fact without regard to case, spacing, typographic variants and the full stop at its end."""
+        return normalised(item.content)

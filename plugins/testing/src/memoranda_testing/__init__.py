@@ -1,0 +1,58 @@
+"""The conformance kit: what every store must do, as cases that run in pytest and outside it.
+
+A backend's test module subclasses :class:`StoreConformance` and offers an open store::
+
+    import pytest_asyncio
+    from memoranda_testing import StoreConformance
+
+    class TestMyStore(StoreConformance):
+        @pytest_asyncio.fixture
+        async def store(self, tmp_path):
+            async with MyStore(tmp_path / "memories") as store:
+                yield store
+
+        @pytest.fixture
+        def reopen(self, tmp_path):          # only for stores that declare Capability.PERSISTENT
+            async def reopen():
+                return MyStore(tmp_path / "memories")
+            return reopen
+
+``memoranda conform URL`` runs the same cases through :func:`run_conformance`. Starters of real servers for tests are in
+:mod:`memoranda_testing.servers`. Nothing here is imported by ``import memoranda``; the parts that need pytest or
+hypothesis (the extra ``testing``) are loaded on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_testing.case import Cases, Reopen
+    from memoranda_testing.conformance import StoreConformance
+    from memoranda_testing.expect import ExpectationError, SkipCase
+    from memoranda_testing.runner import CaseResult, Outcome, Report, check_store, run_conformance
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "case": ["Cases", "Reopen"],
+        "conformance": ["StoreConformance"],
+        "expect": ["ExpectationError", "SkipCase"],
+        "runner": ["CaseResult", "Outcome", "Report", "check_store", "run_conformance"],
+    },
+)
+
+__all__ = [
+    "CaseResult",
+    "Cases",
+    "ExpectationError",
+    "Outcome",
+    "Reopen",
+    "Report",
+    "SkipCase",
+    "StoreConformance",
+    "check_store",
+    "run_conformance",
+]

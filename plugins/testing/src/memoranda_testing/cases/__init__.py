@@ -1,0 +1,62 @@
+"""All cases of the conformance kit, by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memoranda_testing.case import Cases
+from memoranda_testing.cases.arriving import ArrivingDeletedCases
+from memoranda_testing.cases.bad_input import InputCases
+from memoranda_testing.cases.compaction import CompactionCases
+from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
+from memoranda_testing.cases.isolation import IsolationCases
+from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
+from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
+from memoranda_testing.cases.optional import ObserverCases, TtlCases
+from memoranda_testing.cases.ranked import RankingCases, TextRankingCases
+from memoranda_testing.cases.reading import FilterCases, LimitCases, OrderCases
+from memoranda_testing.cases.removing import ClearCases, DeleteCases, PurgeCases
+from memoranda_testing.cases.round_trips import RoundTripCases
+from memoranda_testing.cases.scopes import ScopeCases
+from memoranda_testing.cases.text import SubstringCases
+from memoranda_testing.cases.writing import AddCases, AddManyCases, UpdateCases
+
+TOPICS: tuple[type[Cases], ...] = (
+    DeclarationCases,
+    RoundTripCases,
+    AddCases,
+    AddManyCases,
+    UpdateCases,
+    OrderCases,
+    LimitCases,
+    FilterCases,
+    SubstringCases,
+    RankingCases,
+    TextRankingCases,
+    CountCases,
+    ScanCases,
+    ArchiveCases,
+    CompactionCases,
+    ClearCases,
+    DeleteCases,
+    ArrivingDeletedCases,
+    PurgeCases,
+    ScopeCases,
+    IsolationCases,
+    InputCases,
+    ConcurrencyCases,
+    CancellationCases,
+    ObserverCases,
+    TtlCases,
+    LifecycleCases,
+    PersistenceCases,
+)
+"""Every group of cases, in the order in which a report shows them."""
+
+
+def case_names(topic: type[Cases]) -> Iterator[str]:
+    """Yield the names of the cases of a topic, in the order in which they are written."""
+    return (name for name in vars(topic) if name.startswith("test_"))
+
+
+__all__ = ["TOPICS", "case_names"]

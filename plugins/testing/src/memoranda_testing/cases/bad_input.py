@@ -1,0 +1,182 @@
+"""What no store can hold is refused by the name of the field, and nothing is written."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
+from memoranda.store import MAX_KEY_BYTES, BaseStore, Capability
+from memoranda_testing.case import Cases, note
+from memoranda_testing.expect import each_raises, equal, raises, that
+
+UNSTORABLE_TEXTS = ("a\0b", "\0", "lone \ud800 surrogate", "\udfff")
+
+
+class _OddItem(MemoryItem):
+    """An item whose own field can hold what JSON cannot."""
+
+    memory_type: str = "odd"
+    value: Any = None
+
+
+def _calling(call: dict[str, Any], metadata: MemoryMetadata) -> MemoryItem:
+    """Return an AI item that makes this call."""
+    return AIMemory(content="", tool_calls=[call], metadata=metadata)
+
+
+class InputCases(Cases):
+    """Items that cannot be stored."""
+
+    @staticmethod
+    def _owned_by(**fields: Any) -> MemoryItem:
+        """Return an item with this metadata."""
+        return note("x", MemoryMetadata(**fields))
+
+    async def _refused(self, store: BaseStore, build: Callable[[], MemoryItem], field: str, what: str) -> None:
+        """Check every way of writing the item; some items are refused as soon as they are made."""
+
+        async def add() -> None:
+            await store.add(build())
+
+        async def add_many() -> None:
+            await store.add_many([build()])
+
+        async def update() -> None:
+            await store.update(build())
+
+        for write in (add, add_many, update):
+            with raises(InputError, f"{write.__name__} of {what}") as raised:
+                await write()
+            that(
+                str(raised.error.field or "").startswith(field) or field in str(raised.error),
+                f"The error about {what} names {raised.error.field!r} and not {field!r}: {raised.error}",
+            )
+
+    async def test_nul_and_lone_surrogates_are_refused_in_every_text(self, store: BaseStore) -> None:
+        """Content, id, type, name, scope fields, extra keys and values, further fields: each is named."""
+        scope = self.scope()
+        user = scope.user_id
+        for text in UNSTORABLE_TEXTS:
+            for field, build in (
+                ("content", partial(note, text, scope)),
+                ("id", partial(note, "x", scope, id=text)),
+                ("memory_type", partial(note, "x", scope, memory_type=text)),
+                ("name", partial(note, "x", scope, name=text)),
+                ("archived_by", partial(note, "x", scope, archived_by=text)),
+                ("user_id", partial(self._owned_by, user_id=text)),
+                ("session_id", partial(self._owned_by, user_id=user, session_id=text)),
+                ("extra", partial(self._owned_by, user_id=user, extra={"k": ["deep", {"k": text}]})),
+                ("extra", partial(self._owned_by, user_id=user, extra={text: 1})),
+                ("mood", partial(note, "x", scope, mood=text)),
+                ("tool_calls", partial(_calling, {"id": "c", "args": text}, scope)),
+            ):
+                await self._refused(store, build, field, f"{text!r} in {field}")
+        equal(await store.count(metadata=MemoryMetadata(user_id=user)), 0, "count after refusals")
+
+    async def test_ids_are_as_long_as_every_index_can_hold(self, store: BaseStore) -> None:
+        """The longest ids are kept and found, in any script; one byte more is an InputError that names the field."""
+        for letter in ("x", "ж", "😀"):
+            longest = uuid.uuid4().hex
+            longest += letter * ((MAX_KEY_BYTES - len(longest)) // len(letter.encode()))
+            scope = self.scope(session_id=longest, task_id=longest, agent_id=longest)
+            owner = MemoryMetadata(
+                **{**scope.model_dump(), "user_id": self.owned(MemoryMetadata(user_id=longest)).user_id}
+            )
+            await store.add(note("kept", owner, id=longest))
+            found = await store.search(metadata=owner)
+            equal([item.id for item in found], [longest], "items of the longest ids")
+            await store.scoped(user_id=longest).clear()
+            if Capability.PURGE in store.capabilities:
+                await store.scoped(user_id=longest).purge()
+            for field, build in (
+                ("id", partial(note, "x", self.scope(), id=longest + "x")),
+                ("user_id", partial(self._owned_by, user_id=longest + "x")),
+                ("agent_id", partial(self._owned_by, user_id=self.user(), agent_id=longest + "x")),
+            ):
+                await self._refused(store, build, field, f"an {field} of too many bytes")
+
+    async def test_numbers_that_json_lacks_are_refused(self, store: BaseStore) -> None:
+        """NaN and the infinities are refused in extra, in tool calls and in further fields."""
+        scope = self.scope()
+        for number in (float("nan"), float("inf"), float("-inf")):
+            for field, build in (
+                ("metadata.extra", partial(self._owned_by, user_id=scope.user_id, extra={"k": [number]})),
+                ("mood", partial(note, "x", scope, mood={"k": number})),
+                ("tool_calls", partial(_calling, {"id": "c", "args": {"x": number}}, scope)),
+                ("value", partial(_OddItem, content="x", metadata=scope, value=number)),
+            ):
+                await self._refused(store, build, field, f"{number} in {field}")
+        equal(await store.count(metadata=scope), 0, "count after refusals")
+
+    async def test_values_that_json_lacks_are_refused(self, store: BaseStore) -> None:
+        """Bytes, sets, objects and keys that are no text are refused."""
+        scope = self.scope()
+        for value in (b"bytes", {1, 2}, object(), {1: "a number as key"}, 1j):
+            kind = type(value).__name__
+            in_extra = partial(self._owned_by, user_id=scope.user_id, extra={"k": value})
+            await self._refused(store, in_extra, "metadata.extra", f"{kind} in extra")
+            await self._refused(store, partial(note, "x", scope, mood=value), "mood", f"{kind} in a field")
+        equal(await store.count(metadata=scope), 0, "count after refusals")
+
+    async def test_a_value_that_contains_itself_is_refused(self, store: BaseStore) -> None:
+        """A list within itself is an InputError, not an endless loop."""
+        endless: list[Any] = []
+        endless.append(endless)
+        await self._refused(store, partial(note, "x", self.scope(), mood=endless), "mood", "a list within itself")
+
+    async def test_bad_times_are_refused(self, store: BaseStore) -> None:
+        """A time that cannot be read never becomes an item, nor can it be assigned to one."""
+        del store  # Items are refused before any store sees them.
+        scope = self.scope()
+        for text in ("yesterday", "", "2024-13-01", "2024-02-30T00:00:00", "12:00", "9999-12-31T23:59:59-01:00"):
+            with raises(ValueError, f"an item of the time {text!r}"):
+                note("x", scope, created_at=text)
+            item = note("x", scope)
+            with raises(ValueError, f"assigning the time {text!r}"):
+                item.updated_at = text
+
+    async def test_what_is_no_item_is_refused(self, store: BaseStore) -> None:
+        """Dicts, texts and None are InputErrors."""
+        for value in ({"content": "x"}, "x", None, 3):
+            with raises(InputError, f"add({value!r})"):
+                await store.add(value)  # type: ignore[arg-type]  # the mistake under test
+            with raises(InputError, f"add_many([{value!r}])"):
+                await store.add_many([value])  # type: ignore[list-item]  # the mistake under test
+
+    async def test_bad_ids_to_read_are_refused(self, store: BaseStore) -> None:
+        """get of an id that cannot exist is an InputError, not a driver's."""
+        for item_id in (*UNSTORABLE_TEXTS, None, 3):
+            with raises(InputError, f"get({item_id!r})"):
+                await store.get(item_id)  # type: ignore[arg-type]  # the mistake under test
+
+    async def test_bad_metadata_filters_are_refused(self, store: BaseStore) -> None:
+        """NUL, surrogates and what JSON lacks in a filter are InputErrors, wherever a filter is taken."""
+        item = note("x", self.scope())
+        await store.add(item)
+        filters = [MemoryMetadata(extra={"k": value}) for value in (*UNSTORABLE_TEXTS, float("nan"), b"bytes")]
+        filters += [MemoryMetadata(user_id="\0"), MemoryMetadata(session_id="a\0b")]
+        for wanted in filters:
+            await each_raises(
+                InputError,
+                f"with the filter {wanted!r}",
+                search=store.search(metadata=wanted),
+                search_ranked=store.search_ranked(query="x", metadata=wanted, mode="text"),
+                get=store.get(item.id, metadata=wanted),
+                count=store.count(metadata=wanted),
+                clear=store.clear(metadata=wanted),
+                add=store.add(item, within=wanted),
+                add_many=store.add_many([item], within=wanted),
+                update=store.update(item, within=wanted),
+            )
+            with raises(InputError, f"scan with the filter {wanted!r}"):
+                await anext(store.scan(metadata=wanted))
+
+    async def test_a_bad_memory_type_filter_is_refused(self, store: BaseStore) -> None:
+        """A type that nothing stored can have is an InputError."""
+        for text in UNSTORABLE_TEXTS:
+            with raises(InputError, f"search(memory_type={text!r})"):
+                await store.search(memory_type=text)

@@ -1,0 +1,231 @@
+"""Many callers in one process, and callers that give up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from memoranda.errors import IdConflictError, VersionConflictError
+from memoranda.items import MemoryItem
+from memoranda.store import BaseStore, Capability
+from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.expect import contents, equal, same_item, that
+
+DELAYS = (None, 0, 0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008)
+"""When calls are cancelled: before they start, after one turn of the loop, after some time."""
+
+
+class ConcurrencyCases(Cases):
+    """Calls that run at the same time do not lose or mix up anything."""
+
+    async def test_parallel_adds_are_all_stored(self, store: BaseStore) -> None:
+        """Items that many coroutines add at once are all there, whole, each at version 1."""
+        scope = self.scope()
+        items = [note(str(number), scope, number, mood=[number]) for number in range(100)]
+        await asyncio.gather(*(store.add(item) for item in items))
+        found = await store.search(metadata=scope, limit=1000)
+        equal(contents(found), [str(number) for number in reversed(range(100))], "search after parallel adds")
+        for item, wanted in zip(reversed(found), items, strict=True):
+            same_item(item, wanted, "an item added in parallel", version=1)
+
+    async def test_parallel_batches_do_not_mix(self, store: BaseStore) -> None:
+        """Batches that are added at once keep each their own order."""
+        scope = self.scope()
+        batches = [
+            [note(f"{batch}-{number}", scope, 9, memory_type=str(batch)) for number in range(20)] for batch in range(6)
+        ]
+        await asyncio.gather(*(store.add_many(batch) for batch in batches))
+        equal(await store.count(metadata=scope), 120, "count after parallel batches")
+        for batch in range(6):
+            found = await store.search(metadata=scope, memory_type=str(batch), limit=50)
+            equal(contents(found), [f"{batch}-{number}" for number in reversed(range(20))], f"order of batch {batch}")
+
+    async def test_parallel_adds_of_one_id_count_every_version(self, store: BaseStore) -> None:
+        """Each of several adds of the same id raises the version by one; one of them is stored whole."""
+        scope = self.scope()
+        item = note("0", scope)
+        await asyncio.gather(*(store.add(note(str(n), scope, n, id=item.id, twin=str(n))) for n in range(25)))
+        found = await store.get(item.id)
+        assert found is not None
+        equal(found.version, 25, "version after 25 parallel adds")
+        equal((found.model_extra or {}).get("twin"), found.content, "two fields of the same add")
+        equal(await store.count(metadata=scope), 1, "count after parallel adds of one id")
+
+    async def test_no_update_is_lost(self, store: BaseStore) -> None:
+        """Counters that several coroutines raise by compare-and-set end at the number of raises."""
+        item = note("counter", self.scope(), count=0)
+        await store.add(item)
+
+        async def raise_five_times() -> None:
+            done = 0
+            while done < 5:
+                read = await store.get(item.id)
+                assert read is not None
+                read.__pydantic_extra__["count"] += 1  # type: ignore[index]  # the item has that field
+                await asyncio.sleep(0)
+                try:
+                    await store.update(read)
+                except VersionConflictError:
+                    continue
+                done += 1
+
+        await asyncio.gather(*(raise_five_times() for _ in range(8)))
+        found = await store.get(item.id)
+        assert found is not None
+        equal(((found.model_extra or {}).get("count"), found.version), (40, 41), "count and version")
+
+    async def test_one_of_several_creators_wins(self, store: BaseStore) -> None:
+        """Of several updates of version 0 for one id, exactly one succeeds."""
+        scope = self.scope()
+        item = note("x", scope)
+        results = await asyncio.gather(
+            *(store.update(note(str(number), scope, id=item.id)) for number in range(10)), return_exceptions=True
+        )
+        won = [result for result in results if isinstance(result, MemoryItem)]
+        equal(len(won), 1, "number of creators that won")
+        refused = [result for result in results if isinstance(result, VersionConflictError)]
+        equal(len(refused), 9, "number of creators that were refused")
+        found = await store.get(item.id)
+        equal(found and (found.content, found.version), (won[0].content, 1), "what is stored")
+
+    async def test_one_of_several_owners_wins(self, store: BaseStore) -> None:
+        """Of several users that add the same new id at once, one owns it and the others are refused."""
+        item_id = note("x", self.scope()).id
+        scopes = [self.scope() for _ in range(8)]
+        results = await asyncio.gather(
+            *(store.add(note(str(scope.user_id), scope, id=item_id)) for scope in scopes), return_exceptions=True
+        )
+        equal(results.count(None), 1, "number of owners that won")
+        that(
+            all(result is None or isinstance(result, IdConflictError) for result in results),
+            f"Owners that lost ended with {[result for result in results if result is not None]}.",
+        )
+        found = await store.get(item_id)
+        winner = scopes[results.index(None)].user_id
+        equal(found and (found.content, found.metadata.user_id), (winner, winner), "what is stored")
+
+    async def test_batches_in_opposite_order_do_not_block_each_other(self, store: BaseStore) -> None:
+        """Batches over the same ids in opposite order all end, by success or by conflict."""
+        scope = self.scope()
+        items = [note("0", scope, number) for number in range(10)]
+        await store.add_many(items)
+
+        async def change(round_number: int) -> None:
+            read = await store.search(metadata=scope)
+            batch = read if round_number % 2 else read[::-1]
+            try:
+                await store.update_many(batch)
+            except VersionConflictError:
+                await store.add_many(batch)
+
+        await asyncio.gather(*(change(number) for number in range(12)))
+        equal(await store.count(metadata=scope), 10, "count after crossing batches")
+
+
+class CancellationCases(Cases):
+    """A call that is cancelled leaves the store usable and nothing half written."""
+
+    async def _cancel(self, call: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Start the call again and again, and cancel it after a longer and longer time."""
+        for delay in DELAYS:
+            task = asyncio.create_task(call())
+            if delay is not None:
+                await asyncio.sleep(delay)
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()
+
+    async def test_a_cancelled_add_leaves_the_store_usable(self, store: BaseStore) -> None:
+        """Items of cancelled adds are there whole or not at all, and the next add works."""
+        scope = self.scope()
+        tried: list[MemoryItem] = []
+
+        def add() -> Coroutine[Any, Any, None]:
+            tried.append(note(f"cancelled {len(tried)}", scope, len(tried), mood=["calm"]))
+            return store.add(tried[-1])
+
+        await self._cancel(add)
+        await store.add(note("after", scope, 100))
+        found = {item.id: item for item in await store.search(metadata=scope, limit=100)}
+        for item in tried:
+            if item.id in found:
+                same_item(found[item.id], item, "an item whose add was cancelled", version=1)
+        that("after" in contents(found.values()), "An add after cancelled adds was lost.")
+
+    @needs(Capability.ATOMIC)
+    async def test_a_cancelled_batch_is_all_or_none(self, store: BaseStore) -> None:
+        """Of a cancelled add_many, all items are there or none."""
+        scope = self.scope()
+        tried: list[str] = []
+
+        def add() -> Coroutine[Any, Any, None]:
+            tried.append(f"batch {len(tried)}")
+            return store.add_many([note(str(n), scope, n, memory_type=tried[-1]) for n in range(40)])
+
+        await self._cancel(add)
+        await store.add(note("after", scope, 100))
+        for batch in tried:
+            found = await store.search(metadata=scope, memory_type=batch, limit=100)
+            that(len(found) in (0, 40), f"{len(found)} of 40 items of a cancelled batch are there.")
+        equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "an add after cancelled batches")
+
+    @needs(Capability.ATOMIC)
+    async def test_a_cancelled_update_is_all_or_none(self, store: BaseStore) -> None:
+        """A cancelled update_many changes all items or none, and the versions still serve for the next update."""
+        scope = self.scope()
+        await store.add_many([note("0", scope, number) for number in range(10)])
+        rounds = 0
+
+        async def change() -> None:
+            nonlocal rounds
+            rounds += 1
+            content, read = str(rounds), await store.search(metadata=scope)
+            for item in read:
+                item.content = content
+            await store.update_many(read)
+
+        for delay in DELAYS:
+            task = asyncio.create_task(change())
+            await asyncio.sleep(delay or 0)
+            task.cancel()
+            await asyncio.wait([task])
+            await asyncio.sleep(0.02)  # What was cancelled may still be on its way; the next round must not meet it.
+            seen = {(item.content, item.version) for item in await store.search(metadata=scope)}
+            equal(len(seen), 1, "number of different states after a cancelled update")
+        await change()
+
+    async def test_a_cancelled_search_leaves_the_store_usable(self, store: BaseStore) -> None:
+        """Searches, scans and counts that are cancelled take nothing with them."""
+        scope = self.scope()
+        await store.add_many([note(f"tea {number}", scope, number) for number in range(30)])
+
+        async def scan() -> int:
+            return len([item async for item in store.scan(metadata=scope)])
+
+        await self._cancel(lambda: store.search(metadata=scope, query="tea", mode="substring"))
+        await self._cancel(lambda: store.count(metadata=scope))
+        await self._cancel(scan)
+        equal(await scan(), 30, "a scan after cancelled ones")
+        await store.add(note("after", scope, 100))
+        equal(contents(await store.search(metadata=scope, limit=1)), ["after"], "a search after cancelled ones")
+
+    async def test_many_cancelled_calls_exhaust_nothing(self, store: BaseStore) -> None:
+        """Connections and locks that cancelled calls held are free again."""
+        scope = self.scope()
+        for _ in range(5):
+            tasks = [asyncio.create_task(store.add(note("x", scope))) for _ in range(20)]
+            tasks += [asyncio.create_task(_ignore(store.search(metadata=scope))) for _ in range(20)]
+            await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(store.add(note("after", scope, 100)) for _ in range(20)))
+        found = await store.search(metadata=scope, query="after", mode="substring", limit=100)
+        equal(len(found), 20, "number of adds after cancelled calls")
+
+
+async def _ignore(call: Coroutine[Any, Any, object]) -> None:
+    await call

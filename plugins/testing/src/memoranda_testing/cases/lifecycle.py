@@ -1,0 +1,222 @@
+"""Opening, closing, what a store declares, and what a persistent one keeps."""
+
+from __future__ import annotations
+
+import asyncio
+
+from memoranda.errors import InputError, StoreClosedError, UnsupportedError
+from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
+from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability
+from memoranda_testing.case import Cases, Reopen, needs, note
+from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
+
+
+class DeclarationCases(Cases):
+    """What a store says of itself."""
+
+    async def test_the_base_capabilities_are_declared(self, store: BaseStore) -> None:
+        """A base capability cannot be left out."""
+        missing = BASE_CAPABILITIES - frozenset(store.capabilities)
+        that(not missing, f"The store does not declare the base capabilities {', '.join(sorted(missing))}.")
+
+    async def test_only_known_capabilities_are_declared(self, store: BaseStore) -> None:
+        """Every declared capability is one that the kit can test."""
+        for capability in store.capabilities:
+            that(isinstance(capability, Capability), f"{capability!r} is no Capability.")
+
+    async def test_a_mode_without_the_capability_is_refused(self, store: BaseStore) -> None:
+        """A search mode that the store does not have is an UnsupportedError."""
+        for capability in (Capability.SEMANTIC, Capability.HYBRID):
+            if capability not in store.capabilities:
+                mode = capability.value
+                await each_raises(
+                    UnsupportedError,
+                    f"with mode={mode!r}",
+                    search=store.search(query="x", mode=mode),  # type: ignore[arg-type]
+                    search_ranked=store.search_ranked(query="x", mode=mode),  # type: ignore[arg-type]
+                )
+
+    async def test_an_unknown_mode_is_refused(self, store: BaseStore) -> None:
+        """A search mode that does not exist is an InputError."""
+        with raises(InputError, "search(mode='magic')"):
+            await store.search(query="x", mode="magic")  # type: ignore[arg-type]  # the mistake under test
+
+    async def test_the_default_mode_is_the_declared_one(self, store: BaseStore) -> None:
+        """search without a mode finds what search with the store's default mode finds."""
+        scope = self.scope()
+        await store.add_many([note("green tea", scope, 1), note("red wine", scope, 2), note("green wine", scope, 3)])
+        found = await store.search(query="green", metadata=scope)
+        wanted = await store.search(query="green", metadata=scope, mode=store.default_mode)
+        equal(contents(found), contents(wanted), f"search with the default mode {store.default_mode!r}")
+
+
+class LifecycleCases(Cases):
+    """Opening and closing."""
+
+    async def test_opening_twice_does_nothing(self, store: BaseStore) -> None:
+        """init() on an open store changes nothing, also when several call it at once."""
+        item = note("kept", self.scope())
+        await store.add(item)
+        await store.init()
+        await asyncio.gather(store.init(), store.init())
+        same_item(await store.get(item.id), item, "get after opening again", version=1)
+
+    async def test_closing_twice_does_nothing(self, store: BaseStore) -> None:
+        """close() on a closed store is no error, also when several call it at once."""
+        await store.close()
+        await store.close()
+        await asyncio.gather(store.close(), store.close())
+
+    async def test_every_call_after_close_is_refused(self, store: BaseStore) -> None:
+        """Every method of a closed store, and of a handle made before, raises StoreClosedError."""
+        user = self.user()
+        handle = store.scoped(user_id=user)
+        item, scope = note("x", MemoryMetadata(user_id=user)), MemoryMetadata(user_id=user)
+        await store.close()
+        for closed in (store, handle):
+            await each_raises(
+                StoreClosedError,
+                "after close",
+                add=closed.add(item),
+                add_many=closed.add_many([item]),
+                update=closed.update(item),
+                update_many=closed.update_many([item]),
+                get=closed.get("x"),
+                search=closed.search(),
+                search_of_nothing=closed.search(limit=0),
+                search_ranked=closed.search_ranked(query="x"),
+                count=closed.count(),
+                clear=closed.clear(metadata=scope),
+            )
+            with raises(StoreClosedError, "scan after close"):
+                await anext(closed.scan())
+
+    @needs(Capability.DELETE)
+    async def test_deleting_after_close_is_refused(self, store: BaseStore) -> None:
+        """delete and restore of a closed store raise StoreClosedError."""
+        await store.close()
+        await each_raises(StoreClosedError, "after close", delete=store.delete("x"), restore=store.restore("x"))
+
+    @needs(Capability.PURGE)
+    async def test_purging_after_close_is_refused(self, store: BaseStore) -> None:
+        """purge of a closed store raises StoreClosedError."""
+        await store.close()
+        await each_raises(StoreClosedError, "after close", purge=store.purge("x"))
+
+    async def test_a_closed_store_can_be_opened_again(self, store: BaseStore) -> None:
+        """init() and async with bring a closed store back to use, more than once."""
+        for _ in range(3):
+            await store.close()
+            async with store as opened:
+                that(opened is store, "async with gave another store.")
+                item = note("again", self.scope())
+                await store.add(item)
+                same_item(await store.get(item.id), item, "get after opening again", version=1)
+        await store.init()
+
+    async def test_an_error_leaves_the_store_open(self, store: BaseStore) -> None:
+        """A refused call changes nothing for the next one."""
+        scope = self.scope()
+        with raises(InputError, "add of a NUL"):
+            await store.add(note("\0", scope))
+        await store.add(note("fine", scope))
+        equal(await store.count(metadata=scope), 1, "count after a refused call")
+
+    async def test_close_waits_for_calls_under_way(self, store: BaseStore) -> None:
+        """Calls that run while the store is closed end: with their result, or with StoreClosedError."""
+        scope = self.scope()
+        items = [note(str(number), scope, number) for number in range(20)]
+        calls = [asyncio.create_task(store.add(item)) for item in items]
+        await asyncio.sleep(0)
+        await store.close()
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for result in results:
+            that(
+                result is None or isinstance(result, StoreClosedError),
+                f"A call that ran while the store was closed ended with {result!r}.",
+            )
+        await store.init()
+        if Capability.PERSISTENT in store.capabilities:
+            acknowledged = {item.content for item, result in zip(items, results, strict=True) if result is None}
+            stored = set(contents(await store.search(metadata=scope, limit=100)))
+            that(acknowledged <= stored, f"Acknowledged items are gone: {sorted(acknowledged - stored)}.")
+
+    async def test_a_handle_of_the_store_names_no_scope_value(self, store: BaseStore) -> None:
+        """The repr of a handle tells which fields are bound, not to what."""
+        user = self.user()
+        that(user not in repr(store.scoped(user_id=user)), "The repr of a handle tells whose it is.")
+
+
+class PersistenceCases(Cases):
+    """What a persistent store still has when it is opened anew."""
+
+    async def _reopened(self, store: BaseStore, reopen: Reopen | None) -> BaseStore:
+        """Close the store and open the same data in a new one."""
+        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
+        assert reopen is not None
+        await store.close()
+        again = await reopen()
+        await again.init()
+        return again
+
+    @needs(Capability.PERSISTENT)
+    async def test_items_survive_reopening(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """Every field, the version and the order among ties are as they were."""
+        scope = self.scope(session_id="s", extra={"k": [1, 1.0, True, None]})
+        items: list[MemoryItem] = [note(f"tea {number}", scope, 9) for number in range(4)]
+        items.append(AIMemory(content="", tool_calls=[{"id": "c"}], metadata=scope, created_at="2024-03-02"))
+        await store.add_many(items)
+        await store.add(items[0])
+        again = await self._reopened(store, reopen)
+        try:
+            found = await again.search(metadata=scope)
+            equal([item.id for item in found], [item.id for item in reversed(items)], "order after reopening")
+            for item in items:
+                version = 2 if item is items[0] else 1
+                same_item(await again.get(item.id), item, "get after reopening", version=version)
+            for mode in ("substring", "text"):
+                by_text = await again.search(query="TEA", metadata=scope, mode=mode)
+                equal(len(by_text), 4, f"number found by mode {mode!r} after reopening")
+            await again.add(note("tea 4", scope, 9))
+            equal((await again.search(metadata=scope, limit=2))[1].content, "tea 4", "the last added among ties")
+        finally:
+            await self.clean(again)
+            await again.close()
+
+    @needs(Capability.PERSISTENT)
+    async def test_removals_survive_reopening(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """What was cleared does not come back by itself."""
+        scope, kept = self.scope(), self.scope()
+        await store.add_many([note("gone", scope), note("kept", kept)])
+        await store.clear(metadata=scope)
+        again = await self._reopened(store, reopen)
+        try:
+            equal(await again.count(metadata=scope), 0, "count of what was cleared")
+            equal(await again.count(metadata=kept), 1, "count of what was kept")
+            if Capability.DELETE in again.capabilities:
+                equal(await again.restore(metadata=scope), 1, "number restored after reopening")
+        finally:
+            await self.clean(again)
+            await again.close()
+
+    @needs(Capability.PERSISTENT)
+    async def test_compare_and_set_holds_between_two_stores(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """Two stores open on the same data: what one writes the other reads, and a stale version is refused."""
+        again = await self._reopened(store, reopen)
+        await store.init()
+        try:
+            scope = self.scope()
+            item = note("first", scope)
+            await store.add(item)
+            read = await again.get(item.id)
+            same_item(read, item, "what the other store wrote", version=1)
+            updated = await again.update(note("second", scope, id=item.id, version=1))
+            equal(updated.version, 2, "the version after an update")
+            with raises(Exception, "update of a stale version in the first store") as raised:
+                await store.update(note("stale", scope, id=item.id, version=1))
+            equal(type(raised.error).__name__, "VersionConflictError", "the error of a stale version")
+            found = await store.get(item.id)
+            equal(found and found.content, "second", "what the first store reads")
+        finally:
+            await self.clean(store)
+            await again.close()

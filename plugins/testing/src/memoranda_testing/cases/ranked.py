@@ -1,0 +1,225 @@
+"""Ranked search: by words, by meaning, and by both."""
+
+from __future__ import annotations
+
+import uuid
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryMetadata, MemoryStatus
+from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.expect import contents, each_raises, equal, raises, that
+
+SENTENCES = (
+    "the cat sleeps on the warm radiator",
+    "quarterly revenue rose in the northern region",
+    "a bicycle needs new brake pads before winter",
+    "the recipe asks for saffron and two lemons",
+    "the telescope showed the rings of saturn",
+)
+WORD_OF = {"radiator": 0, "revenue": 1, "bicycle": 2, "saffron": 3, "telescope": 4}
+
+
+class RankingCases(Cases):
+    """What every mode of ranked search has in common."""
+
+    async def _sentences(self, store: BaseStore, metadata: MemoryMetadata) -> None:
+        await store.add_many([note(text, metadata, second) for second, text in enumerate(SENTENCES)])
+
+    async def _ranks(self, store: BaseStore, mode: SearchMode) -> None:
+        """Check order, scores, filters, limits and removal for one mode."""
+        mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
+        await self._sentences(store, mine)
+        await self._sentences(store, theirs)
+        for text in SENTENCES:
+            ranked = await store.search_ranked(query=text, metadata=mine, mode=mode)
+            that(ranked, f"No item was ranked for its own content in mode {mode!r}.")
+            equal(ranked[0].item.content, text, f"the best item for its own content in mode {mode!r}")
+            scores = [found.score for found in ranked]
+            equal(scores, sorted(scores, reverse=True), "scores, best first")
+            for found in ranked:
+                equal(found.item.metadata, mine, "whose items were ranked")
+            items = await store.search(query=text, metadata=mine, mode=mode)
+            equal(contents(items), contents(found.item for found in ranked), "search and search_ranked")
+        query = SENTENCES[2]
+        equal(len(await store.search_ranked(query=query, metadata=mine, mode=mode, limit=1)), 1, "number with limit=1")
+        equal(await store.search_ranked(query=query, metadata=mine, mode=mode, limit=0), [], "result with limit=0")
+        others = await store.search(query=query, metadata=mine, mode=mode, memory_type="other")
+        equal(others, [], "result of another type")
+        others = await store.search(query=query, metadata=mine, mode=mode, status=MemoryStatus.DRAFT)
+        equal(others, [], "result of another status")
+        await store.clear(metadata=mine)
+        equal(await store.search(query=query, metadata=mine, mode=mode), [], "result after clearing")
+        equal(
+            contents(await store.search(query=query, metadata=theirs, mode=mode, limit=1)),
+            [query],
+            "another user's result",
+        )
+
+    async def test_text_ranking(self, store: BaseStore) -> None:
+        """Items come best first, within the filters, up to the limit, and not after they were removed."""
+        await self._ranks(store, "text")
+
+    @needs(Capability.SEMANTIC)
+    async def test_semantic_ranking(self, store: BaseStore) -> None:
+        """Items come best first, within the filters, up to the limit, and not after they were removed."""
+        await self._ranks(store, "semantic")
+
+    @needs(Capability.HYBRID)
+    async def test_hybrid_ranking(self, store: BaseStore) -> None:
+        """Items come best first, within the filters, up to the limit, and not after they were removed."""
+        await self._ranks(store, "hybrid")
+
+    @needs(Capability.SEMANTIC)
+    async def test_semantic_ranking_follows_a_replacement(self, store: BaseStore) -> None:
+        """A replaced content is ranked by what it says now."""
+        scope = self.scope()
+        await self._sentences(store, scope)
+        (first,) = await store.search(query=SENTENCES[0], metadata=scope, mode="semantic", limit=1)
+        await store.add(note("an entirely different subject", scope, id=first.id))
+        (found,) = await store.search(query="an entirely different subject", metadata=scope, mode="semantic", limit=1)
+        equal(found.id, first.id, "the best item for the new content")
+
+    async def test_what_others_store_does_not_change_a_ranking(self, store: BaseStore) -> None:
+        """Items, order and scores stay the same while others' memories with the same words grow and are cleared."""
+        await self._stays(store, "text")
+        await self._stays(store, None)
+
+    @needs(Capability.SEMANTIC)
+    async def test_what_others_store_does_not_change_a_ranking_by_meaning(self, store: BaseStore) -> None:
+        """Items, order and scores stay the same while others' memories of the same sense grow and are cleared."""
+        await self._stays(store, "semantic")
+
+    @needs(Capability.HYBRID)
+    async def test_what_others_store_does_not_change_a_hybrid_ranking(self, store: BaseStore) -> None:
+        """Items, order and scores stay the same while others' memories of the same words and sense come and go."""
+        await self._stays(store, "hybrid")
+
+    async def _stays(self, store: BaseStore, mode: SearchMode | None) -> None:
+        """Ask within every kind of scope, with neighbours that lie outside of all of them but in the same user's."""
+        user, own = self.user(), uuid.uuid4().hex
+        mine = MemoryMetadata(user_id=user, session_id=own, task_id=own, agent_id=own, extra={"team": own})
+        theirs = MemoryMetadata(user_id=user, session_id="s", task_id="t", agent_id="a", extra={"team": "other"})
+        await self._sentences(store, mine)
+        scopes = [
+            MemoryMetadata(user_id=user, session_id=own),
+            MemoryMetadata(session_id=own),
+            MemoryMetadata(task_id=own),
+            MemoryMetadata(agent_id=own),
+            MemoryMetadata(user_id=user, extra={"team": own}),
+        ]
+
+        async def rankings() -> list[list[tuple[str, float]]]:
+            found = []
+            for scope in scopes:
+                ranked = await store.search_ranked(query="saffron for the telescope", metadata=scope, mode=mode)
+                found.append([(each.item.content, round(each.score, 6)) for each in ranked])
+            return found
+
+        before = await rankings()
+        that(all(before), f"Nothing was ranked in mode {mode!r}.")
+        await store.add_many([note("saffron telescope saffron", theirs, second) for second in range(60)])
+        equal(await rankings(), before, f"rankings in mode {mode!r} after a neighbour's adds")
+        await store.clear(metadata=MemoryMetadata(user_id=user, session_id="s"))
+        equal(await rankings(), before, f"rankings in mode {mode!r} after a neighbour's items were cleared")
+
+
+class TextRankingCases(Cases):
+    """Ranking by words."""
+
+    async def test_a_rare_word_finds_its_item(self, store: BaseStore) -> None:
+        """The item that has the word comes first, and items with no relation to the query are left out."""
+        for word, position in WORD_OF.items():
+            # Neighbouring turns count, so each sentence is a session of its own here.
+            user = self.user()
+            for second, text in enumerate(SENTENCES):
+                await store.add(note(text, MemoryMetadata(user_id=user, session_id=text), second))
+            ranked = await store.search_ranked(query=word, metadata=MemoryMetadata(user_id=user), mode="text")
+            equal(contents(found.item for found in ranked), [SENTENCES[position]], f"items for {word!r}")
+            that(ranked[0].score > 0, "An item with the word has no score.")
+            that(ranked[0].parts, "A ranked item does not say what its score is made of.")
+            that(ranked[0].terms, "A ranked item does not say which words of the query were found.")
+
+    async def test_text_ranking_ignores_case_in_every_script(self, store: BaseStore) -> None:
+        """Words are found whatever their case."""
+        scope = self.scope()
+        await store.add(note("большой жираф", scope))
+        await store.add(note("eine lange Straße", MemoryMetadata(user_id=scope.user_id, session_id="other")))
+        for query, wanted in (("ЖИРАФ", "большой жираф"), ("STRASSE", "eine lange Straße")):
+            found = await store.search(query=query, metadata=MemoryMetadata(user_id=scope.user_id), mode="text")
+            equal(contents(found), [wanted], f"items for {query!r}")
+
+    async def test_the_default_ranking_of_a_substring_store_is_text(self, store: BaseStore) -> None:
+        """search_ranked without a mode uses the store's own, or text where that is substring."""
+        scope = self.scope()
+        await store.add_many([note(text, scope, second) for second, text in enumerate(SENTENCES)])
+        mode: SearchMode = "text" if store.default_mode == "substring" else store.default_mode
+        wanted = await store.search_ranked(query="saffron lemons", metadata=scope, mode=mode)
+        found = await store.search_ranked(query="saffron lemons", metadata=scope)
+        equal([each.item.id for each in found], [each.item.id for each in wanted], "ranking without a mode")
+
+    async def test_queries_are_never_syntax(self, store: BaseStore) -> None:
+        """Operators of full-text engines, quotes and signs are words or nothing, never an error."""
+        scope = self.scope()
+        await store.add(note("saffron and two lemons", scope))
+        for query in (
+            '"',
+            "'",
+            '"saffron',
+            "saffron AND",
+            "NOT saffron",
+            "NEAR(a b",
+            "a* ^b",
+            "(",
+            ":",
+            "-",
+            "%",
+            "\\",
+        ):
+            await store.search(query=query, metadata=scope, mode="text")
+        for query in ('saffron"', "saffron*", "(saffron)", "saffron:", "-saffron", "saffron' OR '1'='1", "{saffron}"):
+            found = await store.search(query=query, metadata=scope, mode="text")
+            equal(contents(found), ["saffron and two lemons"], f"items for {query!r}")
+
+    async def test_a_ranked_search_needs_a_query(self, store: BaseStore) -> None:
+        """An empty query is an InputError, and so is one that no store can hold."""
+        await each_raises(
+            InputError,
+            "without a query that can be ranked",
+            empty=store.search_ranked(query="", mode="text"),
+            nul=store.search_ranked(query="a\0", mode="text"),
+            surrogate=store.search_ranked(query="\ud800", mode="text"),
+        )
+        with raises(InputError, "search(mode='text') with a NUL"):
+            await store.search(query="a\0", mode="text")
+
+    async def test_a_text_mode_without_query_lists(self, store: BaseStore) -> None:
+        """search with a mode and the empty query is a listing, newest first."""
+        scope = self.scope()
+        await store.add_many([note(text, scope, second) for second, text in enumerate("abc")])
+        equal(contents(await store.search(metadata=scope, mode="text")), ["c", "b", "a"], "listing")
+
+    async def test_a_ranking_is_cut_after_it_is_filtered(self, store: BaseStore) -> None:
+        """Better items of another type or status take no place away from those that match."""
+        scope = self.scope()
+        await store.add(note("one saffron among many other words in this long note", scope, memory_type="letter"))
+        await store.add_many([note("saffron saffron", scope, second) for second in range(1, 8)])
+        found = await store.search(query="saffron", metadata=scope, mode="text", memory_type="letter", limit=1)
+        equal([item.memory_type for item in found], ["letter"], "the best of a type")
+
+    async def test_ranked_items_are_what_is_stored_and_nobody_elses(self, store: BaseStore) -> None:
+        """A replaced item is ranked and shown as it is now, and changing a result changes nothing stored."""
+        scope = self.scope()
+        item = note("saffron and two lemons", scope)
+        await store.add(item)
+        for content in ("saffron and rice", "saffron and tea"):
+            (found,) = await store.search(query="saffron", metadata=scope, mode="text")
+            found.content = "edited"
+            found.metadata.extra["edited"] = True
+            that(
+                await store.search(query="saffron", metadata=scope, mode="substring"), "Editing a result took it away."
+            )
+            await store.add(note(content, scope, id=item.id))
+            (found,) = await store.search(query="saffron", metadata=scope, mode="text")
+            equal((found.content, found.metadata.extra), (content, {}), "the ranked item")
+        equal(await store.search(query="lemons rice", metadata=scope, mode="text"), [], "items for words that are gone")

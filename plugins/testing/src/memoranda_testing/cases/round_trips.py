@@ -1,0 +1,330 @@
+"""What is stored comes back as it was, and is nobody's but the store's."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import uuid
+from typing import Any
+
+from memoranda.items import (
+    AIMemory,
+    HumanMemory,
+    MemoryItem,
+    MemoryMetadata,
+    MemoryStatus,
+    SummaryMemory,
+    SystemMemory,
+    ToolMemory,
+)
+from memoranda.store import BaseStore, dump_item
+from memoranda_testing.case import Cases, made, note
+from memoranda_testing.expect import contents, equal, same_item, that
+
+AWKWARD_JSON: dict[str, Any] = {
+    "true": True,
+    "one": 1,
+    "one point nought": 1.0,
+    "null": None,
+    "empty": [{}, [], ""],
+    "big": 2**70,
+    "small": -0.1,
+    "huge": 1.5e300,
+    "nested": {"a": [1, {"b": [True, None]}]},
+    "": "an empty key",
+    "k.e'y\"$[0] %_\\": "ключ",
+    "emoji": "🦉 and \u2028 a line separator",
+}
+
+
+NUMBERS: list[Any] = [
+    *(0, 0.0, -0.0, 1, 1.0, -1, -1.0, True, False),
+    *(2**53, 2**53 + 1, float(2**53), 2**63, 2**64, -(2**63), 10**400, -(10**400), 10**4000),
+    *(0.1, 1 / 3, 0.1 + 0.2, 1.1e-7, 123456789.123456789, 1e15, 1e16, 1e22, 1e23, 10**23, 1.5e300),
+    *(5e-324, 2.2250738585072014e-308, sys.float_info.max, sys.float_info.min, -sys.float_info.epsilon),
+]
+"""Numbers that one engine or another takes for others: by type, by sign, by rounding, by size."""
+
+_ATOMS: list[Any] = [*NUMBERS, None, "", "0", "-0.0", "1e5", "null", "\\u0000", "é", "🦉", "a\nb", '"', "\u2028"]
+_KEYS = ["", "z", "a", "aa", "b", "10", "9", "Z", "é", "__proto__", "user_id", "extra", "a.b", '"', "🦉"]
+
+
+def random_json(randomly: random.Random, depth: int = 4) -> Any:
+    """Return a JSON value that is hard to keep: numbers of every kind, objects and lists inside each other."""
+    kind = randomly.random()
+    if depth and kind < 0.35:
+        keys = randomly.sample(_KEYS, randomly.randrange(5))
+        return {key: random_json(randomly, depth - 1) for key in keys}
+    if depth and kind < 0.6:
+        return [random_json(randomly, depth - 1) for _ in range(randomly.randrange(5))]
+    return randomly.choice(_ATOMS)
+
+
+class ItemExample(MemoryItem):
+    """An item type that no store knows."""
+
+    memory_type: str = "conformance-example"
+    weight: float = 1.5
+    tags: list[str] = []  # noqa: RUF012  # pydantic copies defaults
+
+
+class RoundTripCases(Cases):
+    """Items come back as they were stored."""
+
+    async def _returns(self, store: BaseStore, item: MemoryItem, what: str) -> None:
+        """Check the item by every way of reading it."""
+        await store.add(item)
+        same_item(await store.get(item.id), item, f"get of {what}", version=1)
+        found = await store.search(metadata=item.metadata)
+        equal([each.id for each in found], [item.id], f"search for {what}")
+        same_item(found[0], item, f"search for {what}", version=1)
+        scanned = [each async for each in store.scan(metadata=item.metadata)]
+        equal([each.id for each in scanned], [item.id], f"scan for {what}")
+        same_item(scanned[0], item, f"scan for {what}", version=1)
+
+    async def test_system_item_round_trips(self, store: BaseStore) -> None:
+        """A system item comes back as a SystemMemory with all its fields."""
+        await self._returns(store, SystemMemory(content="Be brief.", metadata=self.scope()), "a system item")
+
+    async def test_human_item_round_trips(self, store: BaseStore) -> None:
+        """A human item comes back as a HumanMemory with the name of who spoke."""
+        await self._returns(store, HumanMemory(content="Hi", name="Ada", metadata=self.scope()), "a human item")
+
+    async def test_ai_item_round_trips(self, store: BaseStore) -> None:
+        """An AI item comes back with its tool calls, arguments included."""
+        calls = [
+            {"id": "call-1", "name": "weather", "args": {"city": "Zürich", "days": 3, "metric": True}},
+            {"id": "call-2", "name": "time", "args": {}},
+        ]
+        await self._returns(store, AIMemory(content="", tool_calls=calls, metadata=self.scope()), "an AI item")
+
+    async def test_tool_item_round_trips(self, store: BaseStore) -> None:
+        """A tool item comes back with the call it answers and whether it failed."""
+        item = ToolMemory(
+            content="no such city", tool_call_id="call-1", tool_name="weather", is_error=True, metadata=self.scope()
+        )
+        await self._returns(store, item, "a tool item")
+
+    async def test_summary_item_round_trips(self, store: BaseStore) -> None:
+        """A summary comes back with what it stands for."""
+        item = SummaryMemory(
+            content="They spoke of tea.",
+            template="conversation",
+            sources=["a", "b"],
+            lasting=True,
+            compaction="c",
+            archives={"a": "1f", "b": "2e"},
+            metadata=self.scope(),
+        )
+        await self._returns(store, item, "a summary")
+
+    async def test_plain_item_round_trips(self, store: BaseStore) -> None:
+        """A MemoryItem comes back as a MemoryItem."""
+        await self._returns(store, MemoryItem(content="plain", metadata=self.scope()), "a plain item")
+
+    async def test_unknown_type_and_fields_round_trip(self, store: BaseStore) -> None:
+        """A type that is not installed comes back as MemoryItem with every field it had."""
+        item = made(
+            MemoryItem, content="?", memory_type="not-installed", metadata=self.scope(), mood=AWKWARD_JSON, n=[1, 1.0]
+        )
+        await self._returns(store, item, "an item of an unknown type")
+
+    async def test_unknown_fields_of_known_types_round_trip(self, store: BaseStore) -> None:
+        """A later release's field on a known type is kept."""
+        item = made(HumanMemory, content="hi", metadata=self.scope(), sentiment={"joy": 0.5}, seen=None)
+        await self._returns(store, item, "a human item with further fields")
+
+    async def test_unregistered_class_loses_nothing(self, store: BaseStore) -> None:
+        """An item of a class that the store does not know is read as MemoryItem; writing that back loses nothing."""
+        item = ItemExample(content="example", weight=2.5, tags=["a", "b"], metadata=self.scope())
+        await store.add(item)
+        found = await store.get(item.id)
+        as_plain = MemoryItem(**dump_item(item))
+        same_item(found, as_plain, "get of an unregistered class")
+        assert found is not None
+        await store.add(found)
+        same_item(await store.get(item.id), as_plain, "get after writing back", version=2)
+
+    async def test_a_registered_class_is_read_as_itself(self, store: BaseStore) -> None:
+        """An item whose class is among the store's item types comes back as that class."""
+        before, kind = store.item_types, ItemExample(content="").memory_type
+        store.item_types = {**before, kind: ItemExample}
+        try:
+            item = ItemExample(content="example", weight=2.5, tags=["a"], metadata=self.scope())
+            await self._returns(store, item, "an item of a registered class")
+        finally:
+            store.item_types = before
+
+    async def test_every_status_round_trips(self, store: BaseStore) -> None:
+        """Drafts, accepted and discarded items are all stored as they are."""
+        for status in MemoryStatus:
+            await self._returns(store, note("status", self.scope(), status=status), f"an item that is {status}")
+
+    async def test_all_metadata_round_trips(self, store: BaseStore) -> None:
+        """Every field of the metadata comes back, with ``extra`` as deep and as typed as it was."""
+        scope = self.scope(session_id="s", task_id="t", agent_id="a", extra=AWKWARD_JSON)
+        await self._returns(store, note("metadata", scope), "an item with full metadata")
+
+    async def _returns_values(self, store: BaseStore, value: Any, what: str) -> None:
+        """Check a JSON value in every place that can hold one."""
+        scope = self.scope(extra={"value": value})
+        await self._returns(store, note("extra", scope), f"{what} in extra")
+        calls = [{"id": "c", "name": "f", "args": {"value": value}}]
+        await self._returns(store, AIMemory(content="", tool_calls=calls, metadata=self.scope()), f"{what} in a call")
+        item = made(MemoryItem, content="?", memory_type="not-installed", metadata=self.scope(), value=value)
+        await self._returns(store, item, f"{what} in a field of an unknown type")
+
+    async def test_numbers_round_trip(self, store: BaseStore) -> None:
+        """A number comes back as it was: whole or not, with its sign, which nought has too, and to the last digit."""
+        await self._returns_values(store, NUMBERS, "numbers")
+
+    async def test_keys_keep_their_order(self, store: BaseStore) -> None:
+        """An object comes back with its keys in the order they had, inside of others too."""
+        await self._returns_values(store, {"zz": 1, "b": {"y": [{"2": 0, "10": 0, "1": 0}], "x": 2}, "a": 3}, "objects")
+
+    async def test_deeply_nested_values_round_trip(self, store: BaseStore) -> None:
+        """Lists and objects come back whole, a hundred and ninety levels deep."""
+        value: Any = -0.0
+        for level in range(190):
+            value = [value] if level % 2 else {"in": value}
+        await self._returns_values(store, value, "a deeply nested value")
+
+    async def test_any_json_round_trips(self, store: BaseStore) -> None:
+        """Whatever JSON is stored comes back the same, to the type and sign of every number and the order of keys."""
+        randomly = random.Random(2024)
+        for _ in range(12):
+            await self._returns_values(store, [random_json(randomly) for _ in range(6)], "random JSON")
+
+    async def test_empty_texts_round_trip(self, store: BaseStore) -> None:
+        """The empty text is a value of its own and does not turn into None."""
+        scope = self.scope(session_id="", task_id="", agent_id="")
+        await self._returns(store, note("", scope, name="", memory_type=""), "an item of empty texts")
+
+    async def test_item_without_owner_round_trips(self, store: BaseStore) -> None:
+        """An item whose user is None comes back with None."""
+        scope = self.owned(MemoryMetadata(session_id=f"conform-{uuid.uuid4().hex}"))
+        await self._returns(store, note("nobody's", scope), "an item without owner")
+
+    async def test_awkward_texts_round_trip(self, store: BaseStore) -> None:
+        """Line ends, control characters, quotes, emoji and combining marks are kept to the last character."""
+        texts = [
+            "\r\n\t \x01\x7f",
+            "'; DROP TABLE items; --",
+            '{"json": "text"}',
+            "e\u0301 is not é",
+            "🦉👩‍👩‍👧‍👦\U0010ffff",
+            "\ufeffBOM",
+        ]
+        for text in texts:
+            await self._returns(store, note(text, self.scope(session_id=text), name=text), "an awkward text")
+
+    async def test_awkward_ids_round_trip(self, store: BaseStore) -> None:
+        """An id is any text: long, in any script, with spaces, colons, slashes or wildcards."""
+        for text in ("a:b/c d", "%_*?[x]{y}", "ключ'\"\\", "🦉", "x" * 400):
+            item = note("by id", self.scope(), id=f"{text}{uuid.uuid4().hex}")
+            await self._returns(store, item, "an item with an awkward id")
+
+    async def test_ids_differ_by_case_and_spaces(self, store: BaseStore) -> None:
+        """Ids are compared exactly: case and trailing spaces count."""
+        scope, stem = self.scope(), uuid.uuid4().hex
+        ids = [f"{stem}a", f"{stem}A", f"{stem}a ", f"{stem}á", f"{stem}a\u0301"]
+        for position, item_id in enumerate(ids):
+            await store.add(note(str(position), scope, id=item_id))
+        for position, item_id in enumerate(ids):
+            found = await store.get(item_id)
+            equal(found and found.content, str(position), f"content of id {item_id[32:]!r}")
+
+    async def test_extreme_times_round_trip(self, store: BaseStore) -> None:
+        """Times keep their microseconds, from the year 1 to the year 9999."""
+        for text in (
+            "0001-01-01T00:00:00.000001+00:00",
+            "1969-12-31T23:59:59.999999+00:00",
+            "9999-12-31T23:59:59+00:00",
+        ):
+            item = note("time", self.scope(), created_at=text, updated_at="2024-02-29T12:00:00.123456+05:45")
+            await self._returns(store, item, f"an item of {text}")
+
+    async def test_twenty_megabytes_round_trip(self, store: BaseStore) -> None:
+        """A content of 20 MB is stored and comes back whole."""
+        content = "Зима 2024. " * (20_000_000 // 16)
+        item = note(content, self.scope())
+        await store.add(item)
+        found = await store.get(item.id)
+        that(found is not None and found.content == content, "A content of 20 MB came back changed or not at all.")
+
+    async def test_add_leaves_the_callers_item_alone(self, store: BaseStore) -> None:
+        """Adding changes nothing on the caller's item, its version included."""
+        item = note("mine", self.scope(extra={"list": [1]}), mood=["calm"])
+        before = dump_item(item)
+        await store.add(item)
+        await store.add_many([item])
+        equal(dump_item(item), before, "the caller's item after adding")
+
+    async def test_changing_an_item_after_adding_changes_nothing_stored(self, store: BaseStore) -> None:
+        """Whoever holds on to an added item cannot edit what is stored."""
+        inner: list[Any] = [1]
+        item = AIMemory(
+            content="before", tool_calls=[{"id": "c", "args": {"x": [1]}}], metadata=self.scope(extra={"list": inner})
+        )
+        item_id, before = item.id, dump_item(item)
+        await store.add(item)
+        item.content = "after"
+        item.tool_calls[0]["args"]["x"].append(2)
+        item.metadata.extra["list"].append(2)
+        inner.append(3)
+        found = await store.get(item_id)
+        equal(found and dump_item(found) | {"version": 0}, before, "the stored item after the caller changed theirs")
+
+    async def test_changing_what_was_read_changes_nothing_stored(self, store: BaseStore) -> None:
+        """Every read gives a copy of the caller's own: get, search, scan and update."""
+        scope = self.scope(extra={"list": [1]})
+        item = AIMemory(content="stored", tool_calls=[{"id": "c", "args": {"x": [1]}}], metadata=scope)
+        await store.add(item)
+        got = await store.get(item.id)
+        assert got is not None
+        copies = [got, *await store.search(metadata=scope), *[each async for each in store.scan(metadata=scope)]]
+        updated = await store.update(got)
+        wanted = dump_item(updated)
+        for copy in [*copies, updated]:
+            that(isinstance(copy, AIMemory), "An AI item was read as another class.")
+            copy.content = "edited"
+            copy.tool_calls[0]["args"]["x"].append(2)  # type: ignore[attr-defined]  # checked just above
+            copy.metadata.extra["list"].append(2)
+        found = await store.get(item.id)
+        equal(found and dump_item(found), wanted, "the stored item after copies were edited")
+        equal(
+            contents(await store.search(metadata=self.owned(scope.model_copy(update={"extra": {}})))),
+            ["stored"],
+            "search",
+        )
+
+    async def test_calls_of_one_id_are_all_kept(self, store: BaseStore) -> None:
+        """Tool calls are a list: equal ids, equal calls and their order stay."""
+        calls = [{"id": "c", "name": "b"}, {"id": "c", "name": "a"}, {"id": "b"}, {"id": "c", "name": "b"}]
+        await self._returns(store, AIMemory(content="x", tool_calls=calls, metadata=self.scope()), "calls of one id")
+
+    async def test_items_that_are_read_together_share_nothing(self, store: BaseStore) -> None:
+        """Changing one result of a search or a scan, its empty extra too, leaves the others as they are."""
+        scope = self.scope()
+        await store.add_many([note("first", scope), note("second", scope, 1)])
+        for one, other in (
+            await store.search(metadata=scope),
+            [each async for each in store.scan(metadata=scope)],
+        ):
+            one.metadata.extra["edited"] = True
+            equal(other.metadata.extra, {}, "the extra of the other result")
+
+    async def test_changing_an_item_while_it_is_added_changes_nothing_stored(self, store: BaseStore) -> None:
+        """What counts is the item as it was when add, add_many or update was called."""
+        scope = self.scope()
+        items = [note("stored", scope, number, tags=["x"]) for number in range(3)]
+        calls = [store.add(items[0]), store.add_many([items[1]]), store.update(items[2])]
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        await asyncio.sleep(0)
+        for item in items:
+            item.content = "edited"
+            item.model_extra["tags"].append("y")  # type: ignore[index]  # it was given just above
+        await asyncio.gather(*tasks)
+        found = await store.search(metadata=scope)
+        equal([(item.content, item.model_extra) for item in found], [("stored", {"tags": ["x"]})] * 3, "the items")

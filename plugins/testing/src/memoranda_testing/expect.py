@@ -1,0 +1,111 @@
+"""Expectations whose failures read as sentences, inside pytest and outside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from memoranda.items import MemoryItem
+from memoranda.store import dump_item
+
+_SHOWN = 300
+
+
+class ExpectationError(AssertionError):
+    """A store did not do what the contract says."""
+
+
+class SkipCase(Exception):  # noqa: N818  # not an error: a case that does not apply, with the reason
+    """A case that does not apply to this store; the message says why."""
+
+
+def shown(value: Any) -> str:
+    """Return a short form of a value for a message."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
+
+
+def that(condition: object, what: str) -> None:
+    """Fail with this sentence unless the condition holds."""
+    if not condition:
+        raise ExpectationError(what)
+
+
+def equal(found: Any, wanted: Any, what: str) -> None:
+    """Fail unless both are equal; ``what`` names the thing that was looked at."""
+    if found != wanted:
+        raise ExpectationError(f"{what}: expected {shown(wanted)}, found {shown(found)}.")
+
+
+def contents(items: Iterable[MemoryItem]) -> list[str]:
+    """Return what the items say, in their order."""
+    return [item.content for item in items]
+
+
+def same_item(found: MemoryItem | None, wanted: MemoryItem, what: str, *, version: int | None = None) -> None:
+    """Fail unless the store gave back this very item: same class, same fields; the version only where it is given."""
+    if found is None:
+        raise ExpectationError(f"{what}: the item {wanted.id!r} is not there.")
+    that(type(found) is type(wanted), f"{what}: expected a {type(wanted).__name__}, found {type(found).__name__}.")
+    after, before = dump_item(found), dump_item(wanted)
+    for name in sorted(before.keys() | after.keys()):
+        if name == "version":
+            continue
+        that(name in after, f"{what}: the field {name!r} was lost.")
+        that(name in before, f"{what}: the field {name!r} came from nowhere.")
+        exactly(after[name], before[name], f"{what}: field {name!r}")
+    if version is not None:
+        equal(found.version, version, f"{what}: version")
+
+
+def exactly(found: Any, wanted: Any, what: str) -> None:
+    """Fail unless two JSON values are the same: true is not 1, 1 is not 1.0, 0.0 is not -0.0; keys have an order."""
+    that(type(found) is type(wanted), f"{what}: expected {shown(wanted)}, found {shown(found)}.")
+    if isinstance(wanted, dict):
+        equal(list(found), list(wanted), f"{what} keys")
+        for key in wanted:
+            exactly(found[key], wanted[key], f"{what}[{key!r}]")
+    elif isinstance(wanted, list):
+        equal(len(found), len(wanted), f"{what} length")
+        for position, pair in enumerate(zip(found, wanted, strict=True)):
+            exactly(*pair, f"{what}[{position}]")
+    else:
+        equal(found, wanted, what)
+        if isinstance(wanted, float):
+            equal(math.copysign(1, found), math.copysign(1, wanted), f"{what} sign")
+
+
+class Raised:
+    """What a block raised; see :func:`raises`."""
+
+    error: Any = None
+
+
+@contextmanager
+def raises(kind: type[Exception] | tuple[type[Exception], ...], what: str) -> Iterator[Raised]:
+    """Fail unless the block raises such an error; any other exception counts as the wrong one."""
+    names = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
+    raised = Raised()
+    try:
+        yield raised
+    except kind as error:
+        raised.error = error
+        return
+    except (SkipCase, ExpectationError):
+        raise
+    except Exception as error:
+        raise ExpectationError(f"{what}: expected {names}, but {type(error).__name__} was raised: {error}") from error
+    raise ExpectationError(f"{what}: expected {names}, but nothing was raised.")
+
+
+async def each_raises(kind: type[Exception], what: str, **calls: Coroutine[Any, Any, object]) -> None:
+    """Fail unless every call raises such an error; the names of the calls go into the message."""
+    try:
+        for name, call in calls.items():
+            with raises(kind, f"{name} {what}"):
+                await call
+    finally:
+        for call in calls.values():
+            call.close()  # Those that were never reached must not warn that nobody awaited them.

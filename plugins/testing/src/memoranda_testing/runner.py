@@ -1,0 +1,232 @@
+"""The conformance kit outside pytest: ``memoranda conform URL`` and programs of your own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from memoranda.errors import MemoryError
+from memoranda.store import BaseStore
+from memoranda_testing.case import Cases
+from memoranda_testing.cases import TOPICS, case_names
+from memoranda_testing.expect import SkipCase
+
+OpenStore = Callable[[], BaseStore | Awaitable[BaseStore]]
+"""Returns a new store on the same data each time it is called, open or not."""
+
+_TIDYING = 30.0
+"""How many seconds removing what a case wrote may take; a store that hangs must not hang the run."""
+
+
+class Outcome(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How one case ended, why it failed or was skipped, and how long it took."""
+
+    name: str
+    topic: str
+    title: str
+    outcome: Outcome
+    reason: str = ""
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
+        return {
+            "name": self.name,
+            "topic": self.topic,
+            "title": self.title,
+            "outcome": self.outcome.value,
+            "reason": self.reason,
+            "seconds": round(self.seconds, 4),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All results of one run, in the order of the cases. A store conforms if no case failed and some passed."""
+
+    store: str
+    capabilities: tuple[str, ...]
+    results: tuple[CaseResult, ...]
+
+    def of(self, outcome: Outcome) -> list[CaseResult]:
+        """Return the results that ended so."""
+        return [result for result in self.results if result.outcome is outcome]
+
+    @property
+    def conforms(self) -> bool:
+        """Whether no case failed and some passed."""
+        return not self.of(Outcome.FAILED) and bool(self.of(Outcome.PASSED))
+
+    @property
+    def seconds(self) -> float:
+        """How long all cases took."""
+        return sum(result.seconds for result in self.results)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            "store": self.store,
+            "conforms": self.conforms,
+            "capabilities": list(self.capabilities),
+            "passed": len(self.of(Outcome.PASSED)),
+            "failed": len(self.of(Outcome.FAILED)),
+            "skipped": len(self.of(Outcome.SKIPPED)),
+            "seconds": round(self.seconds, 4),
+            "cases": [result.to_json() for result in self.results],
+        }
+
+
+async def check_store(
+    open_store: OpenStore,
+    *,
+    exclusive: bool = False,
+    select: Callable[[str], bool] | None = None,
+    timeout: float = 120.0,
+    on_result: Callable[[CaseResult], None] | None = None,
+) -> Report:
+    """Run the cases one after the other, each on a store opened for it, and return all results.
+
+    ``exclusive`` says that every opening gives an empty store that is nobody else's; without it, cases that look at
+    the whole store are skipped, and each case removes what it wrote. ``select`` chooses cases by name; ``timeout``
+    (seconds) fails a case that hangs; ``on_result`` is told of each result at once. An error in a case is a failed
+    case; only a store that cannot be opened at all raises.
+    """
+    first = await _opened(open_store)
+    name, capabilities = repr(first), tuple(sorted(capability.value for capability in first.capabilities))
+    await first.close()
+    results = []
+    chosen = [(topic, case) for topic in TOPICS for case in case_names(topic) if select is None or select(case)]
+    with _caches_elsewhere():
+        for topic, case in chosen:
+            result = await _run(topic, case, open_store, exclusive, timeout)
+            results.append(result)
+            if on_result is not None:
+                on_result(result)
+    return Report(name, capabilities, tuple(results))
+
+
+def run_conformance(
+    open_store: OpenStore,
+    *,
+    exclusive: bool = False,
+    select: Callable[[str], bool] | None = None,
+    timeout: float = 120.0,
+    on_result: Callable[[CaseResult], None] | None = None,
+) -> Report:
+    """Do what :func:`check_store` does, from a program without an event loop."""
+    return asyncio.run(
+        check_store(open_store, exclusive=exclusive, select=select, timeout=timeout, on_result=on_result)
+    )
+
+
+@contextmanager
+def _caches_elsewhere() -> Iterator[None]:
+    """Keep hypothesis from leaving its caches in the folder of whoever runs this."""
+    if "hypothesis" in sys.modules or find_spec("hypothesis") is None:
+        yield  # It is not there, or whoever loaded it has decided where they go.
+        return
+    from hypothesis.configuration import set_hypothesis_home_dir
+
+    with TemporaryDirectory() as folder:
+        set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            set_hypothesis_home_dir(None)
+
+
+async def _made(open_store: OpenStore) -> BaseStore:
+    store = open_store()
+    return await store if inspect.isawaitable(store) else store
+
+
+async def _opened(open_store: OpenStore) -> BaseStore:
+    store = await _made(open_store)
+    await store.init()
+    return store
+
+
+async def _run(topic: type[Cases], name: str, open_store: OpenStore, exclusive: bool, timeout: float) -> CaseResult:
+    cases = topic()
+    cases.exclusive = exclusive
+    case = getattr(cases, name)
+    started = time.perf_counter()
+    outcome, reason = Outcome.PASSED, ""
+    clock = asyncio.timeout(timeout)
+    try:
+        async with clock:
+            await _on_store(cases, case, open_store)
+    except SkipCase as skip:
+        outcome, reason = Outcome.SKIPPED, str(skip)
+    except Exception as error:  # noqa: BLE001  # whatever a store raises is a result, and the other cases go on
+        if isinstance(error, ModuleNotFoundError) and error.name == "hypothesis":
+            outcome, reason = Outcome.SKIPPED, "it needs hypothesis: pip install 'memoranda[testing]'"
+        elif clock.expired():
+            outcome, reason = Outcome.FAILED, f"It did not end within {timeout:g} seconds."
+        else:
+            outcome, reason = Outcome.FAILED, _reason(error)
+    return CaseResult(
+        name.removeprefix("test_"),
+        _sentence(topic),
+        _sentence(case),
+        outcome,
+        reason,
+        time.perf_counter() - started,
+    )
+
+
+async def _on_store(cases: Cases, case: Callable[..., Awaitable[None]], open_store: OpenStore) -> None:
+    """Run one case, and remove what it wrote even if it fails."""
+    store = await _opened(open_store)
+    further = {}
+    if "reopen" in inspect.signature(case).parameters:
+
+        async def reopen() -> BaseStore:
+            return await _made(open_store)
+
+        further["reopen"] = reopen
+    try:
+        await case(store, **further)
+    except BaseException:
+        with suppress(Exception):  # What the case raised says more than what followed from it.
+            await _tidied(cases, store)
+        raise
+    await _tidied(cases, store)
+
+
+async def _tidied(cases: Cases, store: BaseStore) -> None:
+    async with asyncio.timeout(_TIDYING):
+        await store.init()
+        await cases.clean(store)
+        await store.close()
+
+
+def _sentence(documented: Any) -> str:
+    return (inspect.getdoc(documented) or "").split("\n", 1)[0]
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, (AssertionError, MemoryError)):
+        return str(error) or type(error).__name__
+    return f"{type(error).__name__}: {error}"
+
+
+__all__ = ["CaseResult", "OpenStore", "Outcome", "Report", "check_store", "run_conformance"]

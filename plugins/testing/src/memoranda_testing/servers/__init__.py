@@ -1,0 +1,58 @@
+"""Real servers for tests: PostgreSQL, Redis and Redis Cluster, without root, Docker or set-up.
+
+Each starter returns a context manager that suits a session-scoped fixture:
+
+    @pytest.fixture(scope="session")
+    def postgres():
+        with postgres_server() as server:
+            yield server
+
+    @pytest.fixture
+    def database_url(postgres):
+        with postgres.database() as url:
+            yield url
+
+A server listens on a free loopback port, is ready within twenty seconds or says why not, keeps port and data
+over `restart`, and can be stopped, killed and paused by a test that wants to see how a store takes it. Its
+processes and its folder are gone in the end, even when the test run is killed.
+"""
+
+from memoranda_testing.servers._cluster import RedisCluster, redis_cluster
+from memoranda_testing.servers._model import ModelServer, completion, model_server
+from memoranda_testing.servers._network import UnreliableNetwork
+from memoranda_testing.servers._postgres import (
+    POSTGRES_VARIABLE,
+    ExternalPostgresServer,
+    PostgresServer,
+    fresh_database,
+    postgres_server,
+    system_postgres_server,
+)
+from memoranda_testing.servers._process import ExternalServer, LocalServer, Server
+from memoranda_testing.servers._redis import REDIS_VARIABLE, RedisServer, redis_server
+from memoranda_testing.servers._system import ServerError, free_port
+from memoranda_testing.servers._tls import Certificates
+
+__all__ = [
+    "POSTGRES_VARIABLE",
+    "REDIS_VARIABLE",
+    "Certificates",
+    "ExternalPostgresServer",
+    "ExternalServer",
+    "LocalServer",
+    "ModelServer",
+    "PostgresServer",
+    "RedisCluster",
+    "RedisServer",
+    "Server",
+    "ServerError",
+    "UnreliableNetwork",
+    "completion",
+    "free_port",
+    "fresh_database",
+    "model_server",
+    "postgres_server",
+    "redis_cluster",
+    "redis_server",
+    "system_postgres_server",
+]

