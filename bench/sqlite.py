@@ -30,11 +30,11 @@ from memoranda_sqlite import SQLiteMemoryStore
 COLUMNS = ", ".join(ITEM_COLUMNS)
 GET = f"SELECT {COLUMNS} FROM memory_items WHERE id = ? AND deleted = 0"
 LAST = (
-    f"SELECT {COLUMNS} FROM memory_items WHERE hidden = 0 AND user_id = ? AND session_id = ? "
+    f"SELECT {COLUMNS} FROM memory_items WHERE state = 0 AND user_id = ? AND session_id = ? "
     f"ORDER BY created_at DESC, rowid DESC LIMIT 20"
 )
 LIKE = (
-    f"SELECT {COLUMNS} FROM memory_items WHERE hidden = 0 AND content LIKE ? "
+    f"SELECT {COLUMNS} FROM memory_items WHERE state = 0 AND content LIKE ? "
     f"ORDER BY created_at DESC, rowid DESC LIMIT 10"
 )
 INSERT = (

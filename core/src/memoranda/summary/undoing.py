@@ -112,12 +112,12 @@ async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata
         async for item in store.scan(metadata=scope, memory_type="summary")
         if isinstance(item, SummaryMemory) and (item.compaction or item.id) == compaction
     ]
-    hidden = [item async for item in store.scan(metadata=scope, archived=True) if item.archived_by == compaction]
+    archived = [item async for item in store.scan(metadata=scope, archived=True) if item.archived_by == compaction]
     if summary is not None:
         members = [item for item in members if may_stand_for(summary, item)]
-        hidden = [item for item in hidden if may_stand_for(summary, item)]
+        archived = [item for item in archived if may_stand_for(summary, item)]
     own = {member.id for member in members}
-    sources = [item for item in hidden if item.id not in own]
+    sources = [item for item in archived if item.id not in own]
     for member in members:
         if member.archived_by not in (None, compaction):
             raise ConflictError(

@@ -10,7 +10,7 @@ from memoranda_sqlite import forking
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import DRIVER_ERRORS
 from memoranda_sqlite.files import Database
-from memoranda_sqlite.filling import Filler
+from memoranda_sqlite.indexing import Filler
 from memoranda_sqlite.reading import MOST_ASKED, DirectReader, ReaderThreads
 from memoranda_sqlite.worker import Work, Worker, WorkerClosedError
 from memoranda_sqlite.writing import Writer

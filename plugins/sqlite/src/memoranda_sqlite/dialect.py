@@ -11,7 +11,7 @@ from memoranda.sql import Dialect, Parameters
 from memoranda.store import fold, json_equal
 
 SHOWN, ARCHIVED, DELETED = 0, 1, 2
-"""The values of the column ``hidden``: what searches show, what a summary stands for, and what was deleted."""
+"""The values of the column ``state``: what searches show, what a summary stands for, and what was deleted."""
 
 
 class SQLiteDialect(Dialect):
@@ -30,12 +30,12 @@ class SQLiteDialect(Dialect):
         return "archived_by IS NOT NULL"
 
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
-        """Return conditions on ``hidden``, which leads every index after the scope."""
+        """Return conditions on ``state``, which leads every index after the scope."""
         if deleted is False:
             if archived is None:
-                return [f"hidden IN ({SHOWN}, {ARCHIVED})"]
-            return [f"hidden = {ARCHIVED if archived else SHOWN}"]
-        found = [f"hidden = {DELETED}"] if deleted else []
+                return [f"state IN ({SHOWN}, {ARCHIVED})"]
+            return [f"state = {ARCHIVED if archived else SHOWN}"]
+        found = [f"state = {DELETED}"] if deleted else []
         if archived is not None:
             found.append("archived_by IS NOT NULL" if archived else "archived_by IS NULL")
         return found

@@ -43,7 +43,7 @@ _GENERATED = """
     archived_by TEXT GENERATED ALWAYS AS
         (CASE WHEN extra_json <> '{}' AND json_valid(extra_json)
               THEN json_extract(extra_json, '$.archived_by') END) VIRTUAL,
-    hidden INTEGER GENERATED ALWAYS AS
+    state INTEGER GENERATED ALWAYS AS
         (CASE WHEN deleted THEN 2
               WHEN extra_json <> '{}' AND json_valid(extra_json)
                    AND json_extract(extra_json, '$.archived_by') IS NOT NULL THEN 1
@@ -69,12 +69,12 @@ CREATE TABLE {TABLE} (
 
 # Whatever the scope, what is shown lies in the order of time behind it, and so does what is archived or deleted.
 _INDEXES = {
-    "by_time": "(hidden, created_at)",
-    "by_user": "(user_id, hidden, created_at)",
-    "by_session": "(session_id, hidden, created_at)",
-    "by_user_session": "(user_id, session_id, hidden, created_at)",
-    "by_task": "(task_id, hidden, created_at) WHERE task_id IS NOT NULL",
-    "by_agent": "(agent_id, hidden, created_at) WHERE agent_id IS NOT NULL",
+    "by_time": "(state, created_at)",
+    "by_user": "(user_id, state, created_at)",
+    "by_session": "(session_id, state, created_at)",
+    "by_user_session": "(user_id, session_id, state, created_at)",
+    "by_task": "(task_id, state, created_at) WHERE task_id IS NOT NULL",
+    "by_agent": "(agent_id, state, created_at) WHERE agent_id IS NOT NULL",
 }
 
 _META = """

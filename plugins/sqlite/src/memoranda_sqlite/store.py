@@ -106,7 +106,7 @@ class SQLiteMemoryStore(BaseStore):
             self.capabilities = type(self).capabilities - {Capability.PERSISTENT}
         if embeddings is not None:
             self.capabilities = self.capabilities | {Capability.SEMANTIC, Capability.HYBRID}
-        self._under_ways = embeddings
+        self._embeddings = embeddings
         self._under_way = 0
         self._vectors: Vectors | None = None
         self._weights = weights
@@ -142,11 +142,11 @@ class SQLiteMemoryStore(BaseStore):
         self._connections = connections
 
     async def _open_vectors(self, connections: Connections) -> None:
-        if self._under_ways is None:
+        if self._embeddings is None:
             return
         from memoranda_sqlite.vectors import Vectors  # Loaded on use: most programs have no embedder.
 
-        self._vectors = Vectors(self._under_ways)
+        self._vectors = Vectors(self._embeddings)
         stored = await connections.writer.call(self._vectors.create)
         if stored != self._vectors.model:
             logger.warning(
@@ -382,7 +382,7 @@ class SQLiteMemoryStore(BaseStore):
         With ``repair``, the indexes are completed, and built again where they do not hold what the table holds; nothing
         that is stored is changed.
         """
-        from memoranda_sqlite.examining import examine, repair_text_index
+        from memoranda_sqlite.health import examine, repair_text_index
 
         self._ensure_open()
         if repair:

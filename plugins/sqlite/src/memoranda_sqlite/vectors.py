@@ -29,7 +29,7 @@ _CREATE = (
 
 _VALID = "memoranda_vectors.item_version = version"
 _MISSING = (
-    f"hidden <> {DELETED} AND typeof(content) = 'text' "
+    f"state <> {DELETED} AND typeof(content) = 'text' "
     f"AND NOT EXISTS (SELECT 1 FROM memoranda_vectors WHERE item = {TABLE}.rowid AND {_VALID})"
 )
 

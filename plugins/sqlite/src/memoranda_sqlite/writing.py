@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
-from memoranda_sqlite.filling import Filler
+from memoranda_sqlite.indexing import Filler
 from memoranda_sqlite.worker import Worker, settle
 
 Result = TypeVar("Result")

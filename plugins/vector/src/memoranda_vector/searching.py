@@ -13,11 +13,11 @@ from memoranda.ranking import RankedItem, Weights, fold_words, query_without_nam
 from memoranda.store import Filter, copy_item
 from memoranda.turns import aside
 from memoranda_vector.ann import ApproximateIndex
-from memoranda_vector.conversations import Turn, WordIndex
 from memoranda_vector.facets import Rows
 from memoranda_vector.nearest import best, similarities
 from memoranda_vector.table import Matrix, Table
 from memoranda_vector.vectors import embed_one
+from memoranda_vector.word_index import Turn, WordIndex
 
 SIMILAR = 100
 """How many of the nearest items are candidates of a hybrid ranking, besides those that share a word."""

@@ -25,7 +25,7 @@ from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options, yes_or_no
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.bin import Bin, Hidden, matching
-from memoranda_vector.keeping import collector_paused, kept_copies
+from memoranda_vector.copies import collector_paused, kept_copies
 from memoranda_vector.searching import Searcher
 from memoranda_vector.table import Matrix, Table
 from memoranda_vector.vectors import checked_matrix, embed_matrix

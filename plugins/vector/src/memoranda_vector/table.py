@@ -12,8 +12,8 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.ranking import fold_words, speaker_of
 from memoranda.store import Filter
 from memoranda.turns import aside, sifting
+from memoranda_vector.copies import scope_of
 from memoranda_vector.facets import Facet, Rows
-from memoranda_vector.keeping import scope_of
 
 Matrix = NDArray[np.float32]
 

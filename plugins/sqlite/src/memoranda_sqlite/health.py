@@ -11,8 +11,8 @@ from memoranda.errors import CorruptStoreError
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Finding
 from memoranda_sqlite import text_index
-from memoranda_sqlite.agreement import disagreements
 from memoranda_sqlite.connections import Connections
+from memoranda_sqlite.index_check import disagreements
 from memoranda_sqlite.passages import Types
 from memoranda_sqlite.schema import TABLE, stored_version
 from memoranda_sqlite.vectors import Vectors, count_missing, stored_model
