@@ -118,7 +118,7 @@ async def test_without_hypothesis_random_cases_are_skipped_and_say_so(monkeypatc
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     report = await check_store(InMemoryStore, select=lambda name: "random" in name)
     assert {result.outcome for result in report.results} == {Outcome.SKIPPED}
-    assert {result.reason for result in report.results} == {"it needs hypothesis: pip install 'memoranda[testing]'"}
+    assert {result.reason for result in report.results} == {"it needs hypothesis: pip install hypothesis"}
 
 
 async def test_results_are_told_as_they_come() -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memoranda
+import memoranda_vector
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import BadVectorError, EmbeddingError, InputError, UnsupportedError
@@ -423,8 +424,16 @@ async def test_the_approximate_index_follows_changes() -> None:
 
 def test_the_approximate_index_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usearch.index", None)
-    with pytest.raises(UnsupportedError, match=r"memoranda-vector\[ann\]"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\./plugins/vector\[ann\]'"):
         VectorMemoryStore(HashingEmbeddings(), ann=True)
+
+
+def test_the_embedder_of_another_distribution_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "memoranda_openai", None)
+    monkeypatch.delitem(sys.modules, "memoranda_openai.embeddings", raising=False)
+    monkeypatch.delitem(vars(memoranda_vector), "OpenAIEmbeddings", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install \./plugins/openai"):
+        _ = memoranda_vector.OpenAIEmbeddings
 
 
 # Opening, and what the seeds document

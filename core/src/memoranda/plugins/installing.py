@@ -32,7 +32,10 @@ OURS = frozenset({CORE, "memoranda-cli", "memoranda-testing", *OFFERED_BY.values
 """Every distribution of this project. Nobody takes a name away from them."""
 
 
-def how_to_install(distribution: str) -> str:
+def how_to_install(distribution: str, extra: str | None = None) -> str:
     """Return the command that installs one of this project's distributions, and where to run it."""
-    folder = distribution.removeprefix(f"{CORE}-")
-    return f"pip install {'./core' if folder == CORE else f'./plugins/{folder}'} (in a clone of memoranda)"
+    name = distribution.removeprefix(f"{CORE}-")
+    what = "./core" if name == CORE else f"./plugins/{name}"
+    if extra is not None:
+        what = f"'{what}[{extra}]'"  # Quoted, since a shell takes brackets for a pattern.
+    return f"pip install {what} (in a clone of memoranda)"

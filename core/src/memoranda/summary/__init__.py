@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         generate_summary,
         installed_summarizer,
     )
-    from memoranda.summary.parsing import Entry, cleaned, entries
+    from memoranda.summary.parsing import Entry, cleaned, entries, normalised
     from memoranda.summary.templates import PlainTemplate, Template, installed_template
     from memoranda.summary.transcript import Transcript, transcribe
     from memoranda.summary.undoing import expand, undo
@@ -37,7 +37,7 @@ __getattr__, __dir__ = lazy_names(
             "generate_summary",
             "installed_summarizer",
         ],
-        "parsing": ["Entry", "cleaned", "entries"],
+        "parsing": ["Entry", "cleaned", "entries", "normalised"],
         "templates": ["PlainTemplate", "Template", "installed_template"],
         "transcript": ["Transcript", "transcribe"],
         "undoing": ["expand", "undo"],
@@ -63,6 +63,7 @@ __all__ = [
     "generate_summary",
     "installed_summarizer",
     "installed_template",
+    "normalised",
     "plan",
     "transcribe",
     "undo",

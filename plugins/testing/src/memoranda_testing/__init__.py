@@ -18,8 +18,8 @@ A backend's test module subclasses :class:`StoreConformance` and offers an open 
             return reopen
 
 ``memoranda conform URL`` runs the same cases through :func:`run_conformance`. Starters of real servers for tests are in
-:mod:`memoranda_testing.servers`. Nothing here is imported by ``import memoranda``; the parts that need pytest or
-hypothesis (the extra ``testing``) are loaded on first use.
+:mod:`memoranda_testing.servers`. The parts that need pytest or hypothesis are
+loaded on first use.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ async def _run(topic: type[Cases], name: str, open_store: OpenStore, exclusive: 
         outcome, reason = Outcome.SKIPPED, str(skip)
     except Exception as error:  # noqa: BLE001  # whatever a store raises is a result, and the other cases go on
         if isinstance(error, ModuleNotFoundError) and error.name == "hypothesis":
-            outcome, reason = Outcome.SKIPPED, "it needs hypothesis: pip install 'memoranda[testing]'"
+            outcome, reason = Outcome.SKIPPED, "it needs hypothesis: pip install hypothesis"
         elif clock.expired():
             outcome, reason = Outcome.FAILED, f"It did not end within {timeout:g} seconds."
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memoranda.lazy import lazy_names
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Embeddings", "HashingEmbeddings", "OpenAIEmbeddings", "VectorMemoryStore"]
 
-__getattr__, __dir__ = lazy_names(
+_get_name, __dir__ = lazy_names(
     __name__,
     {
         "memoranda.embeddings": ["Embeddings", "HashingEmbeddings"],
@@ -21,3 +21,15 @@ __getattr__, __dir__ = lazy_names(
         "store": ["VectorMemoryStore"],
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _get_name(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "memoranda_openai":
+            raise
+        from memoranda.plugins import how_to_install
+
+        remedy = how_to_install("memoranda-openai")
+        raise ModuleNotFoundError(f"{name} is in a distribution of its own. Try: {remedy}", name=error.name) from None

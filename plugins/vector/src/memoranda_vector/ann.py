@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from memoranda.errors import UnsupportedError
+from memoranda.plugins import how_to_install
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Matrix, Table
 
@@ -30,9 +31,8 @@ class ApproximateIndex:
         try:
             from usearch.index import Index
         except ImportError as error:
-            raise UnsupportedError(
-                "VectorMemoryStore", "ann=True without usearch", remedy="Install memoranda-vector[ann]."
-            ) from error
+            remedy = f"Try: {how_to_install('memoranda-vector', 'ann')}"
+            raise UnsupportedError("VectorMemoryStore", "ann=True without usearch", remedy=remedy) from error
         self._index: Any = Index(ndim=dimension, metric="ip", dtype="f16")
         self._changed: set[int] = set()
         self._lock = asyncio.Lock()
