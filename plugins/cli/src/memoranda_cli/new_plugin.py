@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
 from enum import StrEnum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -16,7 +18,7 @@ import typer
 
 from memoranda import __version__
 from memoranda.errors import InputError
-from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs
+from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to_install
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.terminal import say
 
@@ -28,6 +30,7 @@ class Kind(StrEnum):
 
     BACKEND = "backend"
     TEMPLATE = "template"
+    SUMMARIZER = "summarizer"
     EMBEDDINGS = "embeddings"
     TOKEN_COUNTER = "token-counter"
     ITEM_TYPE = "item-type"
@@ -50,6 +53,7 @@ _OFFERS = {
     Kind.TEMPLATE: _Offer(
         hookspecs.TemplateSpec, "template", "{}Template", "The open questions of a conversation, for memoranda"
     ),
+    Kind.SUMMARIZER: _Offer(hookspecs.SummarizerSpec, "summarizer", "{}Summarizer", "A summarizer for memoranda"),
     Kind.EMBEDDINGS: _Offer(hookspecs.EmbeddingsSpec, "embeddings", "{}Embeddings", "An embedder for memoranda"),
     Kind.TOKEN_COUNTER: _Offer(hookspecs.TokenCounterSpec, "counter", "count_tokens", "A token counter for memoranda"),
     Kind.ITEM_TYPE: _Offer(hookspecs.ItemTypeSpec, "items", "{}Memory", "Tasks as memoranda's memories"),
@@ -59,6 +63,16 @@ _OFFERS = {
         hookspecs.ObserverSpec, "observer", "{}Observer", "Takes API keys out of what memoranda stores"
     ),
 }
+
+_KIT = ("memoranda-testing",)
+_TEST_NEEDS = {Kind.COMMAND: (*_KIT, "memoranda-cli")}
+"""The distributions that the tests of a kind need beyond the core, where that is not the kit alone."""
+
+_TESTING = (
+    "In a clone of memoranda: `pip install ./core ./plugins/cli ./plugins/testing`. Then here:\n"
+    "   `pip install -e '.[test]'` and `pytest tests`; or `MEMORANDA_CLONE=FOLDER nox`, with the folder of the clone."
+)
+"""How the tests of a new plugin are run, as its README says it, until a release is on the package index."""
 
 
 def new_plugin(
@@ -86,11 +100,15 @@ def new_plugin(
     written = _write(target, kind, _words(name, kind))
     for path in written:
         typer.echo(str(target / path))
-    say(f"Next: cd {target} && pip install -e '.[test]' && pytest tests && memoranda plugins")
+    for distribution in _TEST_NEEDS.get(kind, _KIT):
+        if find_spec(distribution.replace("-", "_")) is None:
+            say(f"Its tests need {distribution}: {how_to_install(distribution)}")
+    say(f"Next: cd {shlex.quote(str(target))} && pip install -e '.[test]' && pytest tests && memoranda plugins")
 
 
 def _words(name: str, kind: Kind) -> dict[str, str]:
     major, minor = __version__.split(".")[:2]
+    core, next_core = f"{major}.{minor}", f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1)
     offer = _OFFERS[kind]
     capitalised = "".join(part.capitalize() for part in name.split("-"))
     return {
@@ -105,8 +123,10 @@ def _words(name: str, kind: Kind) -> dict[str, str]:
         "module": offer.module,
         "offered": offer.target.format(capitalised),
         "api": str(API_VERSION),
-        "core": f"{major}.{minor}",
-        "next_core": f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1),
+        "testing": _TESTING,
+        "core": core,
+        "next_core": next_core,
+        "test_needs": ", ".join(f'"{needed}>={core},<{next_core}"' for needed in _TEST_NEEDS.get(kind, _KIT)),
     }
 
 

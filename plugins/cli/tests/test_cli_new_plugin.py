@@ -1,0 +1,51 @@
+"""What ``memoranda new-plugin`` says of testing; that the plugins pass their tests is seen in fresh environments."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+from memoranda.plugins import HOOKS
+from memoranda_cli.new_plugin import Kind
+
+Command = Callable[..., Any]
+
+
+def test_every_hook_has_a_kind(command: Command, tmp_path: Path) -> None:
+    offered = set()
+    for kind in Kind:
+        command("new-plugin", f"a-{kind}", "--kind", kind)
+        (source,) = (tmp_path / f"memoranda-a-{kind}").glob("src/*/plugin.py")
+        offered |= {hook for hook in HOOKS if f"def {hook}()" in source.read_text()}
+
+    assert offered == set(HOOKS)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_tests_name_what_they_need(command: Command, tmp_path: Path, kind: Kind) -> None:
+    command("new-plugin", "paper", "--kind", kind)
+    project = tomllib.loads((tmp_path / "memoranda-paper" / "pyproject.toml").read_text())["project"]
+
+    needed = {Requirement(line).name for line in project["optional-dependencies"]["test"]}
+
+    assert needed == {"memoranda-testing"} | ({"memoranda-cli"} if kind is Kind.COMMAND else set())
+
+
+def test_a_kit_that_is_missing_is_named_before_the_next_steps(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "plugins/testing" not in command("new-plugin", "paper").output
+
+    monkeypatch.setattr("memoranda_cli.new_plugin.find_spec", lambda name: None)
+    told = command("new-plugin", "pen").output
+
+    assert told.index("pip install ./plugins/testing") < told.index("pip install -e '.[test]'")
+
+
+def test_the_next_steps_can_be_pasted_whatever_the_folder(command: Command) -> None:
+    assert "cd 'my plugins' &&" in command("new-plugin", "paper", "--folder", "my plugins").output
