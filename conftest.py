@@ -1,0 +1,98 @@
+"""The marker `rare` for every suite of this repository: a stable sample by default, all of it with `--everything`.
+
+A set-up that few people have (partitions, a cluster, an old server) runs the same cases as the main one. To run all of
+them each time costs most of the time and finds next to nothing, so a test, a class or a parameter is marked::
+
+    @pytest.mark.rare
+    class TestPartitionedTable(OnEveryServer): ...
+
+    @pytest.fixture(params=["standalone", pytest.param("cluster", marks=pytest.mark.rare("cluster"))])
+
+One test in eight of what is marked stays, always the same ones, and at least one of every set-up in every class (or
+module, outside of classes). A set-up is what the marker names; markers without a name in one place are one set-up.
+What was left out counts as deselected in pytest's last line. `--sample` takes all tests as rare.
+
+It lies here and not in the kit: who installs the kit to test a store of their own gets no option that they did not ask
+for.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+ONE_IN = 8
+LEFT_OUT = "memoranda_left_out"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the two options."""
+    parser.addoption("--everything", action="store_true", help="run all tests that are marked rare, not a sample")
+    parser.addoption("--sample", action="store_true", help="run a sample of all tests, as if all were marked rare")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is rare and not in the sample. It comes last, so that a test somebody asked for by name stays."""
+    if config.getoption("everything"):
+        return
+    sample_all = config.getoption("sample")
+    out = left_out([item for item in items if sample_all or item.get_closest_marker("rare")])
+    if out:
+        _tell(config, [item for item in items if item.nodeid in out])
+        items[:] = [item for item in items if item.nodeid not in out]
+
+
+def left_out(rare: Sequence[pytest.Item]) -> set[str]:
+    """Return the ids of the tests that are not in the sample."""
+    setups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for item in rare:
+        for setup in _setups(item):
+            setups[setup].append(item.nodeid)
+    sample = {item.nodeid for item in rare if _number(item.nodeid) % ONE_IN == 0}
+    for members in setups.values():
+        if sample.isdisjoint(members):
+            sample.add(min(members, key=_number))
+    return {item.nodeid for item in rare} - sample
+
+
+def _setups(item: pytest.Item) -> Iterator[tuple[str, ...]]:
+    place = item.parent.nodeid if item.parent is not None else ""
+    names = [marker.args for marker in item.iter_markers("rare")]
+    for name in names or [()]:
+        yield (place, *map(str, name))
+
+
+def _number(nodeid: str) -> int:
+    return zlib.crc32(nodeid.encode())
+
+
+def _tell(config: pytest.Config, out: list[pytest.Item]) -> None:
+    """Count what was left out, in this process or, in a worker of pytest-xdist, for the process that reports."""
+    output = getattr(config, "workeroutput", None)
+    if output is not None:
+        output[LEFT_OUT] = [item.nodeid for item in out]
+    else:
+        config.hook.pytest_deselected(items=out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Count what the workers left out; each of them leaves out the same, so one is enough."""
+    reporter = node.config.pluginmanager.get_plugin("terminalreporter")
+    out = getattr(node, "workeroutput", {}).get(LEFT_OUT)
+    if out and reporter is not None and not reporter.stats.get("deselected"):
+        node.config.hook.pytest_deselected(items=[SimpleNamespace(nodeid=nodeid) for nodeid in out])
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Leave the number beside the report in JUnit's format, which has no place for it, for `.ci/run` to add up."""
+    report = config.getoption("xmlpath", None)
+    if report:
+        Path(report).with_suffix(".deselected").write_text(f"{len(terminalreporter.stats.get('deselected', []))}\n")
