@@ -18,7 +18,6 @@ from memoranda.integrity import results_behind_calls, whole_groups
 from memoranda.messages import to_anthropic, to_openai
 from memoranda.summary.generation import split
 from memoranda.windowing import last_rounds, newest, rounds_of, rounds_within
-from memoranda_cli.window import window_of
 
 
 def scope(session: str | None, **fields: Any) -> MemoryMetadata:
@@ -273,7 +272,6 @@ def test_no_window_mixes_sessions_up(items: list[MemoryItem], rounds: int, limit
         whole_groups(last_rounds(items, rounds), items),
         whole_groups(newest(items, limit), items),
         whole_groups(rounds_within(items, budget, lambda item: len(item.content)), items),
-        window_of(items, rounds=rounds, tokens=budget, count=lambda item: len(item.content)).shown,
         *(whole_groups(side, items) for side in split(items, limit)),
     ]
     for window in windows:

@@ -235,6 +235,20 @@ def test_the_default_store_is_a_file_in_the_data_folder_and_said(process: Proces
     assert "memoranda-sqlite" in done.stderr
 
 
+BROKEN_OBSERVER = """
+from memoranda.plugins import ObserverSpec, hookimpl
+from memoranda.store import Observer
+
+class Refuses(Observer):
+    def __init__(self):
+        raise RuntimeError("no model on this machine")
+
+@hookimpl
+def memoranda_observers():
+    return [ObserverSpec("watching", target="hostile_watching:Refuses", auto=True)]
+"""
+
+
 def test_hostile_plugins_are_rows_with_their_reasons(tmp_path: Path, process: Process) -> None:
     plugins = {
         "good": "from memoranda.plugins import Backend, hookimpl\n\n@hookimpl\ndef memoranda_backends():\n"
@@ -242,6 +256,8 @@ def test_hostile_plugins_are_rows_with_their_reasons(tmp_path: Path, process: Pr
         "damaged": "",
         "exits": "import sys; sys.exit(9)",
         "red": "raise RuntimeError('\\x1b[31mred\\x1b[0m')",
+        "watching": BROKEN_OBSERVER,
+        "latin": "",
     }
     for name, source in plugins.items():
         (tmp_path / f"hostile_{name}.py").write_text(source)
@@ -249,10 +265,14 @@ def test_hostile_plugins_are_rows_with_their_reasons(tmp_path: Path, process: Pr
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: hostile-{name}\nVersion: 1.0\n")
         point = "this line says nothing" if name == "damaged" else f"{name} = hostile_{name}"
-        (folder / "entry_points.txt").write_text(f"[memoranda]\n{point}\n")
+        encoded = "é".encode("latin-1") if name == "latin" else b""
+        (folder / "entry_points.txt").write_bytes(f"[memoranda]\n{point}\n".encode() + encoded)
 
     done = process("plugins", "--json", environment={"PYTHONPATH": str(tmp_path)})
+    added = process("add", "hello", "--store", "memory://", environment={"PYTHONPATH": str(tmp_path)})
 
     assert done.returncode == 0, done.stderr
+    assert added.returncode == 0, added.stderr
     statuses = {row["name"].removeprefix("hostile-"): row["status"] for row in json.loads(done.stdout)}
-    assert statuses.items() >= {"good": "ok", "damaged": "broken", "exits": "broken", "red": "broken"}.items()
+    broken = dict.fromkeys(("damaged", "exits", "red", "watching", "latin"), "broken")
+    assert statuses.items() >= {"good": "ok", **broken}.items()
