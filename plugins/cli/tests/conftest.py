@@ -19,6 +19,13 @@ from memoranda.plugins import default_registry
 settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("memoranda")
 
+# What a shell, nox or a CI sets and a terminal's library heeds: no test may look different because of it.
+INHERITED = (
+    *("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "GITHUB_ACTIONS"),
+    *("TTY_COMPATIBLE", "TTY_INTERACTIVE", "TERMINAL_WIDTH", "COLUMNS", "LINES"),
+)
+OURS = ("MEMORANDA_URL", "MEMORANDA_PLUGINS", "MEMORANDA_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+
 SHELF = Path(__file__).parent / "shelf"
 """The folder of a plugin for tests of the command: a store that outlives a process, and commands."""
 
@@ -30,8 +37,9 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
 
     from memoranda_cli.app import app
 
-    for name in ("MEMORANDA_URL", "MEMORANDA_PLUGINS", "MEMORANDA_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+    for name in (*OURS, *INHERITED):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.syspath_prepend(str(SHELF))
     monkeypatch.chdir(tmp_path)
@@ -43,25 +51,29 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def environment(tmp_path: Path) -> dict[str, str]:
+    """An environment in which the test plugin is installed and nothing else is set."""
+    inherited = {key: value for key, value in os.environ.items() if key not in INHERITED}
+    kept = {key: value for key, value in inherited.items() if not key.startswith(("MEMORANDA", "OPENAI"))}
+    return kept | {"PYTHONPATH": str(SHELF), "XDG_DATA_HOME": str(tmp_path / "data")}
+
+
+@pytest.fixture
+def process(tmp_path: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command as a process of its own, as :func:`command` does otherwise."""
+
+    base = environment | {"COLUMNS": "120"}
 
     def run(*arguments: str, environment: dict[str, str] | None = None, **options: Any) -> Any:
         return subprocess.run(
             [sys.executable, "-m", "memoranda", *arguments],
-            env=process_environment(tmp_path) | (environment or {}),
+            env=base | (environment or {}),
             cwd=tmp_path,
             text=True,
             capture_output=True,
-            timeout=120,
+            timeout=240,
             check=False,
             **options,
         )
 
     return run
-
-
-def process_environment(folder: Path) -> dict[str, str]:
-    """Return an environment in which the test plugin is installed and nothing is set."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MEMORANDA", "OPENAI"))}
-    return kept | {"PYTHONPATH": str(SHELF), "XDG_DATA_HOME": str(folder / "data"), "COLUMNS": "120"}
