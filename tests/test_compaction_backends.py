@@ -68,7 +68,7 @@ class Process:
             self.process.communicate()
 
     def result(self) -> dict[str, Any]:
-        out, error = self.process.communicate(timeout=60)
+        out, error = self.process.communicate(timeout=240)
         assert self.process.returncode == 0, error
         found: dict[str, Any] = json.loads(out.splitlines()[-1])
         return found

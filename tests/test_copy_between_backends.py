@@ -43,7 +43,7 @@ def urls(servers: dict[str, Any], tmp_path: Path) -> Iterator[dict[str, list[str
 
 def memoranda(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "memoranda", *arguments], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-m", "memoranda", *arguments], capture_output=True, text=True, check=False, timeout=240
     )
 
 

@@ -131,7 +131,7 @@ class PageRunner:
             if not command:
                 continue
             result = subprocess.run(
-                command, shell=True, env=environment, capture_output=True, text=True, timeout=180, check=False
+                command, shell=True, env=environment, capture_output=True, text=True, timeout=240, check=False
             )
             assert result.returncode == 0, f"{self.page.name}:{block.line}: {command}\n{result.stdout}{result.stderr}"
             if expected:

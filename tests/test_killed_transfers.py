@@ -118,7 +118,7 @@ def memoranda(*arguments: str, **environment: str) -> subprocess.CompletedProces
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
 
 

@@ -46,7 +46,7 @@ def durable_redis() -> Iterator[RedisServer]:
 
 
 async def query(url: str, statement: str) -> object:
-    connection = await asyncpg.connect(url, timeout=5)
+    connection = await asyncpg.connect(url, timeout=240)
     try:
         return await connection.fetchval(statement)
     finally:
@@ -106,7 +106,7 @@ async def test_a_paused_postgres_is_silent_until_it_is_resumed(postgres: Postgre
     done, _ = await asyncio.wait([answer], timeout=0.3)
     postgres.resume()
     assert not done
-    assert await asyncio.wait_for(answer, 5) == 1
+    assert await asyncio.wait_for(answer, 60) == 1
     await connection.close()
 
 
@@ -167,7 +167,8 @@ def test_a_paused_redis_is_silent_until_it_is_resumed(durable_redis: RedisServer
         with pytest.raises(redis.exceptions.TimeoutError):
             client.ping()
         durable_redis.resume()
-        assert client.ping()
+    with redis.Redis.from_url(durable_redis.url) as patient:
+        assert patient.ping()
 
 
 def test_a_redis_with_a_password_refuses_clients_without_it() -> None:
@@ -262,10 +263,10 @@ def test_nothing_is_left_after_a_test_run_that_never_closed_its_server(ending: s
             os.kill(os.getpid(), signal.SIGKILL)
     """
     run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), ending], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", textwrap.dedent(script), ending], capture_output=True, text=True, timeout=240
     )
     folder, port = run.stdout.split()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline and (Path(folder).exists() or _listening(int(port))):
         time.sleep(0.05)
     assert not Path(folder).exists()

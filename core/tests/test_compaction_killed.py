@@ -19,7 +19,7 @@ WRITES_OF_A_SWAP = 2 + 4
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     program = Path(__file__).with_name("killed_compaction.py")
     done = subprocess.run(
-        [sys.executable, program, tmp_path_factory.mktemp("killed")], capture_output=True, check=True, timeout=120
+        [sys.executable, program, tmp_path_factory.mktemp("killed")], capture_output=True, check=True, timeout=240
     )
     found: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
     return found

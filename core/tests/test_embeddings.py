@@ -150,13 +150,16 @@ async def test_a_failing_provider_is_one_error_that_keeps_its_cause_and_no_conte
 
 
 async def test_cancelling_an_embedder_is_no_error_of_its_own() -> None:
-    class Slow(Fixed):
+    asked = asyncio.Event()
+
+    class Silent(Fixed):
         async def aembed(self, text: str) -> list[float]:
-            await asyncio.sleep(60)
+            asked.set()
+            await asyncio.Event().wait()
             return []
 
-    task = asyncio.create_task(embed_texts(Slow(None), ["a"]))
-    await asyncio.sleep(0)
+    task = asyncio.create_task(embed_texts(Silent(None), ["a"]))
+    await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

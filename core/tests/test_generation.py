@@ -246,13 +246,16 @@ class TestGeneration:
             await generate_summary(said(9), config(), Cancelled())
 
     async def test_cancelling_is_not_turned_into_an_error(self) -> None:
+        asked = asyncio.Event()
+
         class Silent:
             async def summarize(self, prompt: str) -> str:
+                asked.set()
                 await asyncio.Event().wait()
                 return ""
 
         task = asyncio.create_task(generate_summary(said(9), config(), Silent()))
-        await asyncio.sleep(0.01)
+        await asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

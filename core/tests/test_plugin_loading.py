@@ -328,7 +328,7 @@ def test_metadata_that_is_not_utf_8_stops_neither_open_nor_the_listing(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
     )
 
     assert done.returncode == 0, done.stderr

@@ -67,7 +67,7 @@ async def test_many_texts_go_in_batches_and_come_in_order(server: Any, make: Any
 
 
 async def test_requests_at_once_are_bounded_over_all_calls(server: Any, make: Any) -> None:
-    server.delay = 0.05
+    server.delay = 0.2
     embeddings = make(batch_size=1, concurrency=3)
     await asyncio.gather(*(embeddings.aembed_many(["a", "b", "c"]) for _ in range(4)))
     assert len(server.requests) == 12
@@ -142,7 +142,7 @@ async def test_too_few_vectors_are_refused(server: Any, make: Any) -> None:
 
 
 async def test_a_slow_server_is_unavailable(server: Any, make: Any) -> None:
-    server.delay = 1.0
+    server.delay = 60
     with pytest.raises(EmbeddingUnavailableError, match=r"0\.1 seconds"):
         await make(timeout=0.1, max_retries=0).aembed("a")
 

@@ -24,14 +24,15 @@ EACH = 15
 def run_python(code: str, *arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
 
 
-def finish(process: subprocess.Popen[bytes]) -> bytes:
+def finish(process: subprocess.Popen[bytes], told: bytes = b"") -> bytes:
     try:
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(told, timeout=240)
     finally:
         process.kill()
     assert process.returncode == 0, errors.decode()
@@ -119,7 +120,7 @@ async def test_a_cancelled_call_leaves_no_open_transaction(tmp_path: Path) -> No
             for call in calls:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
-            await asyncio.wait_for(other.add(HumanMemory(id=f"other-{turn}", content="z")), 5)
+            await asyncio.wait_for(other.add(HumanMemory(id=f"other-{turn}", content="z")), 60)
         await store.add(HumanMemory(id="last", content="z"))
         assert await other.get("last") is not None
         items = [item async for item in other.scan()]
@@ -131,7 +132,7 @@ async def test_a_call_that_times_out_does_not_hold_up_the_next(tmp_path: Path) -
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(store.add_many([HumanMemory(content="x") for _ in range(5_000)]), 0.000_001)
-        await asyncio.wait_for(store.add(HumanMemory(id="next", content="x")), 10)
+        await asyncio.wait_for(store.add(HumanMemory(id="next", content="x")), 60)
         assert await store.get("next") is not None
 
 
@@ -157,27 +158,28 @@ async def test_readers_are_not_held_up_by_a_writer(tmp_path: Path) -> None:
         await store.add(HumanMemory(id="one", content="tea"))
         holder = run_python(
             """
-            import sqlite3, sys, time
+            import sqlite3, sys
             connection = sqlite3.connect(sys.argv[1], isolation_level=None)
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE memory_items SET content = 'coffee'")
             print("held", flush=True)
-            time.sleep(3)
+            sys.stdin.readline()
             connection.execute("ROLLBACK")
             """,
             path,
         )
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        started = time.monotonic()
+        # The writer holds the file until it is told to let go, so these would wait for ever if they waited for it.
         for _ in range(20):
             assert (await store.get("one")).content == "tea"  # type: ignore[union-attr]
             assert len(await store.search(query="tea")) == 1
             assert await store.count() == 1
-        assert time.monotonic() - started < 2
         # A write waits its turn and is then done.
-        await store.add(HumanMemory(id="two", content="tea"))
-        finish(holder)
+        adding = asyncio.create_task(store.add(HumanMemory(id="two", content="tea")))
+        await asyncio.sleep(0)
+        finish(holder, b"\n")
+        await adding
 
 
 async def test_a_file_that_stays_locked_is_a_clear_error(tmp_path: Path) -> None:
@@ -192,7 +194,7 @@ async def test_a_file_that_stays_locked_is_a_clear_error(tmp_path: Path) -> None
             connection = sqlite3.connect(path, isolation_level=None)
             connection.execute("BEGIN IMMEDIATE")
             locked.set()
-            done.wait(20)
+            done.wait(200)
             connection.execute("ROLLBACK")
             connection.close()
 
@@ -229,7 +231,7 @@ async def test_a_forked_child_gets_a_clear_error_and_can_open_its_own(tmp_path: 
                 async def main():
                     for call in (store.get("parent"), store.add(HumanMemory(content="y")), store.search(query="x")):
                         try:
-                            await asyncio.wait_for(call, 5)
+                            await asyncio.wait_for(call, 60)
                         except StoreMisuseError as error:
                             print("refused:", error, flush=True)
                     async with SQLiteMemoryStore(sys.argv[1]) as own:
@@ -272,7 +274,7 @@ def test_a_second_event_loop_may_use_the_store(tmp_path: Path) -> None:
         return len(found)
 
     asyncio.run(first())
-    assert asyncio.run(asyncio.wait_for(second(), 30)) == 2
+    assert asyncio.run(asyncio.wait_for(second(), 200)) == 2
 
 
 def test_two_event_loops_may_use_the_store_at_once(tmp_path: Path) -> None:
@@ -336,26 +338,26 @@ def test_a_program_that_forgets_to_close_comes_to_its_end(tmp_path: Path) -> Non
 
 
 async def test_the_event_loop_goes_on_during_long_searches(tmp_path: Path) -> None:
-    """Scans run on threads: the longest pause of the loop stays far below the time of the scans."""
+    """Scans run on threads: no turn of the loop does the work of one of them, however busy the machine is."""
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
         await store.add_many([HumanMemory(content=f"number {number} " + "tea " * 20) for number in range(20_000)])
         pauses = [0.0]
         searching = True
 
         async def tick() -> None:
-            last = time.perf_counter()
+            last = time.thread_time()
             while searching:
                 await asyncio.sleep(0.001)
-                pauses.append(time.perf_counter() - last)
-                last = time.perf_counter()
+                pauses.append(time.thread_time() - last)
+                last = time.thread_time()
 
         ticking = asyncio.create_task(tick())
-        started = time.perf_counter()
+        started = time.process_time()
         await asyncio.gather(*(store.search(query="zq", limit=10) for _ in range(5)))
-        elapsed = time.perf_counter() - started
+        worked = time.process_time() - started
         searching = False
         await ticking
-        assert max(pauses) < max(0.15, elapsed / 2)
+        assert max(pauses) < worked / 5 / 2
 
 
 async def test_long_contents_are_read_like_others(tmp_path: Path) -> None:
@@ -425,7 +427,7 @@ async def test_a_child_that_is_forked_during_writes_can_write_to_the_file_itself
             warnings.simplefilter("ignore")
 
             async def own(turn):
-                async with SQLiteMemoryStore(sys.argv[1], busy_timeout=10) as store:
+                async with SQLiteMemoryStore(sys.argv[1], busy_timeout=240) as store:
                     await store.add(HumanMemory(id=f"child-{turn}", content="x"))
 
             async def main():

@@ -136,7 +136,7 @@ def test_eight_processes_take_it_over_at_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(path), str(number)], stdout=subprocess.PIPE)
         for number in range(8)
     ]
-    assert [process.communicate(timeout=100)[0] for process in processes] == [b"True\n"] * 8
+    assert [process.communicate(timeout=240)[0] for process in processes] == [b"True\n"] * 8
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT count(*) FROM memory_items").fetchone() == (3_008,)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

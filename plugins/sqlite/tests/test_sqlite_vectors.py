@@ -46,11 +46,17 @@ class Failing(HashingEmbeddings):
         return "failing"
 
 
-class Slow(HashingEmbeddings):
-    """Takes its time."""
+class Held(HashingEmbeddings):
+    """Says when it is asked, and answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
 
     async def aembed(self, text: str) -> list[float]:
-        await asyncio.sleep(0.2)
+        self.asked.set()
+        await self.may_answer.wait()
         return self.embed(text)
 
 
@@ -191,11 +197,16 @@ async def test_text_search_goes_on_during_reindexing(tmp_path: Path) -> None:
 
 
 async def test_close_waits_for_an_add_that_is_being_embedded(tmp_path: Path) -> None:
-    store = store_at(tmp_path / "a.db", Slow())
+    embeddings = Held()
+    store = store_at(tmp_path / "a.db", embeddings)
     await store.init()
     adding = asyncio.create_task(store.add(HumanMemory(id="one", content="tea")))
-    await asyncio.sleep(0.01)
-    await store.close()
+    await embeddings.asked.wait()
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    embeddings.may_answer.set()
+    await closing
     await adding
     with pytest.raises(StoreClosedError):
         await store.get("one")

@@ -237,7 +237,7 @@ def test_a_third_party_runs_the_kit_with_pytest(tmp_path: Path, mode: str) -> No
         "-k",
         "newest_first or ttl or removals_survive",
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert "1 failed, 6 passed" in done.stdout, done.stdout
     assert "FAILED test_theirs.py::TestWrong::test_search_returns_newest_first" in done.stdout
     assert "does not declare the capability 'ttl'" in done.stdout
@@ -249,5 +249,5 @@ def test_importing_memoranda_loads_no_test_tools() -> None:
         "loaded = {'pytest', 'hypothesis', 'memoranda_testing.cases'} & set(sys.modules)\n"
         "assert not loaded, loaded"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

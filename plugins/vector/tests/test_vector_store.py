@@ -154,16 +154,20 @@ async def test_adding_in_bulk_embeds_in_one_call() -> None:
 
 
 async def test_the_caller_may_change_an_item_while_it_is_embedded() -> None:
-    class Slow(Table):
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    class Held(Table):
         async def aembed(self, text: str) -> list[float]:
-            await asyncio.sleep(0.01)
+            asked.set()
+            await may_answer.wait()
             return [1.0, 0.0]
 
-    store = VectorMemoryStore(Slow({}))
+    store = VectorMemoryStore(Held({}))
     item = turn("before")
     adding = asyncio.create_task(store.add(item))
-    await asyncio.sleep(0)
+    await asked.wait()
     item.content = "after"
+    may_answer.set()
     await adding
     assert contents(await store.search()) == ["before"]
 
