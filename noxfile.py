@@ -1,17 +1,24 @@
-"""Every check of the project. `nox` runs them all, `nox -s NAME` one of them, `nox -l` lists them.
+"""Every check of the project. `nox` runs them, `nox -s NAME` one of them, `nox -l` lists them.
 
 Nothing has to be installed first: each session makes its own environment, and the PostgreSQL and Redis that
 tests need come into it from the package index. Arguments after `--` go to pytest (or to the benchmark).
+
+The default run is meant for every change: all suites in one environment, and of what is rare (tests marked so, the
+oldest releases, a distribution with nothing beside it) a stable sample. `nox -s everything` leaves nothing out.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import nox
@@ -22,25 +29,34 @@ from packaging.version import Version
 ROOT = Path(__file__).parent
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 DISTRIBUTIONS = ["core", *(f"plugins/{plugin}" for plugin in PLUGINS)]
+SUITES = [*(f"{distribution}/tests" for distribution in DISTRIBUTIONS), "tests"]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 DOCS = ROOT / "docs" / "mkdocs.yml"
 EXAMPLE = ROOT / "docs" / "examples" / "memoranda-jsonl"
 REPORTS = ROOT / ".nox" / "reports"
+# Each worker of a test run starts servers of its own, so more of them than this cost more than they bring.
+WORKERS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist=loadgroup"]
+EVERYTHING = "--everything"
 
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = True
 # The quick checks come first, and a test session last, so that its summary ends the output.
-nox.options.sessions = [
-    "lint",
-    "types",
-    "docs",
-    "wheels",
-    "thirdparty",
-    "core",
-    *(plugin.replace("-", "_") for plugin in PLUGINS),
-    "oldest",
-    "integration",
-]
+nox.options.sessions = ["lint", "types", "docs", "wheels", "thirdparty", "alone", "oldest", "suites"]
+
+
+@nox.session(default=False, venv_backend="none")
+def everything(session: nox.Session) -> None:
+    """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
+    for name in ("lint", "types", "docs", "wheels", "thirdparty"):
+        session.notify(name)
+    for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest"):
+        session.notify(name, [EVERYTHING, *session.posargs])
+    for python in PYTHONS:
+        if not runs(python):
+            session.warn(f"Python {python} was not found on the PATH: nothing is tested on it.")
+        elif python != ".".join(platform.python_version_tuple()[:2]):
+            session.notify(f"suites-{python}", [EVERYTHING, *session.posargs])
 
 
 @nox.session
@@ -81,9 +97,14 @@ def wheels(session: nox.Session) -> None:
         session.error(f"{len(DISTRIBUTIONS)} wheels were expected, {len(files)} were built.")
     # A second environment: the first one has hatchling, whose dependencies would hide a missing one of ours.
     clean = work / "environment"
-    session.run(sys.executable, "-m", "virtualenv", "--quiet", str(clean), external=True)
     scripts = clean / ("Scripts" if os.name == "nt" else "bin")
-    session.run(str(scripts / "python"), "-m", "pip", "install", "--quiet", *files, external=True)
+    uv = shutil.which("uv")
+    if uv:
+        session.run(uv, "venv", "--quiet", "--python", sys.executable, str(clean), external=True)
+        session.run(uv, "pip", "install", "--quiet", "--python", str(scripts / "python"), *files, external=True)
+    else:
+        session.run(sys.executable, "-m", "virtualenv", "--quiet", str(clean), external=True)
+        session.run(str(scripts / "python"), "-m", "pip", "install", "--quiet", *files, external=True)
     with tempfile.TemporaryDirectory() as empty, session.chdir(empty):
         environment = {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "XDG_DATA_HOME": empty}
         for arguments in (["--help"], ["plugins"], ["demo"]):
@@ -106,63 +127,125 @@ def thirdparty(session: nox.Session) -> None:
 
 
 @nox.session
-def core(session: nox.Session) -> None:
-    """Test the core alone."""
-    session.install("-e", "core[stemming]", "-e", "plugins/testing")
-    run_pytest(session, "core/tests")
+@nox.parametrize("distribution", [nox.param(path, id=path.rpartition("/")[2]) for path in DISTRIBUTIONS])
+def alone(session: nox.Session, distribution: str) -> None:
+    """Use a distribution with nothing but what it asks for beside it: import it, list it, a few of its tests."""
+    session.install(*paths(distribution, ()))
+    package = "memoranda" if distribution == "core" else f"memoranda_{session_name(distribution)}"
+    session.run("python", "-c", USE_ALONE, package)
+    install_suite(session, distribution)
+    kit = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"{distribution}/tests/test_*_conformance.py"))]
+    run_pytest(session, "--sample", *(kit or [f"{distribution}/tests"]))
 
 
-def test_plugin(session: nox.Session, plugin: str) -> None:
-    """Test one plugin with nothing but the core, and what its tests name, beside it."""
-    ours = ["-e", "core", *(part for other in needed(plugin) for part in ("-e", f"plugins/{other}"))]
-    install = install_with_redis if plugin == "redis" else nox.Session.install
-    install(session, *ours, "-e", f"plugins/{plugin}[test]")
-    run_pytest(session, f"plugins/{plugin}/tests")
+# All public names, which are loaded on first use, and the plugins as the core sees them.
+USE_ALONE = """
+import importlib, sys
+from memoranda.plugins import default_registry
+
+package = importlib.import_module(sys.argv[1])
+names = [getattr(package, name) for name in getattr(package, "__all__", ())]
+rows = {plugin.name: plugin for plugin in default_registry().plugins}
+assert all(row.status == "ok" for row in rows.values()), rows
+print(package.__name__, "offers", len(names), "names; plugins:", *sorted(rows))
+"""
 
 
-def needed(plugin: str) -> list[str]:
-    """Return the other plugins of this project that a plugin and its tests need, and those that these need in turn."""
-    found = [plugin]
-    for name in found:  # It grows while it is read.
-        project = tomllib.loads((ROOT / "plugins" / name / "pyproject.toml").read_text())["project"]
-        lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
-        named = {Requirement(line).name.removeprefix("memoranda-") for lines in lists for line in lines}
-        found += sorted(named & set(PLUGINS) - set(found))
-    return found[1:]
+def test_suite(session: nox.Session, distribution: str) -> None:
+    """Test one distribution with nothing but the core, and what its tests name, beside it."""
+    install_suite(session, distribution)
+    run_pytest(session, *WORKERS, f"{distribution}/tests")
 
 
-def add_plugin_session(plugin: str) -> None:
-    """Make the session that is named after a plugin."""
-
-    def run(session: nox.Session) -> None:
-        test_plugin(session, plugin)
-
-    run.__doc__ = f"Test plugins/{plugin} with nothing but the core beside it."
-    nox.session(run, name=plugin.replace("-", "_"))
+def install_suite(session: nox.Session, distribution: str) -> None:
+    """Install a distribution and what its tests need."""
+    install = install_with_redis if distribution == "plugins/redis" else nox.Session.install
+    extras = ("stemming",) if distribution == "core" else ("test",)
+    kit = ["-e", "plugins/testing"] if distribution == "core" else []
+    install(session, *paths(distribution, extras), *kit, *group("test"))
 
 
-for _plugin in PLUGINS:
-    add_plugin_session(_plugin)
+def paths(distribution: str, extras: Sequence[str]) -> list[str]:
+    """Return the arguments that install a distribution with `extras`, and what it needs of this project."""
+    asked = f"{distribution}[{','.join(extras)}]" if extras else distribution
+    others = needs(distribution, extras)[1:]
+    return [part for path in (*others, asked) for part in ("-e", path)]
+
+
+def needs(distribution: str, extras: Sequence[str]) -> list[str]:
+    """Return the distributions of this project that one needs with `extras`, and those that these need in turn."""
+    found = [distribution]
+    for path in found:  # It grows while it is read.
+        project = tomllib.loads((ROOT / path / "pyproject.toml").read_text())["project"]
+        # Extras that name each other are not followed: whoever tests asks for all of them.
+        optional = project.get("optional-dependencies", {}).values() if extras and path != "core" else ()
+        for requirement in (Requirement(line) for lines in (project["dependencies"], *optional) for line in lines):
+            plugin = requirement.name.removeprefix("memoranda-")
+            needed = "core" if requirement.name == "memoranda" else f"plugins/{plugin}"
+            if needed in DISTRIBUTIONS and needed not in found:
+                found.append(needed)
+    return found
+
+
+def session_name(distribution: str) -> str:
+    """Return the name of the session that tests a distribution."""
+    return distribution.rpartition("/")[2].replace("-", "_")
+
+
+def add_test_session(name: str, summary: str, run: Callable[[nox.Session], None]) -> None:
+    """Make a session of tests with the Python that runs nox, and one on request for every Python that is supported."""
+
+    def on_default(session: nox.Session) -> None:
+        run(session)
+
+    on_default.__doc__ = f"{summary}."
+    nox.session(on_default, name=name)
+    for python in PYTHONS:
+
+        def on_version(session: nox.Session) -> None:
+            run(session)
+
+        on_version.__doc__ = f"{summary}, on Python {python}."
+        nox.session(on_version, name=f"{name}-{python}", python=python, default=False)
+
+
+def suites(session: nox.Session) -> None:
+    """Test all distributions in one environment, and what needs several of them at once."""
+    install_everything(session, *group("test"))
+    run_pytest(session, *WORKERS, *SUITES)
+
+
+def integration(session: nox.Session) -> None:
+    """Test what needs several distributions at once."""
+    install_everything(session, *group("test"))
+    run_pytest(session, *WORKERS, "tests")
+
+
+add_test_session("suites", "Test all distributions in one environment", suites)
+add_test_session("integration", "Test what needs several distributions at once", integration)
+for _distribution in DISTRIBUTIONS:
+    add_test_session(
+        session_name(_distribution),
+        f"Test {_distribution} with nothing but what it needs beside it",
+        functools.partial(test_suite, distribution=_distribution),
+    )
 
 
 @nox.session
 def oldest(session: nox.Session) -> None:
-    """Test every distribution with the oldest releases that its pins allow."""
+    """Test with the oldest releases that the pins allow: every backend's kit in part, or every suite in full."""
     constraints = Path(session.create_tmp()) / "oldest.txt"
     python = session.run("python", "-c", "import sys; print(*sys.version_info[:2], sep='.')", silent=True)
     constraints.write_text("\n".join(oldest_pins(str(python).strip())) + "\n")
-    install_everything(session, "-c", str(constraints))
-    folders = ["core/tests", *(f"plugins/{plugin}/tests" for plugin in PLUGINS)]
-    # Old releases warn about their newer neighbours, which is nobody's fault here. What the kit makes of wrong stores
-    # does not depend on any of them.
-    run_pytest(session, "-o", "filterwarnings=default", "--ignore=core/tests/test_conformance_kit.py", *folders)
-
-
-@nox.session
-def integration(session: nox.Session) -> None:
-    """Test what needs several distributions at once."""
-    install_everything(session)
-    run_pytest(session, "tests")
+    install_everything(session, *group("test"), "-c", str(constraints))
+    # Old releases warn about their newer neighbours, which is nobody's fault here.
+    options = [*WORKERS, "-o", "filterwarnings=default"]
+    if EVERYTHING in session.posargs:
+        # What the kit makes of wrong stores does not depend on any of them.
+        run_pytest(session, *options, "--ignore=plugins/testing/tests/test_conformance_kit.py", *SUITES[:-1])
+    else:
+        # One test in eight and at least one of every class and module, the same ones each time.
+        run_pytest(session, *options, "--sample", "--ignore=plugins/testing/tests", *SUITES[:-1])
 
 
 @nox.session(default=False)
@@ -176,6 +259,12 @@ def run_pytest(session: nox.Session, *arguments: str) -> None:
     """Run pytest on `arguments`, and leave a report from which `.ci/run` adds up the totals."""
     report = REPORTS / f"{session.name}.xml"
     session.run("pytest", f"--junitxml={report}", *arguments, *session.posargs)
+
+
+def runs(python: str) -> bool:
+    """Say whether an interpreter of that version is on the PATH; a shim of one that is switched off does not count."""
+    found = shutil.which(f"python{python}")
+    return found is not None and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
 def install_everything(session: nox.Session, *extra: str, servers: bool = True) -> None:

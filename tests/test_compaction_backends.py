@@ -34,6 +34,8 @@ from memoranda_testing.servers import postgres_server, redis_server
 
 WORKER = Path(__file__).with_name("compaction_worker.py")
 STEPS = 5
+LONG = 400
+"""Turns of a conversation whose swap takes long enough to be killed in the middle of it."""
 FACTS = ["Ada lives in Oslo.", "Ada has two cats."]
 
 
@@ -166,7 +168,7 @@ async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(sta
     seconds = await _seconds_of_a_swap(start, store)
     for step in range(STEPS):
         ada = MemoryMetadata(user_id=f"ada-{uuid.uuid4().hex}")
-        said = conversation(ada, 1_000)
+        said = conversation(ada, LONG)
         await store.add_many(said)
         process = start(ada)
         assert process.hears() == "asked"
@@ -177,7 +179,7 @@ async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(sta
         left = await shown(store, ada)
         if left != [item.content for item in said]:
             assert len(left) == 1 + 3 + 4
-            assert left[-4:] == [f"turn {number}" for number in range(996, 1_000)]
+            assert left[-4:] == [f"turn {number}" for number in range(LONG - 4, LONG)]
         await compact(store, ada, _config(), _Model())
         assert len(await shown(store, ada)) == 1 + 3 + 4
         assert await store.count(metadata=ada) == len(said) + 3
@@ -186,7 +188,7 @@ async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(sta
 async def _seconds_of_a_swap(start: Start, store: BaseStore) -> float:
     """Return how long a process needs from the model's answer to its end."""
     ada = MemoryMetadata(user_id=f"ada-{uuid.uuid4().hex}")
-    await store.add_many(conversation(ada, 1_000))
+    await store.add_many(conversation(ada, LONG))
     process = start(ada)
     assert process.hears() == "asked"
     process.tell()

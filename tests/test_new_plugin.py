@@ -8,13 +8,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memoranda.plugins import HOOKS
 from memoranda_cli.new_plugin import Kind
 
-CORE = Path(__file__).parents[1] / "core"
+# One environment for all of them, in one worker.
+pytestmark = pytest.mark.xdist_group("new plugins")
+
+ROOT = Path(__file__).parents[1]
+OURS = [ROOT / "core", ROOT / "plugins" / "cli", ROOT / "plugins" / "testing"]
 
 
 def run(*arguments: str | Path, cwd: Path) -> str:
@@ -53,45 +58,62 @@ class Environment:
         run(*filter(None, command), "--quiet", *requirements, cwd=self._folder)
 
 
+# One process for all kinds: to start the command costs more than to write a plugin.
+WRITE = """
+import sys
+from memoranda_cli.app import app
+
+for kind in sys.argv[1:]:
+    app(["new-plugin", f"my-{kind}", "--kind", kind], standalone_mode=False)
+app(["new-plugin", "paper"], standalone_mode=False)
+"""
+
+
+class NewPlugins:
+    """A plugin of every kind and a backend called paper, as the command writes them, installed side by side."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        environment = Environment(folder / "environment")
+        self.programs = environment.programs
+        environment.install(*map(str, OURS))
+        run(self.programs / "python", "-c", WRITE, *Kind, cwd=folder)
+        environment.install(*(str(path) for path in sorted(folder.glob("memoranda-*"))))
+        listed = json.loads(run(self.programs / "memoranda", "plugins", "--json", cwd=folder))
+        self.rows: dict[str, dict[str, Any]] = {row["name"]: row for row in listed}
+
+
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    made = Environment(tmp_path_factory.mktemp("fresh") / "environment")
-    made.install(f"{CORE}[testing]")
-    return made
+def new_plugins(tmp_path_factory: pytest.TempPathFactory) -> NewPlugins:
+    return NewPlugins(tmp_path_factory.mktemp("new"))
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_a_new_plugin_passes_its_own_tests(environment: Environment, tmp_path: Path, kind: str) -> None:
-    name = f"my-{kind}"
-    run(environment.programs / "memoranda", "new-plugin", name, "--kind", kind, cwd=tmp_path)
-    plugin = tmp_path / f"memoranda-{name}"
+def test_a_new_plugin_passes_its_own_tests(new_plugins: NewPlugins, kind: str) -> None:
+    plugin = new_plugins.folder / f"memoranda-my-{kind}"
 
-    environment.install(str(plugin))
-    report = run(environment.programs / "python", "-m", "pytest", "-q", "tests", cwd=plugin)
+    report = run(new_plugins.programs / "python", "-m", "pytest", "-q", "tests", cwd=plugin)
 
     assert " passed" in report
-    listed = json.loads(run(environment.programs / "memoranda", "plugins", "--json", cwd=tmp_path))
-    (row,) = (row for row in listed if row["name"] == name)
-    assert (row["distribution"], row["status"]) == (f"memoranda-{name}", "ok")
-    assert [offer["name"] for offer in row["offers"]] == [name]
 
 
-def test_there_is_a_scaffold_for_every_kind_of_plugin(environment: Environment, tmp_path: Path) -> None:
-    offered = set()
-    for kind in Kind:
-        run(environment.programs / "memoranda", "new-plugin", f"a-{kind}", "--kind", kind, cwd=tmp_path)
-        source = tmp_path / f"memoranda-a-{kind}" / "src" / f"memoranda_a_{kind.replace('-', '_')}" / "plugin.py"
-        offered |= {hook for hook in HOOKS if f"def {hook}()" in source.read_text()}
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_new_plugin_is_listed_with_what_it_offers(new_plugins: NewPlugins, kind: str) -> None:
+    row = new_plugins.rows[f"my-{kind}"]
 
-    assert offered == set(HOOKS)
+    assert (row["distribution"], row["status"]) == (f"memoranda-my-{kind}", "ok")
+    assert [offer["name"] for offer in row["offers"]] == [f"my-{kind}"]
 
 
-def test_a_new_backend_conforms_at_its_url(environment: Environment, tmp_path: Path) -> None:
-    run(environment.programs / "memoranda", "new-plugin", "paper", cwd=tmp_path)
-    environment.install(str(tmp_path / "memoranda-paper"))
+def test_there_is_a_scaffold_for_every_kind_of_plugin(new_plugins: NewPlugins) -> None:
+    sources = [path.read_text() for path in new_plugins.folder.glob("memoranda-my-*/src/*/plugin.py")]
 
+    assert {hook for hook in HOOKS for source in sources if f"def {hook}()" in source} == set(HOOKS)
+
+
+def test_a_new_backend_conforms_at_its_url(new_plugins: NewPlugins, tmp_path: Path) -> None:
     report = json.loads(
-        run(environment.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
+        run(new_plugins.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
     )
 
     assert report["conforms"]

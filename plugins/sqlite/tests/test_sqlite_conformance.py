@@ -27,6 +27,7 @@ class TestSQLiteFile(StoreConformance):
         return reopen
 
 
+@pytest.mark.rare
 class TestSQLiteInMemory(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[SQLiteMemoryStore]:

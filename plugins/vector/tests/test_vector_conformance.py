@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 from memoranda.embeddings import HashingEmbeddings
@@ -18,6 +19,7 @@ class TestVectorStore(StoreConformance):
             yield store
 
 
+@pytest.mark.rare
 class TestVectorStoreWithAnApproximateIndex(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[VectorMemoryStore]:
