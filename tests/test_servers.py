@@ -26,6 +26,7 @@ from memoranda_testing.servers import (
     PostgresServer,
     RedisServer,
     ServerError,
+    fresh_database,
     postgres_server,
     redis_cluster,
     redis_server,
@@ -73,6 +74,12 @@ async def test_a_fresh_database_is_empty_and_gone_afterwards(postgres: PostgresS
             assert await query(other, "SELECT to_regclass('here')") is None
     with pytest.raises(asyncpg.InvalidCatalogNameError):
         await query(url, "SELECT 1")
+
+
+async def test_a_fresh_database_keeps_its_settings_to_itself(postgres: PostgresServer) -> None:
+    with fresh_database(postgres.url, settings={"search_path": "elsewhere"}) as url:
+        assert await query(url, "SHOW search_path") == "elsewhere"
+        assert await query(postgres.url, "SHOW search_path") != "elsewhere"
 
 
 async def test_a_fresh_database_is_dropped_under_connected_clients(postgres: PostgresServer) -> None:

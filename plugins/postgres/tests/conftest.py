@@ -1,4 +1,4 @@
-"""Real servers: the wheel's, which has pgvector, and the system's, which has pg_trgm, where there is one."""
+"""Real servers: the wheel's, which has pgvector and pg_trgm, and the rarer kinds, one without them and the system's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from memoranda_testing.servers import postgres_server, system_postgres_server
+from memoranda_testing.servers import fresh_database, postgres_server, system_postgres_server
 
 _numbers = itertools.count(1)
-_SYSTEM = ["system"] if system_postgres_server() is not None else []
 
 
 @pytest.fixture(scope="session")
@@ -26,12 +25,36 @@ def wheel() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def system() -> Iterator[Any]:
     server = system_postgres_server()
-    assert server is not None
+    if server is None:
+        pytest.skip("The system has no PostgreSQL of its own.")
     with server:
         yield server
 
 
-@pytest.fixture(scope="session", params=["wheel", *_SYSTEM])
+class WithoutExtensions:
+    """A server whose databases see no extension: neither pgvector nor pg_trgm can be had in them."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    def database(self) -> contextlib.AbstractContextManager[str]:
+        """Create a database that looks for extensions where none are."""
+        return fresh_database(self._server.url, settings={"extension_control_path": "/nonexistent"})
+
+
+@pytest.fixture(scope="session")
+def extensionless(wheel: Any) -> WithoutExtensions:
+    return WithoutExtensions(wheel)
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        "wheel",
+        pytest.param("system", marks=pytest.mark.rare("system")),
+        pytest.param("extensionless", marks=pytest.mark.rare("extensionless")),
+    ],
+)
 def server(request: pytest.FixtureRequest) -> Any:
     """Each kind of server in turn."""
     return request.getfixturevalue(request.param)

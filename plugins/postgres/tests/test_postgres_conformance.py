@@ -1,4 +1,4 @@
-"""The conformance kit, on every kind of server and every way of setting the store up."""
+"""The conformance kit on a plain table and with vectors; on the other servers and set-ups it is sampled."""
 
 from __future__ import annotations
 
@@ -54,10 +54,12 @@ class TestPlainTable(OnEveryServer):
     """As most people use it."""
 
 
+@pytest.mark.rare("partitions")
 class TestPartitionedTable(OnEveryServer):
     options: ClassVar[dict[str, Any]] = {"partitions": 4}
 
 
+@pytest.mark.rare("no prepared statements")
 class TestWithoutPreparedStatements(OnTheWheelsServer):
     options: ClassVar[dict[str, Any]] = {"statement_cache_size": 0, "max_size": 3}
 
@@ -66,10 +68,12 @@ class TestWithVectors(OnTheWheelsServer):
     options: ClassVar[dict[str, Any]] = {"embeddings": HashingEmbeddings(64)}
 
 
+@pytest.mark.rare("partitions with vectors")
 class TestPartitionedWithVectors(OnTheWheelsServer):
     options: ClassVar[dict[str, Any]] = {"embeddings": HashingEmbeddings(64), "partitions": 3}
 
 
+@pytest.mark.rare("given pool")
 class TestGivenPool(StoreConformance):
     @pytest_asyncio.fixture
     async def pool(self, wheel_url: str) -> AsyncIterator[Any]:

@@ -17,6 +17,7 @@ from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import OtherModelError
 from memoranda_postgres import PostgresMemoryStore
 
+PARTITIONS = pytest.mark.rare("partitions")
 MIXED_WRITES = Path(__file__).parent / "mixed_writes.py"
 
 
@@ -45,21 +46,21 @@ async def finished(url: str, partitions: int, kind: str, seed: int) -> tuple[int
     return process.returncode, complaints.decode()[-2000:]
 
 
-@pytest.mark.parametrize("partitions", [0, 4])
+@pytest.mark.parametrize("partitions", [0, pytest.param(4, marks=PARTITIONS)])
 async def test_mixed_writes_of_two_processes_never_wait_in_a_circle(each_url: str, partitions: int) -> None:
     async with no_deadlock(each_url):
         outcomes = await asyncio.gather(*(finished(each_url, partitions, "plain", seed) for seed in (1, 2)))
         assert outcomes == [(0, "")] * 2
 
 
-@pytest.mark.parametrize("partitions", [0, 4])
+@pytest.mark.parametrize("partitions", [0, pytest.param(4, marks=PARTITIONS)])
 async def test_mixed_writes_with_vectors_never_wait_in_a_circle(url: str, partitions: int) -> None:
     async with no_deadlock(url):
         outcomes = await asyncio.gather(*(finished(url, partitions, "embedded", seed) for seed in (3, 4)))
         assert outcomes == [(0, "")] * 2
 
 
-@pytest.mark.parametrize("partitions", [0, 2])
+@pytest.mark.parametrize("partitions", [0, pytest.param(2, marks=PARTITIONS)])
 async def test_a_change_of_the_model_never_waits_in_a_circle_with_reading_and_writing(
     url: str, partitions: int
 ) -> None:
@@ -86,7 +87,7 @@ async def test_a_change_of_the_model_never_waits_in_a_circle_with_reading_and_wr
         await asyncio.gather(*tasks)
 
 
-@pytest.mark.parametrize("cached", [0, 100])
+@pytest.mark.parametrize("cached", [pytest.param(0, marks=pytest.mark.rare("no prepared statements")), 100])
 async def test_a_scope_of_a_partitioned_table_is_removed_whole_however_large_it_is(url: str, cached: int) -> None:
     many, scope = 12_000, MemoryMetadata(user_id="u")
     async with PostgresMemoryStore(url, partitions=2, statement_cache_size=cached) as store:

@@ -359,11 +359,13 @@ async def test_a_day_that_the_query_names_is_found_in_a_large_scope(store: Postg
     assert "that day" in [item.id for item in found]
 
 
+# All but one are past a bound of the server's full-text search: a megabyte of words in a row, two kilobytes in a word,
+# and some sixteen thousand places of a word.
 HUGE = {
     "many": " ".join(f"word{number}" for number in range(200_000)),
     "some": " ".join(f"noun{number}" for number in range(30_000)),
-    "long": f"opening {'я' * 3_000_000} closing",
-    "again": "the tide comes in and " * 900_000 + "recedes",
+    "long": f"opening {'я' * 1_000_000} closing",
+    "again": "the tide comes in and " * 200_000 + "recedes",
 }
 HUGE_QUERIES = {
     "the first of many words": "word0",
@@ -372,7 +374,7 @@ HUGE_QUERIES = {
     "the last of some words": "noun29999",
     "several of many words": "word7 word70000 word199998 noun1",
     "a word after a long one": "closing",
-    "a long word": "Я" * 3_000_000,
+    "a long word": "Я" * 1_000_000,
     "a word after many repetitions": "recedes",
     "a word that is repeated": "tide",
     "no word of any": "word200000",
@@ -384,7 +386,9 @@ def huge_items() -> list[MemoryItem]:
     return [HumanMemory(id=name, content=content, metadata=scope) for name, content in HUGE.items()]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[0, 4])
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=[0, pytest.param(4, marks=pytest.mark.rare("partitions"))]
+)
 async def huge(wheel: Any, request: pytest.FixtureRequest) -> AsyncIterator[list[Any]]:
     """A store of ours with huge items, and the in-memory store with the same."""
     with wheel.database() as url:
@@ -404,7 +408,9 @@ async def test_every_word_of_a_huge_item_ranks_as_in_memory(huge: list[Any], wha
     assert [entry.score for entry in ours] == pytest.approx([entry.score for entry in theirs])
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[0, 4])
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=[0, pytest.param(4, marks=pytest.mark.rare("partitions"))]
+)
 async def huge_among_many(wheel: Any, request: pytest.FixtureRequest) -> AsyncIterator[PostgresMemoryStore]:
     """A store in which huge items lie in a scope too large to be read whole."""
     with wheel.database() as url:

@@ -34,7 +34,7 @@ def cluster_url() -> Iterator[str]:
         yield cluster.url
 
 
-@pytest.fixture(params=["standalone", "cluster"])
+@pytest.fixture(params=["standalone", pytest.param("cluster", marks=pytest.mark.rare("cluster"))])
 def url(request: pytest.FixtureRequest) -> str:
     """The URL of a Redis that other tests use too: first alone, then as a cluster."""
     found: str = request.getfixturevalue(f"{request.param}_url")

@@ -1,4 +1,4 @@
-"""The Redis store does what every store must do, on one server and on a cluster."""
+"""The Redis store does what every store must do, on one server and, in a sample, on a cluster."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class TestRedisStandalone(StoreConformance):
         return reopen
 
 
+@pytest.mark.rare("cluster")
 class TestRedisCluster(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, cluster_url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:

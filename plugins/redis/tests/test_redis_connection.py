@@ -587,6 +587,7 @@ async def test_an_acl_user_with_its_own_keys_can_work_and_nothing_else() -> None
         assert "secret" not in str(caught.value)
 
 
+@pytest.mark.rare("tls")
 async def test_tls_with_a_certificate_that_is_trusted_works() -> None:
     with redis_server(tls=True, password="right") as server:
         assert isinstance(server, RedisServer)
@@ -597,6 +598,7 @@ async def test_tls_with_a_certificate_that_is_trusted_works() -> None:
             assert contents(await memory.get_recent()) == ["x"]
 
 
+@pytest.mark.rare("tls")
 async def test_tls_with_a_certificate_that_is_not_trusted_is_a_connection_error() -> None:
     with redis_server(tls=True) as server:
         memory = ShortTermMemoryManager(server.url, timeout=3)
@@ -606,6 +608,7 @@ async def test_tls_with_a_certificate_that_is_not_trusted_is_a_connection_error(
         await memory.disconnect()
 
 
+@pytest.mark.rare("tls")
 async def test_a_server_that_wants_a_client_certificate_gets_one() -> None:
     with redis_server(tls=True, client_certificates=True) as server:
         assert isinstance(server, RedisServer)

@@ -167,14 +167,16 @@ class ExternalPostgresServer(ExternalServer):
 
 
 @contextlib.contextmanager
-def fresh_database(url: str) -> Iterator[str]:
+def fresh_database(url: str, *, settings: Mapping[str, str] | None = None) -> Iterator[str]:
     """Create an empty database on the server at `url`, give its URL, and drop it in the end.
 
-    Works with and without a running event loop, and needs asyncpg. Clients that are still connected in the
-    end are disconnected; a server that is gone by then keeps its database without an error.
+    `settings` are parameters that hold for every connection to it. Works with and without a running event
+    loop, and needs asyncpg. Clients that are still connected in the end are disconnected; a server that is
+    gone by then keeps its database without an error.
     """
     name = f"memoranda_test_{secrets.token_hex(6)}"
-    _run_apart(_execute(url, f"CREATE DATABASE {name}"))
+    changes = [f"ALTER DATABASE {name} SET {key} = '{value}'" for key, value in (settings or {}).items()]
+    _run_apart(_execute(url, f"CREATE DATABASE {name}", *changes))
     try:
         yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     finally:
@@ -182,12 +184,13 @@ def fresh_database(url: str) -> Iterator[str]:
             _run_apart(_execute(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
 
 
-async def _execute(url: str, statement: str) -> None:
+async def _execute(url: str, *statements: str) -> None:
     import asyncpg
 
     connection = await asyncpg.connect(url, timeout=START_SECONDS)
     try:
-        await connection.execute(statement, timeout=START_SECONDS)
+        for statement in statements:
+            await connection.execute(statement, timeout=START_SECONDS)
     finally:
         await connection.close(timeout=START_SECONDS)
 
