@@ -34,7 +34,10 @@ class OwnPool:
     """At most ``max_size`` connections, opened when they are needed and kept.
 
     It does less than asyncpg's pool. There is no reset query between calls: a call of ours leaves nothing behind but
-    possibly an open transaction, and a connection that has one is dropped. That alone makes reads 1.5 times as fast.
+    possibly an open transaction, and a connection that has one is dropped. Nor is there a task for each release and a
+    proxy for each connection. Measured in one process and in turns, with the pool of asyncpg 0.32 and a ``reset`` that
+    does nothing, a ``get`` takes 1.9 times as long (1.6 times in sixteen coroutines), a mixture with adds and searches
+    1.2 to 1.4 times, and adds that are gathered about the same.
     """
 
     def __init__(self, connect: Callable[[float], Awaitable[Connection]], max_size: int) -> None:
