@@ -159,6 +159,57 @@ def test_no_private_name_of_a_library_is_used(trees: dict[str, ast.Module]) -> N
     assert strange == {}
 
 
+def test_no_class_uses_a_private_name_of_a_base_that_is_not_ours(trees: dict[str, ast.Module]) -> None:
+    """``self._thread`` of a library's class looks like our own, and a class elsewhere may well have one."""
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    ours: dict[str, list[ast.ClassDef]] = {}
+    for node in classes:
+        ours.setdefault(node.name, []).append(node)
+    # Where every base is ours, the test above is enough: what a mixin uses may be defined in a class below it.
+    strange = {}
+    for node in classes:
+        bases = {base.id if isinstance(base, ast.Name) else "?" for base in map(_bare_base, node.bases)}
+        if bases <= ours.keys() | {"Protocol", "NamedTuple", "Generic", "Exception"}:
+            continue
+        missing = _own_private_uses(node) - _private_definitions(node, ours) - PUBLIC_IN_PYTHON
+        if missing:
+            strange[node.name] = sorted(missing)
+    assert strange == {}
+
+
+def _bare_base(base: ast.expr) -> ast.expr:
+    """Return a base without its type arguments."""
+    return base.value if isinstance(base, ast.Subscript) else base
+
+
+def _own_private_uses(node: ast.ClassDef) -> set[str]:
+    return {
+        use.attr
+        for use in ast.walk(node)
+        if isinstance(use, ast.Attribute)
+        and _is_private(use.attr)
+        and isinstance(use.value, ast.Name)
+        and use.value.id in ("self", "cls")
+        and isinstance(use.ctx, ast.Load)
+    }
+
+
+def _private_definitions(node: ast.ClassDef, ours: dict[str, list[ast.ClassDef]]) -> set[str]:
+    """Return the private names that a class and those of its bases that are ours define."""
+    found: set[str] = set()
+    for part in ast.walk(node):
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.add(part.name)
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            found.add(part.id)
+        elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+            found.add(part.attr)
+    for base in map(_bare_base, node.bases):
+        for definition in ours.get(base.id, []) if isinstance(base, ast.Name) else []:
+            found |= _private_definitions(definition, ours)
+    return found
+
+
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 

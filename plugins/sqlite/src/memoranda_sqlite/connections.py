@@ -1,8 +1,8 @@
-"""All the connections of one open store: a writer, a reader for the event loop, and threads that read."""
+"""All the connections of one open store: a writer, a reader for the event loop, threads that read, and long reads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, TypeVar
 
 from memoranda.errors import StoreClosedError
@@ -12,6 +12,7 @@ from memoranda_sqlite.faults import DRIVER_ERRORS
 from memoranda_sqlite.files import Database
 from memoranda_sqlite.indexing import Filler
 from memoranda_sqlite.reading import MOST_ASKED, DirectReader, ReaderThreads
+from memoranda_sqlite.streaming import LongReads
 from memoranda_sqlite.worker import Work, Worker, WorkerClosedError
 from memoranda_sqlite.writing import Writer
 
@@ -32,6 +33,7 @@ class Connections:
         self.writer = Writer(worker, database.explained, self.filler, self.eraser, database.check_that_it_stays())
         self._threads: ReaderThreads | None = None
         self._direct: DirectReader | None = None
+        self._long_reads = LongReads(database)
         self.forked = False
         forking.watch(self)
 
@@ -73,6 +75,22 @@ class Connections:
         """Return the rows of a statement that runs on a thread."""
         return await self.read(lambda connection: connection.execute(text, values).fetchall())
 
+    async def stretch(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
+        """Return the first rows of a statement that may have very many, and whether these are all."""
+        if self.database.in_memory:
+            return await self.rows(text, values), True
+        return await self._long_reads.stretch(text, values)
+
+    async def every_row(self, text: str) -> AsyncGenerator[Any, None]:
+        """Yield all rows of a statement, from one state of the file."""
+        if self.database.in_memory:
+            for row in await self.rows(text, ()):
+                yield row
+            return
+        async with self._long_reads.cursor(text) as cursor:
+            async for row in cursor:
+                yield row
+
     async def close(self) -> None:
         """Wait for what is under way and close everything; the writer last, which brings the log into the file."""
         forking.forget(self)
@@ -96,7 +114,8 @@ class Connections:
 
     def abandon(self) -> object:
         """Give up every connection in a forked child."""
-        kept = (self.worker, self.writer, self.filler, self.eraser, self._threads, self._direct)
+        readers = (self._threads, self._direct, self._long_reads.opened())
+        kept = (self.worker, self.writer, self.filler, self.eraser, readers)
         self.forked = True
         self._direct = self._threads = None
         del self.worker, self.writer, self.filler, self.eraser

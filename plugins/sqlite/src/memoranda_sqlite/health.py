@@ -29,7 +29,7 @@ async def examine(connections: Connections, vectors: Vectors | None, types: Type
     """Return what was looked at, the most important first."""
     findings = [
         await _looked(connections, "integrity", _integrity),
-        await _looked(connections, "rows", lambda connection: _rows(connection, types)),
+        await _rows(connections, types),
         await connections.worker.run(_settings),
     ]
     if not connections.database.in_memory:
@@ -69,15 +69,18 @@ def _integrity(connection: sqlite3.Connection) -> Finding:
     )
 
 
-def _rows(connection: sqlite3.Connection, types: Types) -> Finding:
+async def _rows(connections: Connections, types: Types) -> Finding:
     unreadable = []
     count = 0
-    for row in connection.execute(f"SELECT {', '.join(ITEM_COLUMNS)} FROM {TABLE}"):
-        count += 1
-        try:
-            unpack(row, types)
-        except CorruptStoreError:
-            unreadable.append(repr(row[0]))
+    try:
+        async for row in connections.every_row(f"SELECT {', '.join(ITEM_COLUMNS)} FROM {TABLE}"):
+            count += 1
+            try:
+                unpack(row, types)
+            except CorruptStoreError:
+                unreadable.append(repr(row[0]))
+    except CorruptStoreError as error:
+        return Finding("rows", False, str(error), _RESTORE)
     named = ", ".join(unreadable[:_MOST_NAMED]) + (", …" if len(unreadable) > _MOST_NAMED else "")
     return Finding(
         "rows",

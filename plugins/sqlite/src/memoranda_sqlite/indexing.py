@@ -96,7 +96,8 @@ class Filler:
     def _run(self) -> None:
         if self.available and not self._running and not self._stopped:
             self._running = True
-            self._worker.submit(self._batch)
+            if not self._worker.submit(self._batch):
+                self._finished(None)
 
     def _batch(self) -> None:
         """Fill one batch and ask for the next; runs on the writer's thread."""
@@ -109,9 +110,11 @@ class Filler:
         except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
             error = self._explained(raised)
             logger.info("The text indexes could not be filled now: %s", error)
-        if done and not self._stopped:
-            self._worker.submit(self._batch)  # Behind the writes that came meanwhile.
-            return
+        if done and not self._stopped and self._worker.submit(self._batch):
+            return  # The next one has its turn behind the writes that came meanwhile.
+        self._finished(error)
+
+    def _finished(self, error: Exception | None) -> None:
         self._running = False
         ends, self._ends = self._ends, []
         for end in ends:

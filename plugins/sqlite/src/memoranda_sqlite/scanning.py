@@ -10,22 +10,34 @@ from memoranda.sql import ITEM_COLUMNS, Statements
 from memoranda.store import Filter
 
 PAGE = 500
+"""How many rows are read at first: most scans of a user or a session end there."""
+
+STRETCH = 5_000
+"""How many are read at a time when there are more."""
 
 _CREATED_AT = ITEM_COLUMNS.index("created_at")
 
 Fetch = Callable[[str, Sequence[Any]], Awaitable[list[Any]]]
+"""Returns all rows of a statement."""
+
+FetchSome = Callable[[str, Sequence[Any]], Awaitable[tuple[list[Any], bool]]]
+"""Returns the first rows of a statement, and whether these are all."""
 
 
 class _Stream:
     """The rows of one kind (shown, archived or deleted), oldest first, a page at a time."""
 
-    def __init__(self, statements: Statements, fetch: Fetch, wanted: Filter, *, deleted: bool) -> None:
+    def __init__(
+        self, statements: Statements, fetch: Fetch, fetch_some: FetchSome, wanted: Filter, *, deleted: bool
+    ) -> None:
         self._statements = statements
         self._fetch = fetch
+        self._fetch_some = fetch_some
         self._wanted = wanted
         self._deleted = deleted
         self._page: list[Any] = []
         self._more = True
+        self._last: tuple[str, int] | None = None
 
     async def head(self) -> tuple[str, int] | None:
         """Return the place of the next row, or None at the end."""
@@ -40,10 +52,13 @@ class _Stream:
         return row
 
     async def _turn(self) -> None:
-        after = getattr(self, "_last", None)
-        text, values = self._statements.page(self._wanted, after=after, size=PAGE, deleted_only=self._deleted)
-        self._page = await self._fetch(text, values)
-        self._more = len(self._page) == PAGE
+        size = PAGE if self._last is None else STRETCH
+        text, values = self._statements.page(self._wanted, after=self._last, size=size, deleted_only=self._deleted)
+        if self._last is None:
+            self._page, complete = await self._fetch(text, values), True
+        else:
+            self._page, complete = await self._fetch_some(text, values)
+        self._more = len(self._page) == size or not complete
         self._page.reverse()
 
 
@@ -52,13 +67,13 @@ def _place(row: Sequence[Any]) -> tuple[str, int]:
 
 
 async def scanned(
-    statements: Statements, fetch: Fetch, wanted: Filter, include_deleted: bool
+    statements: Statements, fetch: Fetch, fetch_some: FetchSome, wanted: Filter, include_deleted: bool
 ) -> AsyncGenerator[Sequence[Any], None]:
     """Yield the matching rows, oldest first."""
     kinds = [False, True] if wanted.archived is None else [wanted.archived]
-    streams = [_Stream(statements, fetch, replace(wanted, archived=kind), deleted=False) for kind in kinds]
+    streams = [_Stream(statements, fetch, fetch_some, replace(wanted, archived=kind), deleted=False) for kind in kinds]
     if include_deleted:
-        streams.append(_Stream(statements, fetch, wanted, deleted=True))
+        streams.append(_Stream(statements, fetch, fetch_some, wanted, deleted=True))
     while True:
         heads = [(head, number) for number, stream in enumerate(streams) if (head := await stream.head()) is not None]
         if not heads:

@@ -360,7 +360,12 @@ class SQLiteMemoryStore(BaseStore):
             self._ensure_open()
             return await self._opened().rows(text, values)
 
-        async for row in scanned(_STATEMENTS, fetch, wanted, include_deleted):
+        async def fetch_some(text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
+            self._ensure_open()
+            with self._call():
+                return await self._opened().stretch(text, values)
+
+        async for row in scanned(_STATEMENTS, fetch, fetch_some, wanted, include_deleted):
             for item in self._readable([row]):
                 yield item
 

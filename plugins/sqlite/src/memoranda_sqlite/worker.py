@@ -7,30 +7,14 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, Self, TypeVar
-
-import aiosqlite
 
 from memoranda_sqlite.faults import DRIVER_ERRORS
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
-
-
-class _NoReply:
-    """Stands where aiosqlite expects the future of a call; jobs deliver their own results.
-
-    aiosqlite's thread dies when the event loop of a waiting call is closed, and everybody after it waits for ever.
-    """
-
-    def get_loop(self) -> _NoReply:
-        return self
-
-    def call_soon_threadsafe(self, *args: object) -> None:
-        """Deliver nothing."""
-
-
-_NO_REPLY = _NoReply()
+Job = Callable[[], object]
 
 
 def deliver(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
@@ -53,8 +37,8 @@ class WorkerClosedError(Exception):
     """The connection was closed before the function could begin."""
 
 
-class Worker(aiosqlite.Connection):
-    """An aiosqlite connection that runs whole functions on its thread, one after the other.
+class Worker:
+    """A connection and the thread that has it, on which whole functions run, one after the other.
 
     A function that has begun is always finished, even if whoever waits for it was cancelled: it can hold a transaction
     from beginning to end. Any event loop may call. ``waiting`` is the number of functions not finished yet,
@@ -66,18 +50,18 @@ class Worker(aiosqlite.Connection):
     connection: sqlite3.Connection
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], explained: Callable[[Exception], Exception]) -> None:
-        super().__init__(connect, iter_chunk_size=64)
+        self._connect = connect
         self._explained = explained
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._submitting = threading.Lock()
         self.waiting = 0
+        self.closed = False
+        """Whether the connection was closed, or is about to be: nothing more is taken on."""
         self.gate = threading.RLock()
         """Held while a job runs: whoever holds it knows that the connection is in no transaction."""
-        # A program that forgets to close the store must still come to its end.
-        self._thread.daemon = True
 
-    @property
-    def closed(self) -> bool:
-        """Whether the connection was closed, or is about to be."""
-        return self._connection is None
+    def __del__(self) -> None:
+        self._jobs.put(None)  # A store that nobody closed leaves no thread behind.
 
     async def open(self) -> Self:
         """Start the thread and connect on it. If that fails, or the caller is cancelled, nothing is left open."""
@@ -85,50 +69,48 @@ class Worker(aiosqlite.Connection):
 
         def job() -> None:
             try:
-                connection = self._connector()
+                self.connection = self._connect()
             except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
-                self.stop()
                 deliver(future, None, self._told(error))
-                return
-            try:
-                future.get_loop().call_soon_threadsafe(self._connected, future, connection)
-            except RuntimeError:  # That loop is closed, so nobody waits any longer.
-                connection.close()
-                self.stop()
+            else:
+                deliver(future, None, None)
 
-        self._thread.start()
+        # A program that forgets to close the store must still come to its end.
+        threading.Thread(target=_work, args=(self._jobs, self.gate), name="memoranda-sqlite", daemon=True).start()
         self.submit(job)
-        await future
-        return self
-
-    def _connected(self, future: asyncio.Future[None], connection: sqlite3.Connection) -> None:
-        self._connection = self.connection = connection
-        if future.cancelled():
+        try:
+            await future
+        except BaseException:
             self._end()
-        else:
-            future.set_result(None)
+            raise
+        return self
 
     async def close(self) -> None:
         """Wait for what was submitted, close the connection and end the thread. Calling it again does nothing."""
-        if self._connection is not None:
-            await self._end()
-
-    def _end(self) -> asyncio.Future[None]:
-        connection, self._connection = self._conn, None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._end(future):
+            await future
+
+    def _end(self, future: asyncio.Future[None] | None = None) -> bool:
+        """Close the connection and end the thread behind what was submitted; return whether this was still to do."""
 
         def job() -> None:
             error: BaseException | None = None
             try:
-                connection.close()
+                if hasattr(self, "connection"):
+                    self.connection.close()
             except sqlite3.Error as raised:
                 error = self._told(raised)
-            # Called on this thread, where there is no event loop that would have to outlive it.
-            self.stop()
-            deliver(future, None, error)
+            if future is not None:
+                deliver(future, None, error)
 
-        self.submit(job)
-        return future
+        with self._submitting:
+            if self.closed:
+                return False
+            self.closed = True
+            self._jobs.put(job)
+            self._jobs.put(None)
+        return True
 
     def _told(self, error: BaseException) -> BaseException:
         """Return what the caller is told: memoranda's error in the place of the driver's."""
@@ -138,26 +120,25 @@ class Worker(aiosqlite.Connection):
         told.__cause__ = error
         return told
 
-    def submit(self, job: Callable[[], object]) -> None:
-        """Run a job on the thread, later. It delivers its own result and raises nothing."""
+    def submit(self, job: Job) -> bool:
+        """Run a job on the thread, later, and return whether it will: not once this is closed.
 
-        def gated() -> None:
-            with self.gate:
-                job()
-
-        self._tx.put_nowait((_NO_REPLY, gated))  # type: ignore[arg-type]  # all that its thread asks of a future
+        The job delivers its own result and raises nothing.
+        """
+        # Two event loops in two threads may share a store: what comes after the end would wait for ever.
+        with self._submitting:
+            if self.closed:
+                return False
+            self._jobs.put(job)
+            return True
 
     async def run(self, work: Work[Result]) -> Result:
         """Run the function on the thread with the connection and return its result."""
-        connection = self._connection
-        if connection is None:
-            raise WorkerClosedError
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self.waiting += 1
 
         def job() -> None:
             try:
-                result = work(connection)
+                result = work(self.connection)
             except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
                 self.waiting -= 1
                 deliver(future, None, self._told(error))
@@ -165,5 +146,16 @@ class Worker(aiosqlite.Connection):
                 self.waiting -= 1
                 deliver(future, result, None)
 
-        self.submit(job)
+        self.waiting += 1
+        if not self.submit(job):
+            self.waiting -= 1
+            raise WorkerClosedError
         return await future
+
+
+def _work(jobs: SimpleQueue[Job | None], gate: threading.RLock) -> None:
+    """Run jobs until there is None. The thread has no hold on its worker, which may be forgotten meanwhile."""
+    while (job := jobs.get()) is not None:
+        with gate:
+            job()
+        del job  # Or its rows and results would be kept until the next one comes.

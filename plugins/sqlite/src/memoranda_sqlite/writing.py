@@ -164,7 +164,8 @@ class Writer:
         self._queue.append(request)
         if not self._scheduled:
             self._scheduled = True
-            self._worker.submit(self._drain)
+            if not self._worker.submit(self._drain):
+                raise StoreClosedError("The SQLite store")
         return request.future
 
     def _drain(self) -> None:

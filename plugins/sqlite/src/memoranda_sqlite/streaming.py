@@ -1,0 +1,80 @@
+"""Reads that go through very many rows, by aiosqlite: each has a connection and a thread of its own.
+
+An export or an examination of the whole file so keeps no search waiting, and takes its rows in parts, however many they
+are. Between two stretches nothing is open: the file's log can be emptied, the store closed and the process forked while
+whoever reads takes his time.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import aiosqlite
+
+from memoranda_sqlite.dialect import register_functions
+from memoranda_sqlite.faults import DRIVER_ERRORS
+from memoranda_sqlite.files import Database
+
+AT_ONCE = 500
+"""How many rows come from the thread at a time."""
+
+MOST_BYTES = 4 << 20
+"""After how many characters of text a stretch ends, however few rows these are."""
+
+
+class _ReadingConnection(sqlite3.Connection):
+    """The driver's connection as the statements need it, made ready on the thread that opens it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        register_functions(self)
+        self.execute("PRAGMA query_only = ON")
+
+
+class LongReads:
+    """Opens a connection for each long read of a file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._open: set[aiosqlite.Connection] = set()
+
+    @asynccontextmanager
+    async def cursor(self, text: str, values: Sequence[Any] = ()) -> AsyncIterator[aiosqlite.Cursor]:
+        """Run a statement whose rows are taken from the cursor, all from one state of the file."""
+        connection = aiosqlite.connect(
+            f"file:{quote(os.fsencode(self._database.path))}?mode=rw",
+            iter_chunk_size=AT_ONCE,
+            uri=True,
+            timeout=self._database.busy_timeout,
+            isolation_level=None,
+            factory=_ReadingConnection,
+        )
+        self._open.add(connection)
+        try:
+            async with connection, connection.execute(text, values) as cursor:
+                yield cursor
+        except DRIVER_ERRORS as error:
+            raise self._database.explained(error) from error
+        finally:
+            self._open.discard(connection)
+
+    async def stretch(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
+        """Return the first rows of a statement, as many as fit into memory with ease, and whether these are all."""
+        rows: list[Any] = []
+        size = 0
+        async with self.cursor(text, values) as cursor:
+            while part := list(await cursor.fetchmany(AT_ONCE)):
+                rows += part
+                size += sum(len(value) for row in part for value in row if isinstance(value, str))
+                if size > MOST_BYTES:
+                    return rows, False
+        return rows, True
+
+    def opened(self) -> object:
+        """Return whatever holds the connections that are open now."""
+        return tuple(self._open)
