@@ -29,7 +29,7 @@ async def test_a_sound_file_is_sound(tmp_path: Path) -> None:
         await store.add_many([HumanMemory(content="x") for _ in range(10)])
         findings = await findings_of(store)
         assert all(finding.ok for finding in findings.values())
-        assert list(findings) == ["integrity", "rows", "settings", "privacy", "log", "text index"]
+        assert list(findings) == ["integrity", "rows", "settings", "privacy", "log", "free room", "text index"]
         assert isinstance(store, Examinable)
         assert isinstance(store, Reindexable)
 

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import Erasing
+from memoranda.store import Erasing, Finding
 from memoranda_sqlite import SQLiteMemoryStore, erasing
 
 SECRET = b"Zyzzyvaflorescent"
@@ -308,6 +308,135 @@ async def test_a_damaged_file_that_cannot_be_written_anew_is_purged_and_opened(f
     async with store_of(filled) as store:
         assert await store.count() == 100
         assert "malformed" in await store.unerased()
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file counts as too large to be written anew by a purge."""
+    monkeypatch.setattr(erasing, "AT_ONCE", 0)
+
+
+async def finding(store: SQLiteMemoryStore, name: str, *, repair: bool = False) -> Finding:
+    return next(found for found in await store.doctor(repair=repair) if found.name == name)
+
+
+def shuffled() -> list[HumanMemory]:
+    """Return items so that dividing pages leaves copies of some in the free room of others."""
+    choices = random.Random(3)
+    items = [HumanMemory(content=f"Other {n} " + "x" * choices.randrange(200)) for n in range(600)]
+    secret = SECRET.decode()
+    items += [HumanMemory(content=f"{secret} {n} " + "y" * choices.randrange(200), metadata=ADA) for n in range(200)]
+    choices.shuffle(items)
+    return items
+
+
+async def fill_mixed(path: Path) -> None:
+    async with store_of(path) as store:
+        items = shuffled()
+        for start in range(0, len(items), 40):
+            await store.add_many(items[start : start + 40])
+        await store.fill_indexes()
+
+
+@pytest.mark.usefixtures("large")
+async def test_a_purge_of_a_large_file_leaves_writing_it_anew_to_whoever_asks(path: Path) -> None:
+    await fill_mixed(path)
+    async with store_of(path) as store:
+        assert await store.purge(metadata=ADA) == 200
+        assert "free room" in await store.unerased()
+        assert not (await finding(store, "free room")).ok
+        assert (await finding(store, "log")).ok
+        assert await store.erase() == ""
+        assert traces(path.parent) == []
+        assert await store.unerased() == ""
+        assert (await finding(store, "free room")).ok
+
+
+@pytest.mark.usefixtures("large")
+async def test_the_log_of_a_large_file_is_emptied_at_once(filled: Path) -> None:
+    async with store_of(filled) as store:
+        await store.purge(metadata=ADA)
+        assert (filled.parent / "a.db-wal").stat().st_size < 10_000
+        assert "a.db-wal" not in traces(filled.parent)
+
+
+@pytest.mark.usefixtures("large")
+async def test_what_is_left_is_known_to_the_next_store_and_one_erasing_does_for_many_purges(path: Path) -> None:
+    await fill_mixed(path)
+    async with store_of(path) as store:
+        for number, item in enumerate(await store.search(metadata=ADA, limit=30)):
+            assert await store.purge(item.id) == 1
+            if number % 10 == 0:
+                assert "free room" in await store.unerased()
+        await store.purge(metadata=ADA)
+    async with store_of(path) as store:
+        assert "free room" in await store.unerased()
+        repaired = await finding(store, "free room", repair=True)
+        assert repaired.ok
+    assert traces(path.parent) == []
+
+
+@pytest.mark.usefixtures("large")
+async def test_the_log_and_the_room_of_a_large_file_are_both_waited_for(filled: Path, reader: Reader) -> None:
+    async with store_of(filled) as store:
+        await store.purge(metadata=ADA)
+        assert "log" in await store.unerased()
+        assert "log" in await store.erase()
+        reader.end()
+        assert await gone(filled.parent)
+        assert await store.unerased() == ""
+
+
+@pytest.mark.usefixtures("large")
+async def test_a_purge_during_which_an_earlier_one_waits_waits_as_well(filled: Path) -> None:
+    """The mark of a purge whose log is emptied does not stand for the next one."""
+    async with store_of(filled) as store, store_of(filled) as other:
+        await store.purge(metadata=ADA)
+        await store.add(HumanMemory(content=SECRET.decode(), metadata=ADA))
+        await other.purge(metadata=ADA)
+        assert "free room" in await store.unerased()
+        assert await other.erase() == await store.unerased() == ""
+    assert traces(filled.parent) == []
+
+
+async def test_a_file_of_which_little_is_left_is_written_anew_however_large_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill_mixed(path)
+    monkeypatch.setattr(erasing, "AT_ONCE", path.stat().st_size // 2)
+    async with store_of(path) as store:
+        (item,) = await store.search(metadata=ADA, limit=1)
+        await store.purge(item.id)
+        assert "free room" in await store.unerased()
+        await store.clear()
+        await store.purge(deleted_only=True)
+        assert await store.unerased() == ""
+    assert traces(path.parent) == []
+
+
+async def test_tables_of_others_are_a_reason_that_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE notes (text)")
+    connection.commit()
+    connection.close()
+    await fill_mixed(path)
+    async with store_of(path) as store:
+        await store.purge(metadata=ADA)
+        assert "'notes'" in await store.unerased()
+        assert "'notes'" in await store.erase()
+        assert not (await finding(store, "free room", repair=True)).ok
+        assert await store.erase(others=True) == ""
+        assert traces(tmp_path) == []
+        assert await store.unerased() == ""
+
+
+@pytest.mark.usefixtures("large")
+def test_forgetting_writes_a_large_file_anew(path: Path) -> None:
+    asyncio.run(fill_mixed(path))
+    code, _, receipt = forget(path)
+    assert (code, receipt["removed"], receipt["complete"]) == (0, 200, True)
+    assert traces(path.parent) == []
 
 
 def forget(path: Path) -> tuple[int, str, dict[str, object]]:

@@ -45,3 +45,7 @@ class Erasing(Protocol):
     async def unerased(self) -> str:
         """Return why what was purged is not off the disk yet, as a sentence; empty if it is."""
         ...
+
+    async def erase(self) -> str:
+        """Do now what takes long, such as writing a file anew, and return what :meth:`unerased` then says."""
+        ...

@@ -95,7 +95,8 @@ async def _forget(url: str, store_options: list[str] | None, user: str, dry_run:
                 purges = Capability.PURGE in store.capabilities
                 receipt.removed = await (store.purge(metadata=owner) if purges else store.clear(metadata=owner))
         receipt.left = await _traces(store, owner)
-        receipt.pending = await unerased(store)
+        with progress("erasing", None):
+            receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
         receipt.at = now_text()
     return receipt
 

@@ -1,11 +1,14 @@
 """Getting purged content off the disk: out of the pages of the file and out of its log.
 
 SQLite overwrites what is deleted, but not the copies that it left in the free room of pages when it moved rows and keys
-from one page to another: only a file that is written anew is free of them. And all of this happens in the write-ahead
-log at first. The file and the log are rid of it once the log has been brought into the file and cut off, and for that
-nobody may read an older state. Until then a mark in the file says that something waits; it is set with the purge, and
-so outlives a killed program. Whoever has the file open tries again: after a while, when it writes, when it closes the
-file and when it opens it.
+from one page to another: only a file that is written anew is free of them. That takes as long as the file is large, and
+writers wait meanwhile: a small file is written anew at once, a large one when somebody asks for it, once for any number
+of purges.
+
+And all of this happens in the write-ahead log at first. The file and the log are rid of it once the log has been
+brought into the file and cut off, and for that nobody may read an older state. Until then a mark in the file says what
+is left to do; it is set with the purge, and so outlives a killed program. Whoever has the file open tries again to
+empty the log: after a while, when it writes, when it closes the file and when it opens it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import secrets
 import sqlite3
 import time
 from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from memoranda.errors import MemoryError
@@ -34,67 +39,133 @@ FIRST_RETRY, LAST_RETRY = 0.1, 30.0
 LOOK = 30.0
 """After how many seconds a program that writes looks whether another one has left something to erase."""
 
+AT_ONCE = 32 << 20
+"""Up to how many bytes a file is written anew by the purge itself: for about a second."""
+
 WAITS = (
     "What was purged is still in the file's write-ahead log, because some program reads an older state of the file. It "
     "goes when that has ended and a store has the file open."
 )
+_COPIES = "Copies of what was purged may be in the free room of the file's pages"
 
 _MARK = "erasing"
-_PAGES, _LOG = "pages ", "log "
-"""What the mark begins with: the pages are still to be written anew, or only the log is in the way."""
+_BOTH, _LOG, _ROOM = "pages ", "log ", "room "
+"""What the mark begins with: both are to be done, or the log is to be emptied, or only the file to be written anew."""
 
 # Writing a file anew may number the rows of a table that has no key of its own anew, and that is not ours to do.
 _OTHERS_TABLES = (
-    f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name <> '{TABLE}' AND name NOT GLOB 'memoranda_*' "
-    f"AND name NOT GLOB 'sqlite_*' LIMIT 1"
+    f"SELECT name FROM sqlite_master WHERE type = 'table' AND name <> '{TABLE}' AND name NOT GLOB 'memoranda_*' "
+    f"AND name NOT GLOB 'sqlite_*' ORDER BY name"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Why what was purged is not off the disk yet, as a sentence; empty if it is.
+
+    ``passes`` says whether another attempt may do it: what is in the way goes by itself.
+    """
+
+    reason: str = ""
+    passes: bool = False
+
+
+class Demand(Enum):
+    """When a file is written anew."""
+
+    IF_SMALL = auto()
+    """If that is done soon."""
+    OURS = auto()
+    """However long it takes, unless others have tables in it."""
+    ANY = auto()
+    """However long it takes, and even if the rows of other programs' tables may be numbered anew."""
 
 
 def mark(connection: sqlite3.Connection) -> None:
     """Note within the transaction of a purge that something is to be erased."""
     # No two marks are alike: nobody takes another's for the one whose content is gone.
-    set_meta(connection, _MARK, _PAGES + secrets.token_hex(8))
+    set_meta(connection, _MARK, _BOTH + secrets.token_hex(8))
 
 
-def waits(connection: sqlite3.Connection) -> bool:
-    """Whether something that was purged is not off the disk yet."""
-    return meta(connection, _MARK) is not None
-
-
-def erase(connection: sqlite3.Connection, patience: int = 0) -> str:
-    """Write the pages anew, bring the log into the file and cut it off; return what is in the way, or nothing.
+def erase(connection: sqlite3.Connection, patience: int = 0, demand: Demand = Demand.IF_SMALL) -> Pending:
+    """Write the file anew, if that is asked for, empty the log, and return what is left to do.
 
     ``patience`` is how many milliseconds to wait for others.
     """
     found = meta(connection, _MARK)
     if found is None:
-        return ""
+        return Pending()
     (usual,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout = {min(usual, patience)}")
     try:
-        if not str(found).startswith(_LOG):
-            found = _written_anew(connection, found)
-        ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        if not busy:
-            connection.execute("DELETE FROM memoranda_meta WHERE key = ? AND value IS ?", (_MARK, found))
-        return WAITS if waits(connection) else ""
+        reason = "" if str(found).startswith(_LOG) else _reason_to_leave_it(connection, demand)
+        if not str(found).startswith(_LOG) and not reason:
+            connection.execute("VACUUM")
+            found = _changed_mark(connection, found, _LOG)
+        if not str(found).startswith(_ROOM):
+            _empty_log(connection, found, _ROOM if reason else None)
+        return _left(connection, reason)
     except sqlite3.DatabaseError as error:
         # What was purged is gone for every reader: a file that cannot be written anew is no reason to fail.
-        return WAITS if is_busy(error) else f"What was purged is not off the disk yet: SQLite says {str(error)!r}."
+        if is_busy(error):
+            return Pending(WAITS, passes=True)
+        return Pending(f"What was purged is not off the disk yet: SQLite says {str(error)!r}.", passes=True)
     finally:
         connection.execute(f"PRAGMA busy_timeout = {usual}")
 
 
-def _written_anew(connection: sqlite3.Connection, found: Any) -> str:
-    """Write the pages anew, which is done once for a purge, and return the mark as it is then."""
-    if connection.execute(_OTHERS_TABLES).fetchone():
-        # As a script it runs to its end; as a statement the driver would stop after the first page.
-        connection.executescript("PRAGMA incremental_vacuum")
+def _reason_to_leave_it(connection: sqlite3.Connection, demand: Demand) -> str:
+    """Return why the file is not written anew now; empty if it is."""
+    if demand is Demand.ANY:
+        return ""
+    others = [name for (name,) in connection.execute(_OTHERS_TABLES)]
+    if others:
+        named = ", ".join(map(repr, others[:3])) + (", …" if len(others) > 3 else "")
+        return (
+            f"{_COPIES}. It has tables of other programs ({named}), whose rows might be numbered anew, and so is not "
+            f"written anew. If that does no harm, call 'await store.erase(others=True)'."
+        )
+    size = _size(connection)
+    if demand is Demand.IF_SMALL and size > AT_ONCE:
+        return (
+            f"{_COPIES}. A file of {size:,} bytes is written anew only on demand, since writers wait meanwhile: run "
+            f"'memoranda doctor --repair', or call 'await store.erase()'. Once is enough for many purges."
+        )
+    return ""
+
+
+def _size(connection: sqlite3.Connection) -> int:
+    """Return how many bytes the file has without its free pages: as many are written anew."""
+    names = ("page_count", "freelist_count", "page_size")
+    pages, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+    return int((pages - free) * size)
+
+
+def _empty_log(connection: sqlite3.Connection, found: Any, then: str | None) -> None:
+    """Bring the log into the file and cut it off; the mark then says what is left, or goes."""
+    # Pages that came free are given back. As a script it runs to its end; as a statement it would stop after one page.
+    connection.executescript("PRAGMA incremental_vacuum")
+    ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    if busy:
+        return
+    if then is not None:
+        _changed_mark(connection, found, then)
     else:
-        connection.execute("VACUUM")
-    anew = _LOG + secrets.token_hex(8)
-    connection.execute("UPDATE memoranda_meta SET value = ? WHERE key = ? AND value IS ?", (anew, _MARK, found))
-    return anew
+        connection.execute("DELETE FROM memoranda_meta WHERE key = ? AND value IS ?", (_MARK, found))
+
+
+def _changed_mark(connection: sqlite3.Connection, found: Any, begins: str) -> str:
+    """Change the mark, unless it is another's by now, and return it as it should be."""
+    changed = begins + secrets.token_hex(8)
+    connection.execute("UPDATE memoranda_meta SET value = ? WHERE key = ? AND value IS ?", (changed, _MARK, found))
+    return changed
+
+
+def _left(connection: sqlite3.Connection, reason: str) -> Pending:
+    found = meta(connection, _MARK)
+    if found is None:
+        return Pending()
+    return Pending(reason) if reason and str(found).startswith(_ROOM) else Pending(WAITS, passes=True)
 
 
 class Eraser:
@@ -107,24 +178,24 @@ class Eraser:
         self._timer: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
         self._look_again = 0.0
         self._stopped = False
-        self.pending = ""
-        """Why something that was purged is not off the disk yet; empty if all is, as far as this program knows."""
+        self.pending = Pending()
+        """What was purged and is not off the disk yet, as far as this program knows."""
 
     async def start(self) -> None:
         """Erase what another program, or an earlier one, could not."""
         await self.attempt()
 
-    async def attempt(self, patience: int = 0) -> str:
-        """Try to erase now, and return what is in the way, or nothing."""
+    async def attempt(self, patience: int = 0, demand: Demand = Demand.IF_SMALL) -> Pending:
+        """Try to erase now, and return what is left to do."""
         if self._in_memory:
-            return ""
+            return Pending()
         self._look_again = time.monotonic() + LOOK
-        self._note(await self._worker.run(lambda connection: erase(connection, patience)))
+        self._note(await self._worker.run(lambda connection: erase(connection, patience, demand)))
         return self.pending
 
     def written(self) -> None:
         """Something was written; called in an event loop."""
-        if self.pending:
+        if self.pending.passes:
             self._wait()
         elif not self._in_memory and time.monotonic() >= self._look_again:
             self._look_again = time.monotonic() + LOOK
@@ -136,15 +207,15 @@ class Eraser:
         if self._timer is not None:
             with suppress(RuntimeError):  # Its loop is closed.
                 self._timer[0].call_soon_threadsafe(self._timer[1].cancel)
-        if self.pending and not self._worker.closed:
+        if self.pending.passes and not self._worker.closed:
             with suppress(MemoryError):  # Closing goes on.
                 await self.attempt(PATIENCE)
-            if self.pending:
-                logger.warning("%s", self.pending)
+            if self.pending.passes:
+                logger.warning("%s", self.pending.reason)
 
-    def _note(self, pending: str) -> None:
+    def _note(self, pending: Pending) -> None:
         self.pending = pending
-        if pending:
+        if pending.passes:
             self._wait()
         else:
             self._pause = FIRST_RETRY
@@ -163,18 +234,18 @@ class Eraser:
         self._timer = None
         if self._stopped or self._worker.closed:
             return
-        answer: asyncio.Future[str] = loop.create_future()
+        answer: asyncio.Future[Pending] = loop.create_future()
         answer.add_done_callback(self._answered)
 
         def job() -> None:
             try:
                 pending = erase(self._worker.connection)
             except Exception as error:  # noqa: BLE001 - nobody waits for it; the next attempt may go better
-                pending = f"What was purged could not be erased ({type(error).__name__})."
+                pending = Pending(f"What was purged could not be erased ({type(error).__name__}).", passes=True)
             deliver(answer, pending, None)
 
         self._worker.submit(job)
 
-    def _answered(self, answer: asyncio.Future[str]) -> None:
+    def _answered(self, answer: asyncio.Future[Pending]) -> None:
         if not answer.cancelled():
             self._note(answer.result())

@@ -12,6 +12,7 @@ from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Finding
 from memoranda_sqlite import text_index
 from memoranda_sqlite.connections import Connections
+from memoranda_sqlite.erasing import Pending
 from memoranda_sqlite.index_check import disagreements
 from memoranda_sqlite.passages import Types
 from memoranda_sqlite.schema import TABLE, stored_version
@@ -34,7 +35,7 @@ async def examine(connections: Connections, vectors: Vectors | None, types: Type
     ]
     if not connections.database.in_memory:
         pending = await connections.eraser.attempt()
-        findings += [_mode(connections.database.path), _log(connections.database.path, pending)]
+        findings += [_mode(connections.database.path), _log(connections.database.path, pending), _room(pending)]
     findings.append(await _looked(connections, "text index", _text_index))
     if vectors is not None:
         model = vectors.model
@@ -112,14 +113,25 @@ def _mode(path: str) -> Finding:
     return Finding("privacy", private, detail, f"chmod 600 {path}")
 
 
-def _log(path: str, pending: str) -> Finding:
+def _log(path: str, pending: Pending) -> Finding:
     log = Path(path + "-wal")
     size = log.stat().st_size if log.exists() else 0
     return Finding(
         "log",
-        not pending and size < _LARGE_LOG,
-        f"the write-ahead log has {size:,} bytes. {pending}".rstrip(". "),
+        not pending.passes and size < _LARGE_LOG,
+        f"the write-ahead log has {size:,} bytes. {pending.reason if pending.passes else ''}".rstrip(". "),
         "Some program reads the file for a very long time, which keeps the log from being emptied; end it.",
+    )
+
+
+def _room(pending: Pending) -> Finding:
+    waits = bool(pending.reason) and not pending.passes
+    return Finding(
+        "free room",
+        not waits,
+        pending.reason.rstrip(".") if waits else "the pages hold no copies of what was purged",
+        "Let 'memoranda doctor --repair' write the file anew when writers can wait; for a file with tables of others, "
+        "call erase(others=True).",
     )
 
 

@@ -282,7 +282,7 @@ class SQLiteMemoryStore(BaseStore):
             purged = await connections.writer.call(work)
             if self._retrieval is not None:
                 self._retrieval.forget()
-            if purged and (pending := await connections.eraser.attempt(erasing.PATIENCE)):
+            if purged and (pending := (await connections.eraser.attempt(erasing.PATIENCE)).reason):
                 logger.warning("%r: %s", self, pending)
         return purged
 
@@ -290,10 +290,24 @@ class SQLiteMemoryStore(BaseStore):
         """Return why what was purged is not off the disk yet, after one more attempt; empty if it is.
 
         Another program that reads an older state of the file needs the log in which that is kept. The store tries again
-        by itself while it is open, and so does the next one that opens the file.
+        by itself while it is open, and so does the next one that opens the file. Of what was purged from a file larger
+        than 32 MiB, or one that has tables of other programs, copies may be in the free room of its pages until
+        :meth:`erase` has been called.
         """
         self._ensure_open()
-        return await self._opened().eraser.attempt()
+        return (await self._opened().eraser.attempt()).reason
+
+    async def erase(self, *, others: bool = False) -> str:
+        """Write the file anew if anything was purged from it, and return as ``unerased`` does what is still in the way.
+
+        Writers wait meanwhile, and the disk needs room for the file twice more. Once is enough for any number of
+        purges. A file with tables of other programs is left as it is without ``others``: SQLite may number the rows of
+        a table anew that has no integer as its primary key.
+        """
+        self._ensure_open()
+        demand = erasing.Demand.ANY if others else erasing.Demand.OURS
+        with self._call():
+            return (await self._opened().eraser.attempt(erasing.PATIENCE, demand)).reason
 
     async def _changed(self, text: str, values: Sequence[Any]) -> int:
         return await self._opened().writer.call(lambda connection: connection.execute(text, values).rowcount)
@@ -384,8 +398,8 @@ class SQLiteMemoryStore(BaseStore):
     async def doctor(self, repair: bool = False) -> list[Finding]:
         """Examine the file: whether it is whole, what cannot be read, and what the indexes lack.
 
-        With ``repair``, the indexes are completed, and built again where they do not hold what the table holds; nothing
-        that is stored is changed.
+        With ``repair``, the indexes are completed, and built again where they do not hold what the table holds, and the
+        file is written anew if copies of what was purged may be in it; nothing that is stored is changed.
         """
         from memoranda_sqlite.health import examine, repair_text_index
 
@@ -393,6 +407,7 @@ class SQLiteMemoryStore(BaseStore):
         if repair:
             await repair_text_index(self._opened())
             await self._embed_missing()
+            await self.erase()
         return await examine(self._opened(), self._vectors, self.item_types)
 
     async def fill_indexes(self) -> None:
