@@ -1,20 +1,18 @@
-"""The tables in the file: creating them, taking over a table of the plain ten columns, and refusing later versions.
+"""The tables in the file and how they come to be: numbered migrations, each in a transaction with its number.
 
-The version is kept in a table of our own rather than in ``PRAGMA user_version``: the file may belong to an application
-that counts its own versions there.
+The first creates the tables, and takes over a table of the plain ten columns if there is one. The version is kept in a
+table of our own rather than in ``PRAGMA user_version``: the file may belong to an application that counts its own
+versions there.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from memoranda.errors import CorruptStoreError, SchemaTooNewError, StoreError
 from memoranda.items import utc_text
-
-VERSION = 1
-"""The schema version that this release writes."""
 
 TABLE = "memory_items"
 
@@ -77,6 +75,7 @@ _INDEXES = {
     "by_agent": "(agent_id, state, created_at) WHERE agent_id IS NOT NULL",
 }
 
+_VERSION = "schema_version"
 _META = """
 CREATE TABLE IF NOT EXISTS memoranda_meta (
     key TEXT PRIMARY KEY NOT NULL,
@@ -89,19 +88,20 @@ def stored_version(connection: sqlite3.Connection) -> int | None:
     """Return the schema version of the file, or None if it has none. Raises CorruptStoreError for an unreadable one."""
     if not _table_exists(connection, "memoranda_meta"):
         return None
-    found = meta(connection, "schema_version")
-    if found is not None and not isinstance(found, int):
-        raise CorruptStoreError(f"The file's schema version is {found!r}, which is no number.")
+    found = meta(connection, _VERSION)
+    if found is not None and (not isinstance(found, int) or found < 1):
+        raise CorruptStoreError(f"The file's schema version is {found!r}, which is no number of a version.")
     return found
 
 
-def check_version(connection: sqlite3.Connection, path: str) -> int | None:
-    """Return the file's version. Raises SchemaTooNewError for a later one, StoreError for a table that is not ours."""
+def check_version(connection: sqlite3.Connection, path: str) -> int:
+    """Return the file's version, 0 for none. Raises SchemaTooNewError for a later one, StoreError if it is not ours."""
     found = stored_version(connection)
-    if found is not None and found > VERSION:
-        raise SchemaTooNewError(f"The SQLite file {path!r}", found, VERSION)
     if found is None:
         adoptable(connection, path)
+        return 0
+    if found > len(MIGRATIONS):
+        raise SchemaTooNewError(f"The SQLite file {path!r}", found, len(MIGRATIONS))
     return found
 
 
@@ -132,23 +132,31 @@ def adoptable(connection: sqlite3.Connection, path: str) -> str | None:
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Bring the file to this release's version, once, whoever else opens it at the same time.
+    """Bring the file to this release's version, whoever else opens it at the same time.
 
-    A transaction that nobody else can write in does all of it or none.
+    A file that is up to date is only read. What was done stays done when the program is killed, and the next one goes
+    on from there.
     """
-    if stored_version(connection) == VERSION:
-        return
+    while stored_version(connection) != len(MIGRATIONS):
+        _migrate(connection, path)
+
+
+def _migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Do the next migration, unless another program has done it meanwhile: all of it with its number, or none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if check_version(connection, path) is None:
-            _create(connection, adoptable(connection, path))
+        found = check_version(connection, path)
+        if found < len(MIGRATIONS):
+            MIGRATIONS[found](connection, path)
+            set_meta(connection, _VERSION, found + 1)
         connection.execute("COMMIT")
     except BaseException:
         connection.rollback()
         raise
 
 
-def _create(connection: sqlite3.Connection, adopted: str | None) -> None:
+def _create(connection: sqlite3.Connection, path: str) -> None:
+    adopted = adoptable(connection, path)
     old = f"{TABLE}_before_memoranda"
     if adopted is not None:
         connection.execute(f"ALTER TABLE {_quoted(adopted)} RENAME TO {old}")
@@ -159,7 +167,14 @@ def _create(connection: sqlite3.Connection, adopted: str | None) -> None:
     for name, columns in _INDEXES.items():
         connection.execute(f"CREATE INDEX {TABLE}_{name} ON {TABLE} {columns}")
     connection.execute(_META)
-    set_meta(connection, "schema_version", VERSION)
+
+
+Migration = Callable[[sqlite3.Connection, str], None]
+"""Changes the tables within a transaction, which it must not end: no ``executescript``. The path is for errors."""
+
+MIGRATIONS: tuple[Migration, ...] = (_create,)
+"""Migration n leads from version n to n + 1; how many there are is the version that this release writes. A released one
+is never changed: ``tests/data`` has a file of each version."""
 
 
 def _copy(connection: sqlite3.Connection, old: str) -> None:
