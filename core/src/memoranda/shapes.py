@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,21 +27,39 @@ def _kind(value: Any) -> str:
     return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
+def _said(value: Any) -> str:
+    """Return a number as it is, and the type of everything else."""
+    if isinstance(value, int) and abs(value) >= 10**18:
+        return "an integer of many digits"  # Python refuses to write out thousands of them.
+    return repr(value) if isinstance(value, (int, float)) else _kind(value)
+
+
 def whole_number(value: Any, place: str, of: str = "", *, least: int = 0) -> int:
     """Return a whole number of at least ``least``."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        said = (
-            repr(value) if isinstance(value, float) or (isinstance(value, int) and value > -(10**9)) else _kind(value)
-        )
-        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {said}.", field=place)
+        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {_said(value)}.", field=place)
     return value
 
 
-def seconds(value: Any, place: str) -> float:
-    """Return a finite number of seconds above 0."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
-        said = repr(value) if isinstance(value, (int, float)) else _kind(value)
-        raise InputError(f"{place} must be a number of seconds above 0, not {said}.", field=place)
+def number(value: Any, place: str, of: str = "", *, zero: bool = True, most: float = sys.float_info.max) -> float:
+    """Return a finite number of at least 0 (without ``zero``, above 0) and at most ``most``."""
+    readable = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not readable or not 0 <= value <= most or (value == 0 and not zero):
+        least = "of at least 0" if zero else "above 0"
+        bound = f" and at most {most:,.0f}" if most < sys.float_info.max else ""
+        raise InputError(f"{place} must be a number{of} {least}{bound}, not {_said(value)}.", field=place)
+    return float(value)
+
+
+def seconds(value: Any, place: str, *, zero: bool = False, most: float = sys.float_info.max) -> float:
+    """Return a finite number of seconds above 0; with ``zero``, 0 will do."""
+    return number(value, place, " of seconds", zero=zero, most=most)
+
+
+def truth(value: Any, place: str) -> bool:
+    """Return True or False; no other value stands for one, since the text ``"no"`` would count as yes."""
+    if not isinstance(value, bool):
+        raise InputError(f"{place} must be True or False, not {_kind(value)}.", field=place)
     return value
 
 

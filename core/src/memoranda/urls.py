@@ -1,4 +1,10 @@
-"""Store URLs: reading their options, and showing them without their secrets."""
+"""Store URLs: reading their options, and showing them without their secrets.
+
+**An option is given once**: in the URL's query or as a keyword. One that is given both ways is an InputError, unless
+both say the same. Drivers disagree on which of two wins (redis-py takes the URL's, psycopg the keyword's), so that
+whichever won here would silently be the wrong one for somebody. :func:`together` is the rule; backends get it from
+:func:`take_options`.
+"""
 
 from __future__ import annotations
 
@@ -140,12 +146,16 @@ def repeatable(name: str, url: str) -> bool:
     return bool(_PLAIN_NAME.fullmatch(name)) and "@" not in url.partition("?")[2]
 
 
-def take_options(url: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
-    """Return the URL without its query, and the query's options, each read by its function in ``known``.
+def take_options(
+    url: str, known: Mapping[str, Callable[[str], Any]], given: Mapping[str, Any] | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Return the URL without its query, and the options of the query and the keywords together.
 
-    Raises InputError for an option that is not known, given twice, or unreadable.
+    Those of the query are each read by its function in ``known``. Those in ``given`` came as keywords; None stands for
+    one that did not come, and is left out. Raises InputError for an option of the query that is not known, is there
+    twice or cannot be read, and for one that the query and a keyword give different values.
     """
-    rest, options = take_known_options(url, known)
+    rest, options = take_known_options(url, known, given)
     unknown = [name for name, _ in parse_qsl(urlsplit(rest).query, keep_blank_values=True)]
     if unknown:
         raise unknown_option(unknown[0], url, f"Known: {', '.join(sorted(known)) or 'none'}.")
@@ -159,8 +169,39 @@ def unknown_option(name: str, url: str, remedy: str) -> InputError:
     return InputError(f"The store URL has an option whose name is none. {remedy}", field="url")
 
 
-def take_known_options(url: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
+def take_known_options(
+    url: str, known: Mapping[str, Callable[[str], Any]], given: Mapping[str, Any] | None = None
+) -> tuple[str, dict[str, Any]]:
     """Like :func:`take_options`, but leave options that are not known in the URL, for a driver that reads them."""
+    rest, options = _query_options(url, known)
+    return rest, together(options, given or {})
+
+
+def together(read: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were read from a URL and those given as keywords; a keyword of None is not given.
+
+    Raises InputError for one that has one value in the URL and another as a keyword. It repeats neither of them.
+    """
+    options = dict(read)
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in options and not _same(options[name], value):
+            raise InputError(
+                f"The option {name!r} has one value in the store URL and another as a keyword; give it once.",
+                field=name,
+            )
+        options[name] = value
+    return options
+
+
+def _same(read: Any, given: Any) -> bool:
+    """Whether a keyword says what the URL says. An object is never what a text names, whatever it says of itself."""
+    return isinstance(given, (str, int, float)) and bool(read == given)
+
+
+def _query_options(url: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
+    """Return the URL without the known options of its query, and these, each read by its function."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -179,8 +220,8 @@ def take_known_options(url: str, known: Mapping[str, Callable[[str], Any]]) -> t
             # The text of this error quotes the value.
             due = _EXPECTED.get(known[name], "another value is due")
             raise InputError(f"The store URL's option {name!r} cannot be read: {due}.", field=name) from None
-    if not options and not parts.query:
-        return url, options
+    if not options:
+        return url if parts.query else url.removesuffix("?"), options
     # urlunsplit drops an empty authority ("sqlite:///x" would become "sqlite:/x"), so the text is cut instead.
     rest = (
         url.partition("?")[0]

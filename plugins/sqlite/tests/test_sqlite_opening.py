@@ -74,7 +74,7 @@ def test_options_of_the_url_and_keywords_are_the_stores(tmp_path: Path) -> None:
     )
     assert {Capability.SEMANTIC, Capability.HYBRID} <= store.capabilities
     with pytest.raises(InputError, match="colour"):
-        SQLiteMemoryStore.from_url("sqlite:///a.db", colour="blue")
+        memoranda.open("sqlite:///a.db", colour="blue")
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"])

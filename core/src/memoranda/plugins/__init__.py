@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from memoranda.plugins.installing import how_to_install
     from memoranda.plugins.loading import Plugin
-    from memoranda.plugins.opening import URL_VARIABLE, data_folder, default_url, open
+    from memoranda.plugins.opening import URL_VARIABLE, data_folder, default_url, embedder, open
     from memoranda.plugins.registry import Registry, default_registry
 
 __getattr__, __dir__ = lazy_names(
@@ -49,7 +49,7 @@ __getattr__, __dir__ = lazy_names(
         ],
         "installing": ["how_to_install"],
         "loading": ["Plugin"],
-        "opening": ["URL_VARIABLE", "data_folder", "default_url", "open"],
+        "opening": ["URL_VARIABLE", "data_folder", "default_url", "embedder", "open"],
         "registry": ["Registry", "default_registry"],
     },
 )
@@ -74,6 +74,7 @@ __all__ = [
     "data_folder",
     "default_registry",
     "default_url",
+    "embedder",
     "hookimpl",
     "how_to_install",
     "open",

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError, MemoryError, PluginLoadError, UnknownSchemeError
-from memoranda.urls import no_store_url, redacted, scheme_of
+from memoranda.urls import no_store_url, redacted, scheme_of, take_known_options
 
 if TYPE_CHECKING:
+    from memoranda.embeddings import Embeddings
     from memoranda.plugins.hookspecs import Backend
     from memoranda.plugins.registry import Registry
     from memoranda.store.base import BaseStore
@@ -32,13 +33,15 @@ def open(
     """Return the store that a URL names, ready for ``async with``.
 
     Without a URL, the environment's ``MEMORANDA_URL`` is used, else a SQLite file in the user's data folder. Further
-    options are the backend's own, in the URL's query or as keywords; ``embeddings`` may be the name of an installed
-    embedder. ``observers`` are objects or names of installed ones, and so is ``reranker``. Nothing is connected yet. An
-    observer that is named here and cannot be made is a PluginError; one that a plugin attaches to every store is left
-    out with a warning, unless its plugin says that nothing may be stored without it: then every add is refused.
+    options are the backend's own, each in the URL's query or as a keyword; where both give one and disagree, neither
+    wins. ``embeddings`` may be the name of an embedder in the registry. ``observers`` are objects or names of installed
+    ones, and so is ``reranker``. Nothing is connected yet. An observer that is named here and cannot be made is a
+    PluginError; one that a plugin attaches to every store is left out with a warning, unless its plugin says that
+    nothing may be stored without it: then every add is refused.
 
     Raises UnknownSchemeError, saying what is installed and what to install; InputError for an option that the backend
-    does not know; PluginError when the backend cannot be loaded.
+    does not know, and for one that has one value in the URL and another as a keyword; PluginError when the backend
+    cannot be loaded.
     """
     from memoranda.plugins.registry import default_registry  # Plugins are looked for when the first store is opened.
 
@@ -46,9 +49,9 @@ def open(
     url = url if url is not None else default_url()
     spec = _backend(registry, url)
     target = registry.load(spec)
-    if isinstance(options.get("embeddings"), str):
-        options["embeddings"] = registry.embeddings(options["embeddings"])
-    store = _made(getattr(target, "from_url", target), url, options, spec.name)
+    factory = getattr(target, "from_url", target)
+    url, options = _with_embedder(registry, factory, url, options)
+    store = _made(factory, url, options, spec.name)
     store.item_types = registry.item_types()
     _attach(store, registry, observers, reranker)
     return store
@@ -82,6 +85,27 @@ def data_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "memoranda"
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "memoranda"
+
+
+def embedder(given: Embeddings | str | None) -> Embeddings | None:
+    """Return the embedder that a backend was given: the object itself, or the installed one of this name."""
+    if not isinstance(given, str):
+        return given
+    from memoranda.plugins.registry import default_registry  # Plugins are looked for when one is asked for by name.
+
+    return default_registry().embeddings(given)
+
+
+def _with_embedder(registry: Registry, factory: Any, url: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Put an embedder of the registry in the place of its name, which may stand in the URL or among the keywords.
+
+    The backend would look for it among what is installed, which is not what every registry holds.
+    """
+    if "embeddings" in (_option_names(factory) or ()):
+        url, options = take_known_options(url, {"embeddings": str}, options)
+    if isinstance(options.get("embeddings"), str):
+        options["embeddings"] = registry.embeddings(options["embeddings"])
+    return url, options
 
 
 def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> BaseStore:

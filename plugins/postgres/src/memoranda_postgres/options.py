@@ -17,6 +17,7 @@ URL_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "connect_timeout": float,
     "timeout": float,
     "partitions": int,
+    "embeddings": str,
 }
 """The options of ours that a URL may hold, and how each is read."""
 
@@ -33,12 +34,6 @@ UNREADABLE = (
     "The PostgreSQL URL cannot be read. It looks like postgresql://user:password@host:5432/database; special "
     "characters in the password are written with % and two hexadecimal digits."
 )
-
-
-def checked_size(name: str, value: int, *, least: int) -> None:
-    """Raise InputError unless the value is a whole number of at least ``least``."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}.", field=name)
 
 
 def checked_schema(schema: str | None) -> None:
@@ -62,12 +57,9 @@ def checked_dsn(dsn: str) -> str:
 
 def take_url_options(url: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the URL as the driver takes it, and our own options from its query and from the keywords together."""
-    dsn, options = take_known_options(checked_dsn(url), URL_OPTIONS)
+    dsn, options = take_known_options(checked_dsn(url), URL_OPTIONS, given)
     for name, _ in parse_qsl(urlsplit(dsn).query, keep_blank_values=True):
         if name not in _DRIVER_OPTIONS:
             listed = ", ".join(sorted(URL_OPTIONS))
             raise unknown_option(name, url, f"Ours are {listed}; PostgreSQL's own, like sslmode, are taken too.")
-    for name in given:
-        if name in options:
-            raise InputError(f"The option {name!r} is given in the URL and as a keyword; give it once.", field=name)
-    return dsn, {**options, **given}
+    return dsn, options

@@ -9,15 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memoranda.embeddings import embed_texts
-from memoranda.errors import CorruptStoreError, EmbeddingError, InputError
+from memoranda.errors import CorruptStoreError, EmbeddingError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
+from memoranda.shapes import seconds, whole_number
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, SearchMode, copy_item
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.gathering import Addition
 from memoranda_postgres.health import examine
-from memoranda_postgres.options import checked_dsn, checked_schema, checked_size, take_url_options
+from memoranda_postgres.options import checked_dsn, checked_schema, take_url_options
 from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
 from memoranda_postgres.removing import Removals
 from memoranda_postgres.retrieval import Retrieval
@@ -27,6 +29,7 @@ from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.writing import Writer
 
 if TYPE_CHECKING:
+    from memoranda.embeddings import Embeddings
     from memoranda.ranking import Weights
 
 logger = logging.getLogger(__name__)
@@ -75,23 +78,17 @@ class PostgresMemoryStore(BaseStore):
         weights: Weights | None = None,
     ) -> None:
         super().__init__()
-        checked_size("min_size", min_size, least=0)
-        checked_size("max_size", max_size, least=max(1, min_size))
-        checked_size("statement_cache_size", statement_cache_size, least=0)
         if partitions is not None:
-            checked_size("partitions", partitions, least=0)
-        for name, seconds in (("connect_timeout", connect_timeout), ("timeout", timeout)):
-            if not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
-                raise InputError(f"{name} must be a number of seconds above 0, not {seconds!r}.", field=name)
+            whole_number(partitions, "partitions")
         checked_schema(schema)
         options = ServerOptions(
             dsn if pool is not None else checked_dsn(dsn),
-            min_size,
-            max_size,
+            whole_number(min_size, "min_size"),
+            whole_number(max_size, "max_size", least=max(1, min_size)),
             ssl,
-            statement_cache_size,
-            float(connect_timeout),
-            float(timeout),
+            whole_number(statement_cache_size, "statement_cache_size"),
+            seconds(connect_timeout, "connect_timeout"),
+            seconds(timeout, "timeout"),
         )
         self._server = Server(options, pool)
         self._schema = schema
@@ -119,12 +116,13 @@ class PostgresMemoryStore(BaseStore):
         connect_timeout: float | None = None,
         timeout: float | None = None,
         partitions: int | None = None,
-        embeddings: Any = None,
+        embeddings: Embeddings | str | None = None,
         weights: Weights | None = None,
     ) -> PostgresMemoryStore:
         """Return the store of a URL. Its query may hold the options of the same names, and PostgreSQL's own.
 
-        Raises InputError for an option that neither knows, and for one that is given both ways.
+        Raises InputError for an option that neither knows, and for one that has one value there and another as a
+        keyword.
         """
         given = {
             "schema": schema,
@@ -134,9 +132,11 @@ class PostgresMemoryStore(BaseStore):
             "connect_timeout": connect_timeout,
             "timeout": timeout,
             "partitions": partitions,
+            "embeddings": embeddings,
         }
-        dsn, options = take_url_options(url, {name: value for name, value in given.items() if value is not None})
-        return cls(dsn, pool=pool, ssl=ssl, embeddings=embeddings, weights=weights, **options)
+        dsn, options = take_url_options(url, given)
+        options["embeddings"] = embedder(options.get("embeddings"))
+        return cls(dsn, pool=pool, ssl=ssl, weights=weights, **options)
 
     def __repr__(self) -> str:
         return f"<PostgresMemoryStore on {self._server.where}>"

@@ -19,7 +19,9 @@ from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import EqualJitterBackoff, NoBackoff
 
-from memoranda.errors import CorruptStoreError, InputError, StoreError, StoreUnavailableError
+from memoranda.errors import CorruptStoreError, StoreError, StoreUnavailableError
+from memoranda.shapes import seconds, whole_number
+from memoranda.urls import together
 from memoranda_redis._address import Address
 
 _RETRIES = 3
@@ -170,17 +172,24 @@ class RedisConnection:
 
     There is a client for each event loop, so that one object serves several threads. Waiting for a connection, trying
     again with growing pauses and answering all happen within ``timeout`` seconds. When the server comes back, the same
-    object works again.
+    object works again. Both options may stand in the URL instead.
     """
 
-    def __init__(self, address: Address, *, max_connections: int = 32, timeout: float = 5.0) -> None:
-        if not isinstance(max_connections, int) or isinstance(max_connections, bool) or max_connections < 1:
-            raise InputError("max_connections must be a whole number of at least 1.", field="max_connections")
-        if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
-            raise InputError("timeout must be a number of seconds above 0.", field="timeout")
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout: float | None = None,
+        max_connections: int | None = None,
+        default_timeout: float,
+    ) -> None:
+        in_url: dict[str, Any] = {
+            name: address.options[name] for name in ("timeout", "max_connections") if name in address.options
+        }
+        options = together(in_url, {"timeout": timeout, "max_connections": max_connections})
         self.address = address
-        self.timeout = float(timeout)
-        self._max_connections = int(address.options.get("max_connections", max_connections))
+        self.timeout = seconds(options.get("timeout", default_timeout), "timeout")
+        self._max_connections = whole_number(options.get("max_connections", 32), "max_connections", least=1)
         self._clients: dict[asyncio.AbstractEventLoop, _Client] = {}
         self._guard = threading.Lock()
 

@@ -61,8 +61,9 @@ class ShortTermMemoryManager:
 
     ``redact`` is an observer, the name of an installed one (``"redact"`` hashes e-mail addresses and phone numbers), or
     a function, that may change an item before it is stored. ``timezone`` is that of the summaries, UTC unless chosen
-    otherwise; a name such as ``"Europe/Berlin"`` will do. ``timeout`` bounds every call, in seconds, with all its
-    retries; at most ``max_connections`` are open, and further callers wait for a free one.
+    otherwise; a name such as ``"Europe/Berlin"`` will do. ``timeout`` bounds every call, in seconds (5 unless given),
+    with all its retries; at most ``max_connections`` (32) are open, and further callers wait for a free one. Both may
+    stand in the URL instead.
 
     Raises InputError, a ValueError, for an empty agent id and for a URL that cannot be read.
     """
@@ -74,15 +75,17 @@ class ShortTermMemoryManager:
         *,
         redact: Observer | Callable[[MemoryItem], MemoryItem] | str | None = None,
         timezone: tzinfo | str = UTC,
-        timeout: float = 5.0,
-        max_connections: int = 32,
+        timeout: float | None = None,
+        max_connections: int | None = None,
     ) -> None:
         if not check_text(agent_id, "agent_id"):
             raise InputError("agent_id must not be empty.", field="agent_id")
         self.agent_id = agent_id
         self.timezone = as_timezone(timezone)
         address = Address.of(redis_url)
-        self._connection = RedisConnection(address, max_connections=max_connections, timeout=timeout)
+        self._connection = RedisConnection(
+            address, timeout=timeout, max_connections=max_connections, default_timeout=5.0
+        )
         self._prefix = f"agent:{_tagged(agent_id) if address.cluster else agent_id}:episodic:"
         self._index = f"{self._prefix}index"
         self._observers = Observers()

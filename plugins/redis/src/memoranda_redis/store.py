@@ -46,9 +46,10 @@ class RedisMemoryStore(BaseStore):
     (``appendonly``, ``appendfsync``). Items may have a time to live: ``add(item, ttl=seconds)``; ``update`` keeps what
     is left of it.
 
-    ``timeout`` bounds every call, in seconds, with all its retries, and grows by one for every thousand items that are
-    added at once; at most ``max_connections`` are open, and further callers wait for a free one. A write whose answer
-    is lost is tried again and done once. Redis does nothing else while a batch is written, about 0.1 ms for an item.
+    ``timeout`` bounds every call, in seconds (10 unless given), with all its retries, and grows by one for every
+    thousand items that are added at once; at most ``max_connections`` (32) are open, and further callers wait for a
+    free one. Both may stand in the URL instead. A write whose answer is lost is tried again and done once. Redis does
+    nothing else while a batch is written, about 0.1 ms for an item.
     """
 
     capabilities = BASE_CAPABILITIES | {
@@ -66,8 +67,8 @@ class RedisMemoryStore(BaseStore):
         redis_url: str = DEFAULT_URL,
         *,
         namespace: str = "default",
-        timeout: float = 10.0,
-        max_connections: int = 32,
+        timeout: float | None = None,
+        max_connections: int | None = None,
     ) -> None:
         super().__init__()
         if not check_text(namespace, "namespace") or "{" in namespace or "}" in namespace:
@@ -75,7 +76,9 @@ class RedisMemoryStore(BaseStore):
         self._address = Address.of(redis_url)
         self._namespace = namespace
         self._base = f"memoranda:{{{namespace}}}:"
-        self._connection = RedisConnection(self._address, max_connections=max_connections, timeout=timeout)
+        self._connection = RedisConnection(
+            self._address, timeout=timeout, max_connections=max_connections, default_timeout=10.0
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._address.shown!r}, namespace={self._namespace!r})"
@@ -89,10 +92,14 @@ class RedisMemoryStore(BaseStore):
         timeout: float | None = None,
         max_connections: int | None = None,
     ) -> RedisMemoryStore:
-        """Return the store of a URL. The options may stand in its query, and so may the driver's own (``ssl_…``)."""
-        rest, options = take_known_options(url, {"namespace": str, "timeout": float, "max_connections": int})
+        """Return the store of a URL. The options may stand in its query, and so may the driver's own (``ssl_…``).
+
+        Raises InputError for an option that neither knows, and for one that has one value there and another as a
+        keyword.
+        """
+        known = {"namespace": str, "timeout": float, "max_connections": int}
         given = {"namespace": namespace, "timeout": timeout, "max_connections": max_connections}
-        options |= {name: value for name, value in given.items() if value is not None}
+        rest, options = take_known_options(url, known, given)
         return cls(rest, **options)
 
     # Lifecycle

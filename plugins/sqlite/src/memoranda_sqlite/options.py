@@ -48,12 +48,5 @@ def checked_path(db_path: str | os.PathLike[str]) -> str:
 def checked_durability(durability: str) -> Durability:
     """Return the durability, or raise InputError."""
     if durability not in get_args(Durability):
-        raise InputError(f"durability is 'full' or 'normal', not {durability!r}.", field="durability")
+        raise InputError("durability must be 'full' or 'normal'.", field="durability")
     return "full" if durability == "full" else "normal"
-
-
-def checked_wait(seconds: float) -> float:
-    """Return the seconds, or raise InputError."""
-    if not isinstance(seconds, (int, float)) or not 0 <= seconds < 1e6:
-        raise InputError(f"busy_timeout must be a number of seconds, not {seconds!r}.", field="busy_timeout")
-    return float(seconds)

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import CorruptStoreError, IdConflictError, InputError, StoreClosedError, StoreMisuseError
+from memoranda.errors import CorruptStoreError, IdConflictError, StoreClosedError, StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem
+from memoranda.shapes import seconds
 from memoranda.sql import Row, Statements, pack, unpack
 from memoranda.store import (
     BASE_CAPABILITIES,
@@ -32,7 +34,7 @@ from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.files import MEMORY, Database, Durability
-from memoranda_sqlite.options import checked_durability, checked_path, checked_wait, path_of
+from memoranda_sqlite.options import checked_durability, checked_path, path_of
 from memoranda_sqlite.reading import MOST_ASKED
 from memoranda_sqlite.scanning import scanned
 from memoranda_sqlite.substrings import find_rows
@@ -101,7 +103,9 @@ class SQLiteMemoryStore(BaseStore):
         weights: Weights | None = None,
     ) -> None:
         super().__init__()
-        self._database = Database(checked_path(db_path), checked_durability(durability), checked_wait(busy_timeout))
+        # SQLite counts milliseconds in 31 bits.
+        wait = seconds(busy_timeout, "busy_timeout", zero=True, most=1e6)
+        self._database = Database(checked_path(db_path), checked_durability(durability), wait)
         if self._database.in_memory:
             self.capabilities = type(self).capabilities - {Capability.PERSISTENT}
         if embeddings is not None:
@@ -117,18 +121,24 @@ class SQLiteMemoryStore(BaseStore):
         return f"{type(self).__name__}({self._database.path!r})"
 
     @classmethod
-    def from_url(cls, url: str, **options: Any) -> SQLiteMemoryStore:
+    def from_url(
+        cls,
+        url: str,
+        *,
+        durability: Durability | None = None,
+        busy_timeout: float | None = None,
+        embeddings: Embeddings | str | None = None,
+        weights: Weights | None = None,
+    ) -> SQLiteMemoryStore:
         """Return the store of a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` in memory.
 
-        Options may stand in the URL's query: ``?durability=normal&busy_timeout=5``.
+        Options may stand in the URL's query: ``?durability=normal&busy_timeout=5&embeddings=hashing``. Raises
+        InputError for one that is not known, and for one that has one value there and another as a keyword.
         """
-        rest, from_url = take_options(url, {"durability": str, "busy_timeout": float})
-        known = {"durability", "busy_timeout", "embeddings", "weights"}
-        for name in options:
-            if name not in known:
-                listed = ", ".join(sorted(known))
-                raise InputError(f"The SQLite store has no option {name!r}. Its options: {listed}.", field=name)
-        return cls(path_of(rest), **{**from_url, **options})
+        given = {"durability": durability, "busy_timeout": busy_timeout, "embeddings": embeddings, "weights": weights}
+        rest, options = take_options(url, {"durability": str, "busy_timeout": float, "embeddings": str}, given)
+        options["embeddings"] = embedder(options.get("embeddings"))
+        return cls(path_of(rest), **options)
 
     # Lifecycle
 

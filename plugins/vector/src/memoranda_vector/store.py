@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 from memoranda.embeddings import Embeddings
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, Weights
+from memoranda.shapes import truth, whole_number
 from memoranda.store import (
     BASE_CAPABILITIES,
     BaseStore,
@@ -71,30 +73,38 @@ class VectorMemoryStore(BaseStore):
             raise InputError(f"The embedder's dimension must be at least 1, not {dimension!r}.", field="embeddings")
         self._embeddings = embeddings
         self._table = Table(dimension)
-        index = ApproximateIndex(dimension) if ann else None
-        self._searcher = Searcher(self._table, embeddings, weights or Weights(), index, ann_above)
+        index = ApproximateIndex(dimension) if truth(ann, "ann") else None
+        above = whole_number(ann_above, "ann_above")
+        self._searcher = Searcher(self._table, embeddings, weights or Weights(), index, above)
         self._hidden = Bin()
         self._added = 0
 
     @classmethod
     def from_url(
-        cls, url: str, *, embeddings: Embeddings | None = None, ann: bool = False, ann_above: int = 50_000
+        cls,
+        url: str,
+        *,
+        embeddings: Embeddings | str | None = None,
+        weights: Weights | None = None,
+        ann: bool | None = None,
+        ann_above: int | None = None,
     ) -> VectorMemoryStore:
-        """Return a new, empty store for ``vector://``; ``vector://?embeddings=hashing`` names an installed embedder."""
-        rest, options = take_options(url, {"embeddings": str, "ann": yes_or_no, "ann_above": int})
+        """Return a new, empty store for ``vector://``; ``vector://?embeddings=hashing`` names an installed embedder.
+
+        All options but ``weights`` may stand in the URL's query. Raises InputError for one that is not known, and for
+        one that has one value there and another as a keyword.
+        """
+        given = {"embeddings": embeddings, "weights": weights, "ann": ann, "ann_above": ann_above}
+        rest, options = take_options(url, {"embeddings": str, "ann": yes_or_no, "ann_above": int}, given)
         if rest.partition(":")[2].strip("/"):
             raise InputError("The vector store has no name: its URL is 'vector://'.", field="url")
-        named = options.pop("embeddings", None)
-        if embeddings is None and named is not None:
-            from memoranda.plugins import default_registry  # Plugins are looked for when one is asked for by name.
-
-            embeddings = default_registry().embeddings(named)
-        if embeddings is None:
+        found = embedder(options.pop("embeddings", None))
+        if found is None:
             raise InputError(
                 "The vector store needs an embedder: open('vector://', embeddings=…) with an object or a name.",
                 field="embeddings",
             )
-        return cls(embeddings, **{"ann": ann, "ann_above": ann_above, **options})
+        return cls(found, **options)
 
     @property
     def embeddings(self) -> Embeddings:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from memoranda.errors import InputError, StoreClosedError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.shapes import truth
 from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, copy_item
 from memoranda.urls import take_options, yes_or_no
 
@@ -50,7 +51,7 @@ class JsonLinesStore(BaseStore):
     def __init__(self, path: str | Path, *, sync: bool = True) -> None:
         super().__init__()
         self._path = Path(path)
-        self._sync = sync
+        self._sync = truth(sync, "sync")
         self._journal: Journal | None = None
         self._worker: ThreadPoolExecutor | None = None
 
@@ -60,11 +61,11 @@ class JsonLinesStore(BaseStore):
     @classmethod
     def from_url(cls, url: str, *, sync: bool | None = None) -> JsonLinesStore:
         """Return the store of ``jsonl:///relative.jsonl`` or ``jsonl:////absolute.jsonl``; ``?sync=no`` as above."""
-        rest, options = take_options(url, {"sync": yes_or_no})
+        rest, options = take_options(url, {"sync": yes_or_no}, {"sync": sync})
         path = unquote(rest.partition("://")[2].removeprefix("/"))
         if not path:
             raise InputError("The URL names no file; one looks like 'jsonl:///memories.jsonl'.", field="url")
-        return cls(path, sync=options.get("sync", True) if sync is None else sync)
+        return cls(path, **options)
 
     async def _init(self) -> None:
         journal = Journal(self._path, lambda: self.item_types, sync=self._sync)
