@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from math import copysign
 from zlib import crc32
 
-from memoranda.errors import BadVectorError, EmbeddingError, InputError, MemoryError
+from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.ranking.vectors import checked_vector
+from memoranda.shapes import whole_number
 
 
 class Embeddings(ABC):
@@ -57,9 +58,7 @@ class HashingEmbeddings(Embeddings):
     """
 
     def __init__(self, dimension: int = 384) -> None:
-        if not isinstance(dimension, int) or dimension < 1:
-            raise InputError(f"dimension must be a whole number of at least 1, not {dimension!r}.", field="dimension")
-        self._dimension = dimension
+        self._dimension = whole_number(dimension, "dimension", least=1)
 
     def __repr__(self) -> str:
         return f"HashingEmbeddings(dimension={self._dimension})"

@@ -197,3 +197,18 @@ class OtherModelError(StoreError):
         )
         self.stored = stored
         self.given = given
+
+
+def shown(value: object, *, text: bool = False) -> str:
+    """Return a number as an error repeats it, and of anything else the type; with ``text``, a short text too.
+
+    Text is what somebody may have said, and is repeated only where a name is due. Python refuses to write out
+    integers of thousands of digits.
+    """
+    if value is None:
+        return "nothing"
+    if isinstance(value, int) and abs(value) >= 10**18:
+        return "an integer of many digits"
+    if isinstance(value, (int, float)) or (text and isinstance(value, str) and len(value) <= 80):
+        return repr(value)
+    return f"a value of type {type(value).__name__}"

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from memoranda._pydantic import find_plugins_of_pydantic
-from memoranda.errors import InputError
+from memoranda.errors import InputError, shown
 
 find_plugins_of_pydantic()
 
@@ -159,7 +159,7 @@ class MemoryItem(_Model):
             wanted = MemoryStatus(status)
         except ValueError:
             known = ", ".join(MemoryStatus)
-            raise InputError(f"{status!r} is no status; there are {known}.", field="status") from None
+            raise InputError(f"{shown(status, text=True)} is no status; there are {known}.", field="status") from None
         if wanted not in _NEXT_STATUS[self.status]:
             raise InputError(f"An item that is {self.status} cannot become {wanted}.", field="status")
         self.status = wanted

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memoranda.errors import InputError
+from memoranda.errors import InputError, shown
 from memoranda.items import MemoryItem, MemoryMetadata
 
 JsonObject = dict[str, Any]
@@ -20,24 +20,14 @@ JsonObject = dict[str, Any]
 
 def wrong(place: str, wanted: str, value: Any) -> InputError:
     """Return the error for a value of another type than the place wants."""
-    return InputError(f"{place}: {wanted} is needed here, not {_kind(value)}.", field=place)
-
-
-def _kind(value: Any) -> str:
-    return "nothing" if value is None else f"a value of type {type(value).__name__}"
-
-
-def _said(value: Any) -> str:
-    """Return a number as it is, and the type of everything else."""
-    if isinstance(value, int) and abs(value) >= 10**18:
-        return "an integer of many digits"  # Python refuses to write out thousands of them.
-    return repr(value) if isinstance(value, (int, float)) else _kind(value)
+    kind = "nothing" if value is None else f"a value of type {type(value).__name__}"
+    return InputError(f"{place}: {wanted} is needed here, not {kind}.", field=place)
 
 
 def whole_number(value: Any, place: str, of: str = "", *, least: int = 0) -> int:
     """Return a whole number of at least ``least``."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {_said(value)}.", field=place)
+        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {shown(value)}.", field=place)
     return value
 
 
@@ -47,7 +37,7 @@ def number(value: Any, place: str, of: str = "", *, zero: bool = True, most: flo
     if not readable or not 0 <= value <= most or (value == 0 and not zero):
         least = "of at least 0" if zero else "above 0"
         bound = f" and at most {most:,.0f}" if most < sys.float_info.max else ""
-        raise InputError(f"{place} must be a number{of} {least}{bound}, not {_said(value)}.", field=place)
+        raise InputError(f"{place} must be a number{of} {least}{bound}, not {shown(value)}.", field=place)
     return float(value)
 
 
@@ -59,13 +49,14 @@ def seconds(value: Any, place: str, *, zero: bool = False, most: float = sys.flo
 def truth(value: Any, place: str) -> bool:
     """Return True or False; no other value stands for one, since the text ``"no"`` would count as yes."""
     if not isinstance(value, bool):
-        raise InputError(f"{place} must be True or False, not {_kind(value)}.", field=place)
+        raise InputError(f"{place} must be True or False, not {shown(value)}.", field=place)
     return value
 
 
 def each(values: Any, place: str, of: str) -> list[Any]:
     """Return the values of any iterable that is not text or a mapping."""
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+    # An item is iterable too: pydantic yields its fields.
+    if isinstance(values, (str, bytes, Mapping, MemoryItem)) or not isinstance(values, Iterable):
         raise wrong(place, f"a list of {of}", values)
     return list(values)
 
@@ -128,7 +119,7 @@ def role_of(message: JsonObject, place: str, roles: Iterable[str]) -> str:
     """Return the role of a message, which must be one of the roles."""
     role, known = message.get("role"), list(roles)
     if role not in known:
-        said = repr(role) if isinstance(role, str) and len(role) <= 20 else _kind(role)
+        said = repr(role) if isinstance(role, str) and len(role) <= 20 else shown(role)
         there_are = f"{', '.join(known[:-1])} and {known[-1]}"
         raise InputError(f"{place}.role: {said} is no role; there are {there_are}.", field=f"{place}.role")
     return str(role)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,7 @@ from memoranda.context.short_term import Conversation
 from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
-from memoranda.shapes import check_text, items_of, whole_number, wrong
+from memoranda.shapes import check_text, items_of, number, whole_number, wrong
 from memoranda.store.capabilities import Capability
 from memoranda.store.engine import EVERYTHING
 from memoranda.store.filters import check_limit
@@ -101,10 +100,7 @@ class ContextManager:
         self.token_counter: TokenCounter = token_counter or estimate_tokens
         if token_counter is not None and not callable(token_counter):
             raise wrong("token_counter", "a function from an item to a number", token_counter)
-        is_number = isinstance(recent_hours, (int, float)) and not isinstance(recent_hours, bool)
-        if not is_number or not 0 <= recent_hours < math.inf:
-            raise InputError("recent_hours must be a number of at least 0.", field="recent_hours")
-        self.recent_hours = recent_hours
+        self.recent_hours = number(recent_hours, "recent_hours")
         self.recent_limit = check_limit(recent_limit)
         self.long_term_limit = check_limit(long_term_limit)
 

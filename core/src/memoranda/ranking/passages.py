@@ -77,6 +77,7 @@ class Weights:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
+            # Not shapes.number: the error shows the field with its class and names it as the caller wrote it.
             if not (isinstance(value, (int, float)) and 0 <= value < inf):
                 raise InputError(f"Weights.{name} must be a number of at least 0, not {value!r}.", field=name)
         if self.semantic > 1 or self.length > 1:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.ranking.results import RERANKED, RankedItem, reranked
-from memoranda.shapes import check_text
+from memoranda.shapes import check_text, each, seconds
 from memoranda.store.capabilities import Capability, SearchMode
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item
@@ -93,8 +93,7 @@ class BaseStore(Engine):
         self._ensure_open()
         if ttl is not None:
             self._require(Capability.TTL)
-            if not (isinstance(ttl, (int, float)) and 0 < ttl < float("inf")):
-                raise InputError(f"ttl must be a number of seconds above 0, not {ttl!r}.", field="ttl")
+            ttl = seconds(ttl, "ttl")
         check_filter(within, "within")
         batch = self._accepted(items)
         if deleted:
@@ -116,7 +115,7 @@ class BaseStore(Engine):
         self._require(Capability.ADD_DELETED)
         if ttl is not None:
             raise InputError("An item that arrives deleted takes no ttl.", field="ttl")
-        hidden = frozenset({deleted} if isinstance(deleted, str) else deleted)
+        hidden = frozenset({deleted} if isinstance(deleted, str) else each(deleted, "deleted", "ids"))
         if not hidden <= {item.id for item in batch}:
             raise InputError("deleted names an id that is not among the items.", field="deleted")
         async with self._alone():
@@ -337,7 +336,7 @@ class BaseStore(Engine):
     def _accepted(self, items: Iterable[MemoryItem]) -> list[MemoryItem]:
         """Return the items ready to be stored: checked, stamped, and as the observers want them."""
         accepted = []
-        for given in items:
+        for given in each(items, "items", "memory items"):
             item = self._prepared(self._as_read(storable(given)))
             # Where a write waits for others, the caller may change the item meanwhile.
             accepted.append(copy_item(item) if item is given and self._serialises_writes else item)

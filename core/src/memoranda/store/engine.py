@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, ClassVar, Literal, Self
 
-from memoranda.errors import InputError, StoreClosedError, UnsupportedError, VersionConflictError
+from memoranda.errors import InputError, StoreClosedError, UnsupportedError, VersionConflictError, shown
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.ranking.results import RankedItem, Reranker
 from memoranda.ranking.scopes import rank_scope, ranking_weight
@@ -203,7 +203,8 @@ class Engine(ABC):
             return self.default_mode
         if mode not in ("substring", "text", "semantic", "hybrid"):
             raise InputError(
-                f"{mode!r} is no search mode; there are substring, text, semantic and hybrid.", field="mode"
+                f"{shown(mode, text=True)} is no search mode; there are substring, text, semantic and hybrid.",
+                field="mode",
             )
         if mode != "substring":
             self._require(Capability(mode))

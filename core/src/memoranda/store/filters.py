@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memoranda.errors import InputError
+from memoranda.errors import InputError, shown
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.shapes import check_text
+from memoranda.shapes import check_text, whole_number
 from memoranda.store.checks import check_metadata
 
 
@@ -22,11 +22,7 @@ def fold(text: str) -> str:
 
 def check_limit(limit: int) -> int:
     """Return the limit, or raise InputError unless it is an integer of at least 0."""
-    if not isinstance(limit, int) or isinstance(limit, bool):
-        raise InputError(f"limit must be a whole number, not {type(limit).__name__}.", field="limit")
-    if limit < 0:
-        raise InputError("limit must be at least 0.", field="limit")
-    return limit
+    return whole_number(limit, "limit")
 
 
 def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
@@ -34,7 +30,8 @@ def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
     try:
         return None if status is None else MemoryStatus(status)
     except ValueError:
-        raise InputError(f"{status!r} is no status; there are {', '.join(MemoryStatus)}.", field="status") from None
+        known = ", ".join(MemoryStatus)
+        raise InputError(f"{shown(status, text=True)} is no status; there are {known}.", field="status") from None
 
 
 def json_equal(left: Any, right: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError, SummaryError, SummaryTimeoutError
 from memoranda.integrity import conversation_of, pairs, results_behind_calls
 from memoranda.items import MemoryItem, MemoryStatus
+from memoranda.shapes import number, whole_number
 from memoranda.summary.templates import PlainTemplate, Template, installed_template
 from memoranda.summary.transcript import Transcript, transcribe
 from memoranda.tokens import TokenCounter, sent_length
@@ -56,15 +57,8 @@ class SummaryConfig:
 
     def __post_init__(self) -> None:
         for name in ("message_threshold", "token_threshold", "keep_recent"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise InputError(f"{name} must be a whole number of at least 0, not {value!r}.", field=name)
-        ratio = self.token_estimate_ratio
-        if not isinstance(ratio, (int, float)) or isinstance(ratio, bool) or not 0 < ratio < math.inf:
-            raise InputError(
-                f"token_estimate_ratio must be a number of characters above 0, not {ratio!r}.",
-                field="token_estimate_ratio",
-            )
+            whole_number(getattr(self, name), name)
+        number(self.token_estimate_ratio, "token_estimate_ratio", " of characters", zero=False)
         object.__setattr__(self, "templates", _checked_templates(self.templates))
         # A copy, so that nobody changes a frozen configuration by holding on to the dict it was made from.
         object.__setattr__(self, "prompts", _checked_prompts(self.prompts))

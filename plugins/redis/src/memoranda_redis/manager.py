@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Self
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
-from memoranda.shapes import check_text
+from memoranda.shapes import check_text, number
 from memoranda.store import Finding, Observer, Observers, check_item, check_limit
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection
@@ -165,7 +164,7 @@ class ShortTermMemoryManager:
         a ValueError too, for an entry with an invalid timestamp; StoreUnavailableError, a ConnectionError, when Redis
         cannot be reached in time.
         """
-        window = _checked_number(hours, "hours") * 3600
+        window = number(hours, "hours") * 3600
         if limit is not None and check_limit(limit) == 0:
             return []
         since = max(time.time() - window, 0.0)
@@ -241,21 +240,12 @@ def _microseconds(moment: datetime) -> int:
 
 
 def _milliseconds(hours: float) -> int:
-    milliseconds = _checked_number(hours, "ttl_hours") * 3_600_000
+    milliseconds = number(hours, "ttl_hours") * 3_600_000
     if not 0 < milliseconds < ALL:
         raise InputError(
             f"ttl_hours must be above 0 and below a quarter of a million years, not {hours!r}.", field="ttl_hours"
         )
     return max(1, round(milliseconds))
-
-
-def _checked_number(number: float, field: str) -> float:
-    """Return the number, or raise InputError unless it is finite and at least 0."""
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise InputError(f"{field} must be a number, not {type(number).__name__}.", field=field)
-    if not math.isfinite(number) or number < 0:
-        raise InputError(f"{field} must be a number of at least 0, not {number!r}.", field=field)
-    return number
 
 
 _shared: dict[tuple[str, str], ShortTermMemoryManager] = {}

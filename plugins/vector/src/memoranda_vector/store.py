@@ -68,9 +68,7 @@ class VectorMemoryStore(BaseStore):
         ann_above: int = 50_000,
     ) -> None:
         super().__init__()
-        dimension = embeddings.dimension
-        if not isinstance(dimension, int) or dimension < 1:
-            raise InputError(f"The embedder's dimension must be at least 1, not {dimension!r}.", field="embeddings")
+        dimension = whole_number(embeddings.dimension, "embeddings.dimension", least=1)
         self._embeddings = embeddings
         self._table = Table(dimension)
         index = ApproximateIndex(dimension) if truth(ann, "ann") else None

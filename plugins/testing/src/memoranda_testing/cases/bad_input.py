@@ -146,6 +146,12 @@ class InputCases(Cases):
                 await store.add(value)  # type: ignore[arg-type]  # the mistake under test
             with raises(InputError, f"add_many([{value!r}])"):
                 await store.add_many([value])  # type: ignore[list-item]  # the mistake under test
+        for values in (5, None, "x", {"content": "x"}, note("x", self.scope())):
+            with raises(InputError, f"add_many({type(values).__name__})") as raised:
+                await store.add_many(values)  # type: ignore[arg-type]  # the mistake under test
+            equal(raised.error.field, "items", "field of the error about what is no list")
+            with raises(InputError, f"update_many({type(values).__name__})"):
+                await store.update_many(values)  # type: ignore[arg-type]  # the mistake under test
 
     async def test_bad_ids_to_read_are_refused(self, store: BaseStore) -> None:
         """get of an id that cannot exist is an InputError, not a driver's."""
