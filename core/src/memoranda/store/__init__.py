@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         metadata_matches,
         names_nothing,
     )
+    from memoranda.store.gathering import Gathering
     from memoranda.store.health import Erasing, Examinable, Finding, Progress, Reindexable
     from memoranda.store.in_memory import InMemoryStore
     from memoranda.store.observers import Observer, Observers
@@ -62,6 +63,7 @@ __getattr__, __dir__ = lazy_names(
             "metadata_matches",
             "names_nothing",
         ],
+        "gathering": ["Gathering"],
         "health": ["Erasing", "Examinable", "Finding", "Progress", "Reindexable"],
         "in_memory": ["InMemoryStore"],
         "observers": ["Observer", "Observers"],
@@ -82,6 +84,7 @@ __all__ = [
     "Examinable",
     "Filter",
     "Finding",
+    "Gathering",
     "InMemoryStore",
     "MemoryStore",
     "Observer",

@@ -16,8 +16,8 @@ from memoranda.ranking import RankedItem, normalised
 from memoranda.shapes import seconds, whole_number
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, SearchMode, copy_item
+from memoranda_postgres.additions import Addition
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
-from memoranda_postgres.gathering import Addition
 from memoranda_postgres.health import examine
 from memoranda_postgres.options import checked_dsn, checked_schema, take_url_options
 from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
+from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements, owner_of
-from memoranda_postgres.gathering import Addition
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import searchable

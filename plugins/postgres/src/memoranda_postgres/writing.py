@@ -16,10 +16,10 @@ import asyncpg
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.sql import ITEM_COLUMNS, unpack
-from memoranda.store import check_expected, copy_item, metadata_matches, successor
+from memoranda.store import Gathering, check_expected, copy_item, metadata_matches, successor
+from memoranda_postgres.additions import Addition, id_of, kind_of
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements, packed
-from memoranda_postgres.gathering import Addition, Gathering
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import TOGETHER, Upserts
 from memoranda_postgres.vectors import Vectors
@@ -71,7 +71,8 @@ class Writer:
         self._vectors = vectors
         self._upserts = Upserts(server, statements, vectors, has_vectors=has_vectors)
         self._tokens = Tokens()
-        self._gathering = Gathering(self._write)
+        # A second wave where the first takes long, as with a slow disk or network.
+        self._gathering: Gathering[Addition, None] = Gathering(self._answered, key=id_of, kind=kind_of, waves=2)
 
     def addition(self, item: MemoryItem, within: MemoryMetadata | None) -> Addition:
         """Take everything that is needed from an item."""
@@ -85,6 +86,13 @@ class Writer:
     async def settled(self) -> None:
         """Wait until every add that has begun is done."""
         await self._gathering.settled()
+
+    async def _answered(self, additions: list[Addition]) -> Sequence[IdConflictError | None]:
+        """Write items of different ids, and return a conflict for each that was refused."""
+        refused = await self._write(additions)
+        if not refused:
+            return [None] * len(additions)
+        return [IdConflictError(each.row.id) if each.row.id in refused else None for each in additions]
 
     async def _write(self, additions: list[Addition]) -> set[str]:
         """Write items of different ids and return the ids that were refused."""

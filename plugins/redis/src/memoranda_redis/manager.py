@@ -12,11 +12,10 @@ from typing import Any, Self
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
 from memoranda.shapes import check_text, number
-from memoranda.store import Finding, Observer, Observers, check_item, check_limit
+from memoranda.store import Finding, Gathering, Observer, Observers, check_item, check_limit
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection
 from memoranda_redis._episodes import READ, WRITE
-from memoranda_redis._gathering import Gathering
 from memoranda_redis._recalling import ALL, examine_entries, recall
 from memoranda_redis.episodic import EpisodicMemory, as_metadata, as_timezone, dump_entry, new_memory
 
@@ -111,7 +110,7 @@ class ShortTermMemoryManager:
         """Wait for writes under way and close the connections. The next call opens new ones."""
         writer = self._writers.pop(asyncio.get_running_loop(), None)
         if writer is not None:
-            await writer.drain()
+            await writer.settled()
         await self._connection.close()
 
     async def __aenter__(self) -> Self:
@@ -148,7 +147,7 @@ class ShortTermMemoryManager:
         if self._observers:
             memory = self._redacted(memory)
         entry = (_microseconds(moment), *dump_entry(memory), lifetime)
-        stored_at = await self._writer().submit(entry)
+        stored_at = await self._writer().add(entry)
         memory.__dict__.update(created_at=stored_at, updated_at=stored_at, version=1)
         if self._observers:
             self._observers.added([memory])

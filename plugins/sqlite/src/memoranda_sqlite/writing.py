@@ -4,6 +4,10 @@ Whoever wants to write puts a request in the queue. The thread takes all that ar
 and tells each caller its own result. When one of them is refused, the transaction is rolled back and each runs by
 itself, so that nobody fails for another's item. A caller that was cancelled leaves a request that is finished without
 him: there is never an open transaction that nobody owns.
+
+This is not :class:`memoranda.store.Gathering`, which gathers what one event loop awaits. Here a thread empties the
+queue, and event loops of several threads fill it; a group is one transaction over statements and functions of any kind,
+in the order in which they came, and who was refused is found by rolling all of it back.
 """
 
 from __future__ import annotations
