@@ -19,14 +19,11 @@ if TYPE_CHECKING:
     from memoranda.store import BaseStore
 
 
+@options.scoped
 def copy(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="The store to read.")],
     destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="The store to write.")],
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     policy: Policy = OnConflict.FAIL,
     deleted: Annotated[bool, typer.Option("--deleted", help="Hidden items, too; they stay hidden.")] = False,
     dry_run: options.DryRun = False,
@@ -50,7 +47,6 @@ def copy(
 
     if source == destination:
         raise CommandError("SOURCE and DESTINATION are the same.", ExitCode.USAGE)
-    metadata = options.metadata_of(user, session, task, agent, extra)
     tally = Tally()
     try:
         report = run(

@@ -19,13 +19,10 @@ from memoranda_cli.jsonl import Digest, footer, header, line_of
 from memoranda_cli.terminal import agree, progress, say
 
 
+@options.scoped
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; '-' is standard output.")] = "-",
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Hidden items, too.")] = False,
     yes: options.Yes = False,
     store: options.Store = None,
@@ -37,7 +34,6 @@ def export(
     """
     from memoranda_cli.stores import chosen_url, run
 
-    metadata = options.metadata_of(user, session, task, agent, extra)
     url = chosen_url(store)
     if file == "-":
         digest = run(_export(url, store_options, metadata, deleted, sys.stdout))

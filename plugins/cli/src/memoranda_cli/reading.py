@@ -31,13 +31,10 @@ Type = Annotated[str | None, typer.Option("--type", help="Of this type only.", r
 Status = Annotated[str | None, typer.Option("--status", help="Of this status only.", rich_help_panel=FILTERS)]
 
 
+@options.scoped
 def get(
     item_id: Annotated[str, typer.Argument(metavar="ID", help="The item's id.")],
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -46,8 +43,6 @@ def get(
     from memoranda.store import dump_item
     from memoranda_cli.render import details
     from memoranda_cli.stores import opened, run
-
-    metadata = options.metadata_of(user, session, task, agent, extra)
 
     async def found() -> MemoryItem | None:
         async with opened(store, store_options) as source:
@@ -62,6 +57,7 @@ def get(
         show(details(item))
 
 
+@options.scoped
 def search(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="QUERY", help="What to look for; nothing finds all.")
@@ -73,11 +69,7 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 10,
     memory_type: Type = None,
     status: Status = None,
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -91,7 +83,7 @@ def search(
     from memoranda_cli.stores import run
 
     filters: dict[str, Any] = {
-        "metadata": options.metadata_of(user, session, task, agent, extra),
+        "metadata": metadata,
         "memory_type": memory_type,
         "status": status,
         "limit": limit,
@@ -119,17 +111,14 @@ async def _search(
         return None, await store.search(query=query, mode=mode.value if mode else None, **filters)
 
 
+@options.scoped
 def history(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Only the newest so many.")] = 50,
     everything: Annotated[bool, typer.Option("--all", "-a", help="All items, archived ones too.")] = False,
     ids: Annotated[bool, typer.Option("--ids", help="Show the items' ids.", rich_help_panel=options.OUTPUT)] = False,
     memory_type: Type = None,
     status: Status = None,
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -140,8 +129,6 @@ def history(
     """
     from memoranda_cli.render import conversation
     from memoranda_cli.stores import opened, run
-
-    metadata = options.metadata_of(user, session, task, agent, extra)
 
     async def read() -> list[MemoryItem]:
         async with opened(store, store_options) as source:

@@ -23,12 +23,9 @@ def items_text(number: int) -> str:
     return "1 item" if number == 1 else f"{number:,} items"
 
 
+@options.scoped
 def clear(
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     everything: Everything = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
@@ -42,7 +39,7 @@ def clear(
     from memoranda.store import Capability
     from memoranda_cli.stores import opened, run
 
-    metadata = _named(options.metadata_of(user, session, task, agent, extra), everything, "clear")
+    metadata = _named(metadata, everything, "clear")
 
     async def work() -> None:
         async with opened(store, store_options) as target:
@@ -58,13 +55,10 @@ def clear(
     run(work())
 
 
+@options.scoped
 def restore(
     item_id: ItemId = None,
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     everything: Everything = False,
     dry_run: options.DryRun = False,
     store: options.Store = None,
@@ -73,7 +67,6 @@ def restore(
     """Bring back what was cleared, where the store only hid it: one id, an owner's, or --all."""
     from memoranda_cli.stores import opened, run
 
-    metadata = options.metadata_of(user, session, task, agent, extra)
     if item_id is None:
         metadata = _named(metadata, everything, "restore")
 
@@ -91,13 +84,10 @@ def restore(
     run(work())
 
 
+@options.scoped
 def purge(
     item_id: ItemId = None,
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Only those that are hidden: empty the bin.")] = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
@@ -108,7 +98,6 @@ def purge(
     from memoranda_cli.forgetting import unerased
     from memoranda_cli.stores import opened, run
 
-    metadata = options.metadata_of(user, session, task, agent, extra)
     if item_id is None and metadata is None and not deleted:
         raise InputError("Name an id, an owner (--user, --session, …) or --deleted.", field="metadata")
 

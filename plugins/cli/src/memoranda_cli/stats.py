@@ -46,12 +46,9 @@ class Numbers:
             self.sessions[item.metadata.user_id or "", item.metadata.session_id] += 1
 
 
+@options.scoped
 def stats(
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     top: Annotated[int, typer.Option("--top", min=0, help="How many of the busiest users to name.")] = 5,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
@@ -60,7 +57,7 @@ def stats(
     """Count what is stored, by type, status and owner."""
     from memoranda_cli.stores import run
 
-    numbers = run(_counted(store, store_options, options.metadata_of(user, session, task, agent, extra)))
+    numbers = run(_counted(store, store_options, metadata))
     if as_json:
         show_json(_as_json(numbers, top))
     else:

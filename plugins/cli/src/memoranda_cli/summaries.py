@@ -43,12 +43,9 @@ Command = Annotated[
 ]
 
 
+@options.scoped
 def summarize(
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     template: Template = None,
     keep: Keep = 4,
     model: Model = None,
@@ -63,7 +60,6 @@ def summarize(
     from memoranda_cli.model import chosen_model
     from memoranda_cli.stores import opened, run
 
-    metadata = options.metadata_of(user, session, task, agent, extra)
     config = _config(template, keep)
 
     async def work() -> SummaryResult:
@@ -84,12 +80,9 @@ def summarize(
         _show_summary(name, text)
 
 
+@options.scoped
 def compact(
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     template: Template = None,
     keep: Keep = 4,
     messages: Annotated[int, typer.Option("--messages", min=0, help="Compact above so many messages.")] = 20,
@@ -111,7 +104,6 @@ def compact(
     from memoranda_cli.model import chosen_model
     from memoranda_cli.stores import opened, run
 
-    metadata = options.metadata_of(user, session, task, agent, extra)
     config = _config(template, keep, message_threshold=messages, token_threshold=tokens)
     if dry_run:
         run(_preview(store, store_options, metadata, config, force))
@@ -166,13 +158,10 @@ def _show_compaction(result: CompactionResult, as_json: bool) -> None:
         say(f"{len(result.archived)} items are archived; memoranda undo {result.summary_id} brings them back.")
 
 
+@options.scoped
 def undo(
     summary_id: Annotated[str, typer.Argument(metavar="ID", help="A summary's id.")],
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -180,8 +169,6 @@ def undo(
     """Take a summary back and show the items again that it stood for."""
     from memoranda.summary.compaction import undo as take_back
     from memoranda_cli.stores import opened, run
-
-    metadata = options.metadata_of(user, session, task, agent, extra)
 
     async def work() -> list[MemoryItem]:
         async with opened(store, store_options) as target:

@@ -65,12 +65,9 @@ def _rounds(number: int) -> str:
     return "round" if number == 1 else f"{number} rounds"
 
 
+@options.scoped
 def context(
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     rounds: Annotated[int | None, typer.Option("--rounds", "-r", min=0, help="Only the last rounds.")] = None,
     tokens: Annotated[
         int | None, typer.Option("--tokens", "-t", min=0, help="As many of the newest rounds as fit.")
@@ -90,7 +87,6 @@ def context(
     from memoranda_cli.stores import run
 
     count = _counter(counter)
-    metadata = options.metadata_of(user, session, task, agent, extra)
     items, archived = run(_read(store, store_options, metadata, archived=explain or as_json))
     window = window_of(items, rounds=rounds, tokens=tokens, count=count)
     left_out = [*((item, f"the summary {item.archived_by} stands for it") for item in archived), *window.left_out]

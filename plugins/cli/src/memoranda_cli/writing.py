@@ -15,6 +15,7 @@ WHAT = "What"
 TOOLS = "Tools"
 
 
+@options.scoped
 def add(
     content: Annotated[
         str | None, typer.Argument(metavar="CONTENT", help="The text; '-' or nothing reads it from a pipe.")
@@ -47,11 +48,7 @@ def add(
     ] = None,
     tool_name: Annotated[str | None, typer.Option("--tool-name", help="The tool.", rich_help_panel=TOOLS)] = None,
     failed: Annotated[bool, typer.Option("--failed", help="The tool failed.", rich_help_panel=TOOLS)] = False,
-    user: options.User = None,
-    session: options.Session = None,
-    task: options.Task = None,
-    agent: options.Agent = None,
-    extra: options.Extra = None,
+    metadata: options.Owner = None,
     ttl: Annotated[
         float | None, typer.Option("--ttl", metavar="SECONDS", help="Let it vanish by itself; not every store can.")
     ] = None,
@@ -74,7 +71,6 @@ def add(
     fields |= {key: value for key, value in (("tool_call_id", tool_call_id), ("tool_name", tool_name)) if value}
     if failed:
         fields["is_error"] = True
-    metadata = options.metadata_of(user, session, task, agent, extra)
     if metadata is not None:
         fields["metadata"] = metadata
     run(_add(store, store_options, fields, ttl, as_json))
