@@ -119,12 +119,6 @@ BROKEN = {
         "incompatible",
         "plugin API 99",
     ),
-    "interrupts": ("raise KeyboardInterrupt", "broken", "KeyboardInterrupt"),
-    "hook_interrupts": (
-        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(): raise KeyboardInterrupt",
-        "broken",
-        "memoranda_backends() failed: KeyboardInterrupt",
-    ),
     "cancels": ("import asyncio; raise asyncio.CancelledError", "broken", "CancelledError"),
     "attribute_exits": (
         "import sys\nclass Trap:\n    def __getattr__(self, name): sys.exit(2)\ntrap = Trap()",
@@ -377,6 +371,43 @@ def test_ctrl_c_while_a_plugin_is_imported_ends_the_program(make_plugin: MakePlu
             Registry([make_plugin("slow", source)], allow=None).plugins  # noqa: B018  # asking loads them
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise KeyboardInterrupt",
+        "from memoranda.plugins import hookimpl\n@hookimpl\ndef memoranda_backends(): raise KeyboardInterrupt",
+        BACKENDS.format("Backend('x', target='a:b')") + "\nraise KeyboardInterrupt",
+    ],
+    ids=["import", "hook", "behind a hook"],
+)
+def test_an_interrupt_is_the_users_whoever_raises_it(make_plugin: MakePlugin, source: str) -> None:
+    registry = Registry([make_plugin("good", GOOD), make_plugin("interrupting", source)], allow=None)
+
+    for _ in range(2):  # Nothing is half loaded: who asks again is told again.
+        with pytest.raises(KeyboardInterrupt):
+            registry.plugins  # noqa: B018  # asking loads them
+
+
+@pytest.mark.parametrize("raised", ["SystemExit(3)", "GeneratorExit", "KeyboardInterrupt"])
+def test_a_target_that_raises_while_it_is_made_is_a_load_error_unless_it_interrupts(
+    make_plugin: MakePlugin, raised: str
+) -> None:
+    source = f"""
+        from memoranda.plugins import EmbeddingsSpec, hookimpl
+
+        def make():
+            raise {raised}
+
+        @hookimpl
+        def memoranda_embeddings():
+            return [EmbeddingsSpec("ending", target=f"{{__name__}}:make")]
+    """
+    registry = Registry([make_plugin("ending", source)], allow=None)
+
+    with pytest.raises(KeyboardInterrupt if raised == "KeyboardInterrupt" else PluginLoadError):
+        registry.embeddings("ending")
 
 
 def test_what_a_plugin_prints_is_kept_out_of_the_output(

@@ -1,4 +1,8 @@
-"""Loading plugins one by one. Whatever one of them does, the others are loaded and its row says what it did."""
+"""Loading plugins one by one. Whatever one of them does, the others are loaded and its row says what it did.
+
+The one exception is KeyboardInterrupt, which is always taken for the user's: who presses Ctrl-C while a plugin is being
+imported wants the program to end, and nothing reliable tells that from a plugin which raises it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
 from itertools import islice
-from opcode import opmap
 from typing import Literal
 
 import pluggy
@@ -104,9 +107,9 @@ def load(plugin: Plugin, source: EntryPoint) -> None:
     with _modules_kept(), redirect_stdout(sys.stderr):
         try:
             module = source.load()
-        except BaseException as error:  # not even a plugin's sys.exit() may end the program
-            if interrupted(error):
-                raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - not even a plugin's sys.exit() may end the program
             plugin.fail("broken", sentence(error))
         else:
             collect(plugin, module)
@@ -127,16 +130,6 @@ def _modules_kept() -> Iterator[None]:
                 sys.modules[name] = module
 
 
-def interrupted(error: BaseException) -> bool:
-    """Whether somebody pressed Ctrl-C: an interrupt that no statement of a plugin raised."""
-    if not isinstance(error, KeyboardInterrupt) or error.__traceback__ is None:
-        return isinstance(error, KeyboardInterrupt)
-    innermost = error.__traceback__
-    while innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    return innermost.tb_frame.f_code.co_code[innermost.tb_lasti] != opmap["RAISE_VARARGS"]
-
-
 def collect(plugin: Plugin, module: object) -> None:
     """Register a plugin in a manager of its own and keep the specs that its hooks return."""
     manager = pluggy.PluginManager("memoranda")
@@ -145,9 +138,9 @@ def collect(plugin: Plugin, module: object) -> None:
         manager.register(module, name=plugin.name)
         manager.check_pending()
         implemented = {caller.name for caller in manager.get_hookcallers(module) or ()}
-    except BaseException as error:  # pluggy looks at every attribute, and an attribute may do anything
-        if interrupted(error):
-            raise
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - pluggy looks at every attribute, and an attribute may do anything
         plugin.fail("broken", sentence(error))
         return
     if not implemented:
@@ -169,9 +162,9 @@ def _returned(plugin: Plugin, manager: pluggy.PluginManager, hook: str) -> list[
         if len(returned) > MAX_SPECS:
             plugin.fail("broken", f"{hook}() returned more than {MAX_SPECS} specs.")
         return returned[:MAX_SPECS]
-    except BaseException as error:  # as above: the failure is the plugin's own
-        if interrupted(error):
-            raise
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - as above: the failure is the plugin's own
         plugin.fail("broken", f"{hook}() failed: {sentence(error)}")
         return []
 

@@ -116,9 +116,9 @@ def _made(factory: Any, url: str, options: dict[str, Any], backend: str) -> Base
             raise InputError(f"The store {redacted(url)!r} has no option {name!r}. Its options: {listed}.", field=name)
     try:
         store: BaseStore = factory(url, **options)
-    except MemoryError:
+    except (MemoryError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a backend may raise anything; it is raised again
+    except BaseException as error:  # noqa: BLE001 - a backend may raise anything; it is raised again
         failure = PluginLoadError(backend, f"making a store failed with {type(error).__name__}.")
         # What the backend raised may quote the URL; its text is shown only where that holds no secret.
         raise failure from (error if redacted(url) == url and not options else None)

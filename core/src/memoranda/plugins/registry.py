@@ -25,7 +25,7 @@ from memoranda.plugins import builtin as _builtin
 from memoranda.plugins import hookspecs
 from memoranda.plugins.hookspecs import KINDS, Backend, ItemTypeSpec, ObserverSpec, Spec, SpecT
 from memoranda.plugins.installing import CORE, OFFERED_BY, OURS, how_to_install
-from memoranda.plugins.loading import Plugin, Status, collect, described, installed, interrupted, load, sentence
+from memoranda.plugins.loading import Plugin, Status, collect, described, installed, load, sentence
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
@@ -117,9 +117,9 @@ class Registry:
         """Import what a spec names. Raises PluginLoadError with the reason."""
         try:
             return _attribute(spec.target)
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:
-            if interrupted(error):
-                raise
             raise PluginLoadError(spec.name, sentence(error)) from error
 
     def make(self, spec: Spec, **options: Any) -> Any:
@@ -129,9 +129,9 @@ class Registry:
             return target(**options)
         except MemoryError:
             raise
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:  # not even a plugin's sys.exit() may end the program
-            if interrupted(error):
-                raise
             # The text of an error may quote an option, such as a key.
             raise PluginLoadError(spec.name, f"making one failed with {type(error).__name__}.") from error
 
