@@ -44,7 +44,7 @@ MEANING = {
     Capability.PERSISTENT: "what is stored is there after a restart",
     Capability.ATOMIC: "`add_many` and `update_many` are all or none, also in a crash",
     Capability.DELETE: "`delete`, `restore`; `clear` can be undone",
-    Capability.ADD_DELETED: "`add_many(items, deleted=ids)`: these arrive hidden, in one step",
+    Capability.ADD_DELETED: "`add_many(items, deleted=ids)`: these arrive deleted, in one step",
     Capability.PURGE: "`purge`: gone for good, with every trace",
     Capability.SEMANTIC: '`search(mode="semantic")`',
     Capability.HYBRID: '`search(mode="hybrid")`',

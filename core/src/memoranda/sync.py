@@ -212,11 +212,11 @@ class SyncStore:
         return self._portal.run(self._store.clear(metadata=metadata))
 
     def delete(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> bool:
-        """Hide an item."""
+        """Delete an item; it can be restored."""
         return self._portal.run(self._store.delete(item_id, metadata=metadata))
 
     def restore(self, item_id: str | None = None, *, metadata: MemoryMetadata | None = None) -> int:
-        """Bring hidden items back."""
+        """Bring deleted items back."""
         return self._portal.run(self._store.restore(item_id, metadata=metadata))
 
     def purge(

@@ -56,14 +56,14 @@ def test_an_export_is_versioned_json_lines_for_its_owner_alone(command: Command,
     assert (tmp_path / "ada.jsonl").stat().st_mode & 0o077 == 0
 
 
-def test_hidden_items_travel_on_request_and_stay_hidden(command: Command, source: str, tmp_path: Path) -> None:
+def test_deleted_items_travel_on_request_and_stay_deleted(command: Command, source: str, tmp_path: Path) -> None:
     target = f"shelf:///{tmp_path / 'target'}"
     command("export", "all.jsonl", "--deleted", "--store", source)
 
     first = command("import", "all.jsonl", "--store", target)
     again = command("import", "all.jsonl", "--store", target)
 
-    assert "8 added, 1 hidden" in first.stderr
+    assert "8 added, 1 of them deleted" in first.stderr
     assert "0 added, 8 unchanged" in again.stderr
     assert everything(target) == everything(source)
     assert everything(target, include_deleted=True) == everything(source, include_deleted=True)
@@ -92,7 +92,7 @@ def test_what_is_deleted_at_the_destination_is_not_shown_again(
 
 
 @pytest.mark.parametrize("way", ["copy", "import"])
-def test_what_was_deleted_at_the_source_since_is_a_conflict_and_then_hidden(
+def test_what_was_deleted_at_the_source_since_is_a_conflict_and_then_deleted(
     command: Command, source: str, tmp_path: Path, way: str
 ) -> None:
     target = f"shelf:///{tmp_path / 'target'}"
@@ -106,7 +106,7 @@ def test_what_was_deleted_at_the_source_since_is_a_conflict_and_then_hidden(
 
     assert refused.exit_code == 4
     assert "deleted where it comes from" in refused.stderr
-    assert "1 overwritten, 1 hidden" in overwritten.stderr
+    assert "1 overwritten, 1 of them deleted" in overwritten.stderr
     assert everything(target) == everything(source)
     assert everything(target, include_deleted=True) == everything(source, include_deleted=True)
 
@@ -129,7 +129,7 @@ def test_a_store_that_shows_what_should_be_deleted_is_found_out(
 def test_of_an_id_that_a_file_holds_twice_the_last_line_counts(command: Command, tmp_path: Path) -> None:
     target = f"shelf:///{tmp_path / 'target'}"
     item = {"id": "twice", "content": "first"}
-    lines = [{"memoranda": "hidden", "item": item}, {**item, "content": "second"}]
+    lines = [{"memoranda": "deleted", "item": item}, {**item, "content": "second"}]
     (tmp_path / "twice.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
     assert command("import", "twice.jsonl", "--store", target).exit_code == 0

@@ -156,7 +156,7 @@ def test_a_question_is_asked_on_a_terminal(
 
     shown, code = on_a_terminal(started, "clear", "--all", "--store", url, answer=answer)
 
-    assert "Hide 1 item" in shown
+    assert "Delete 1 item" in shown
     assert code == (8 if left else 0)
     assert json.loads(process("stats", "--json", "--store", url).stdout)["items"] == left
 

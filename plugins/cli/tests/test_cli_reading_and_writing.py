@@ -213,7 +213,7 @@ def test_stats_count_everything(command: Command, talk: str) -> None:
     numbers = json.loads(command("stats", "--json", "--store", talk).stdout)
 
     assert numbers["items"] == 7
-    assert numbers["hidden"] == 0
+    assert numbers["deleted"] == 0
     assert numbers["types"] == {"human": 2, "ai": 2, "tool": 2, "system": 1}
     assert (numbers["users"], numbers["sessions"]) == (1, 1)
     assert "delete" in numbers["capabilities"]

@@ -71,7 +71,7 @@ def test_purge_takes_one_item_an_owner_or_the_bin(command: Command, url: str) ->
     assert "1 item removed" in command("purge", "one", "--yes", "--store", url).stderr
     assert "1 item removed" in command("purge", "--user", "ada", "--yes", "--store", url).stderr
     assert "nothing to remove" in command("purge", "--deleted", "--yes", "--store", url).stderr
-    assert json.loads(command("stats", "--json", "--store", url).stdout)["hidden"] == 0
+    assert json.loads(command("stats", "--json", "--store", url).stdout)["deleted"] == 0
 
 
 def test_an_id_that_is_not_there_is_exit_code_3(command: Command, url: str) -> None:
@@ -87,9 +87,9 @@ def test_forget_leaves_no_trace_and_gives_a_receipt(command: Command, url: str, 
 
     receipt = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert (receipt["found"], receipt["hidden"], receipt["removed"]) == (1, 1, 2)
+    assert (receipt["found"], receipt["deleted"], receipt["removed"]) == (1, 1, 2)
     assert receipt["complete"]
-    assert set(receipt["left"]) >= {"counted", "scanned", "searched", "hidden", "text"}
+    assert set(receipt["left"]) >= {"counted", "scanned", "searched", "deleted", "text"}
     assert json.loads((tmp_path / "receipt.json").read_text()) == receipt
     assert contents(command, url) == ["three"]
     assert b'"ada"' not in (tmp_path / "memories").read_bytes()

@@ -85,7 +85,7 @@ class BaseStore(Engine):
         All are checked before any is written. A store with the capability ``atomic`` writes all or none; another may
         have written the first ones when it raises.
 
-        ``deleted`` holds the ids of those that arrive hidden, as after :meth:`delete`: nobody sees them at any moment,
+        ``deleted`` holds the ids of those that arrive deleted, as after :meth:`delete`: nobody sees them at any moment,
         not even if the process dies in between, and :meth:`restore` shows them. It is for copies of other stores, needs
         the capability ``add_deleted`` and takes no ``ttl``; an id that is not among the items is an InputError.
         Observers may change these items before they are stored, and are not told of them afterwards.
@@ -240,7 +240,7 @@ class BaseStore(Engine):
         return ranked
 
     async def count(self, *, include_deleted: bool = False, metadata: MemoryMetadata | None = None) -> int:
-        """Return the number of items, archived ones included; with ``include_deleted`` also those that are hidden."""
+        """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones."""
         self._ensure_open()
         return await self._count(Filter.of(metadata=metadata, archived=None), include_deleted)
 
@@ -270,7 +270,7 @@ class BaseStore(Engine):
     async def clear(self, *, metadata: MemoryMetadata | None = None) -> int:
         """Remove the items that match, archived ones too, and return how many; without a filter, all of them.
 
-        A store with the capability ``delete`` only hides them, and :meth:`restore` brings them back. An empty
+        A store with the capability ``delete`` keeps them as deleted, and :meth:`restore` brings them back. An empty
         ``MemoryMetadata()`` is an InputError.
         """
         self._ensure_open()
@@ -283,7 +283,7 @@ class BaseStore(Engine):
         return removed
 
     async def delete(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> bool:
-        """Hide the item and return whether there was one that matches. It can be restored. Capability ``delete``."""
+        """Delete the item and return whether one matched. It can be restored. Capability ``delete``."""
         self._ensure_open()
         self._require(Capability.DELETE)
         check_text(item_id, "item_id")
@@ -314,7 +314,7 @@ class BaseStore(Engine):
         metadata: MemoryMetadata | None = None,
         deleted_only: bool = False,
     ) -> int:
-        """Remove items for good, hidden ones too, with every trace in every index, and return how many.
+        """Remove items for good, deleted ones too, with every trace in every index, and return how many.
 
         Name an id, a filter, or ``deleted_only`` to empty the bin; none of the three is an InputError, and so is an
         empty ``MemoryMetadata()``. A purged id can be used again by anyone. Capability ``purge``.

@@ -101,7 +101,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def _get(self, item_id: str) -> MemoryItem | None:
-        """Return a copy of the item that is not hidden, or None."""
+        """Return a copy of the item, or None if there is none or it is deleted."""
 
     @abstractmethod
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
@@ -109,7 +109,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def _clear(self, wanted: Filter) -> int:
-        """Remove (or hide, with the capability ``delete``) the items that match and return how many."""
+        """Remove the items that match and return how many; with the capability ``delete`` they can be restored."""
 
     # What a backend may override
 
@@ -126,7 +126,7 @@ class Engine(ABC):
     async def _add_deleted(
         self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
     ) -> None:
-        """Store items of which those with the ids in ``deleted`` are hidden from the first moment.
+        """Store items of which those with the ids in ``deleted`` are deleted from the first moment.
 
         There is no default beyond refusing: adding and then deleting would show them in between.
         """

@@ -31,7 +31,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     _command(MEMORIES, "stats", "stats:stats", "Count what is stored, by type, status and owner."),
     _command(REMOVING, "clear", "removing:clear", "Remove memories by their owner, or all of them."),
     _command(REMOVING, "restore", "removing:restore", "Bring back what was cleared, where the store only hid it."),
-    _command(REMOVING, "purge", "removing:purge", "Remove memories for good, hidden ones too."),
+    _command(REMOVING, "purge", "removing:purge", "Remove memories for good, deleted ones too."),
     _command(REMOVING, "forget", "forgetting:forget", "Erase all traces of a user and print a receipt."),
     _command(MOVING, "export", "exporting:export", "Write memories to a JSON Lines file."),
     _command(MOVING, "import", "importing:import_", "Read memories from a JSON Lines file."),

@@ -25,7 +25,7 @@ def copy(
     destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="The store to write.")],
     metadata: options.Owner = None,
     policy: Policy = OnConflict.FAIL,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Hidden items, too; they stay hidden.")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Deleted items, too; they stay deleted.")] = False,
     dry_run: options.DryRun = False,
     source_options: Annotated[
         list[str] | None,
@@ -78,7 +78,7 @@ async def _copy(
 
     async with opened(*source) as origin, opened(*destination) as target:
         if deleted and Capability.ADD_DELETED not in target.capabilities:
-            raise CommandError(f"{target!r} cannot take hidden items; copy without --deleted.", ExitCode.UNSUPPORTED)
+            raise CommandError(f"{target!r} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED)
         total = await origin.count(metadata=metadata, include_deleted=deleted)
         transfer = Transfer(target, policy)
         transfer.tally = tally

@@ -23,7 +23,7 @@ from memoranda_cli.terminal import agree, progress, say
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; '-' is standard output.")] = "-",
     metadata: options.Owner = None,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Hidden items, too.")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Deleted items, too.")] = False,
     yes: options.Yes = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,

@@ -27,7 +27,7 @@ class Receipt:
     user_id: str
     store: str
     found: int
-    hidden: int
+    deleted: int
     method: str
     removed: int = 0
     left: dict[str, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def forget(
 ) -> None:
     """Erase all traces of a user, look again everywhere, and print a receipt.
 
-    Hidden and archived memories and summaries go too. What other users' memories say about the user stays. The exit
+    Deleted and archived memories and summaries go too. What other users' memories say about the user stays. The exit
     code is 1 if anything is left, also if the engine still has what was removed on its disk.
     """
     from memoranda_cli.stores import chosen_url, run
@@ -71,8 +71,8 @@ def forget(
         _show(receipt)
     if any(receipt.left.values()):
         raise CommandError(
-            "Something is left. If it is hidden only, this store cannot purge; otherwise somebody is still writing for "
-            "this user: stop them and run it again."
+            "Something is left. If it is deleted only, this store cannot purge; otherwise somebody is still writing "
+            "for this user: stop them and run it again."
         )
     if receipt.pending:
         raise CommandError(f"Nothing is found any more. {receipt.pending} Run it again then for a complete receipt.")
@@ -85,9 +85,9 @@ async def _forget(url: str, store_options: list[str] | None, user: str, dry_run:
     owner = MemoryMetadata(user_id=user)
     async with opened(url, store_options) as store:
         receipt = await _before(store, url, owner)
-        total = receipt.found + receipt.hidden
+        total = receipt.found + receipt.deleted
         if dry_run:
-            say(f"{items_text(total)} of {user!r} would be erased ({receipt.hidden} of them hidden).")
+            say(f"{items_text(total)} of {user!r} would be erased ({receipt.deleted} of them deleted already).")
             return None
         if total:
             agree(f"Erase {items_text(total)} of {user!r} for good? This cannot be undone.", yes=yes)
@@ -122,7 +122,7 @@ async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
         "searched": len(await store.search(metadata=owner, limit=1000, mode="substring")),
     }
     if Capability.DELETE in store.capabilities:
-        left["hidden"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
+        left["deleted"] = sum([1 async for _ in store.scan(metadata=owner, include_deleted=True)]) - left["scanned"]
     for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
         if mode in store.capabilities:
             ranked = await store.search_ranked(query="the", metadata=owner, limit=1000, mode=mode.value)  # type: ignore[arg-type]  # these three are modes
@@ -137,7 +137,7 @@ def _show(receipt: Receipt) -> None:
         ("user", receipt.user_id),
         ("store", receipt.store),
         ("at", receipt.at),
-        ("there were", f"{receipt.found:,}, and {receipt.hidden:,} hidden"),
+        ("there were", f"{receipt.found:,}, and {receipt.deleted:,} deleted already"),
         ("removed", f"{receipt.removed:,}, by {receipt.method}"),
         ("looked again", f"{left}: {verdict}"),
     ]

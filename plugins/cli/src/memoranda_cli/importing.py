@@ -113,7 +113,7 @@ def _batches(source: IO[str], name: str, store: BaseStore) -> Iterator[list[Inco
     for line in read_lines(source, name):
         if line.hidden and not hides:
             raise CommandError(
-                f"{name}, line {line.number} is a hidden item and this store cannot take it hidden. Export without "
+                f"{name}, line {line.number} is a deleted item and this store cannot take it as such. Export without "
                 f"--deleted.",
                 ExitCode.UNSUPPORTED,
             )

@@ -1,7 +1,7 @@
 """The export format: JSON Lines, a header first, then an item a line, then a footer that seals them.
 
 The header is ``{"memoranda": "export", "format": 1}`` and whatever else is worth knowing, the footer ``{"memoranda":
-"end", "count": …, "digest": …}``, and a hidden item stands in ``{"memoranda": "hidden", "item": …}``. A file without
+"end", "count": …, "digest": …}``, and a deleted item stands in ``{"memoranda": "deleted", "item": …}``. A file without
 its footer is one that was cut off; a file without either, lines of items alone, is taken too.
 """
 
@@ -34,7 +34,7 @@ def line_of(item: MemoryItem, *, hidden: bool = False) -> str:
     """Return an item as one line."""
     fields = dump_item(item)
     return json.dumps(
-        {_MARK: "hidden", "item": fields} if hidden else fields, ensure_ascii=False, separators=(",", ":")
+        {_MARK: "deleted", "item": fields} if hidden else fields, ensure_ascii=False, separators=(",", ":")
     )
 
 
@@ -56,7 +56,7 @@ class Digest:
     def take(self, item: MemoryItem, *, hidden: bool = False) -> None:
         """Add the next item. That it is hidden counts, too: a seal must not fit once the mark is taken off."""
         self.count += 1
-        self._hash.update(fingerprint(item) + (b"hidden" if hidden else b""))
+        self._hash.update(fingerprint(item) + (b"deleted" if hidden else b""))
 
     @property
     def text(self) -> str:
@@ -93,7 +93,7 @@ def read_lines(file: IO[str], name: str) -> Iterator[Line]:
             sealed = False
         elif mark == "end" and sealed is False:
             sealed = True
-        elif mark == "hidden":
+        elif mark == "deleted":
             yield Line(number, data.get("item"), hidden=True)
         else:
             yield Line(number, data, hidden=False)

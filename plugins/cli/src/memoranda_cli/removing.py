@@ -34,7 +34,7 @@ def clear(
 ) -> None:
     """Remove memories by their owner, or all of them with --all.
 
-    Most stores only hide them, and 'memoranda restore' brings them back; the question says which it is.
+    Most stores keep what is deleted, and 'memoranda restore' brings it back; the question says which it is.
     """
     from memoranda.store import Capability
     from memoranda_cli.stores import opened, run
@@ -45,12 +45,12 @@ def clear(
         async with opened(store, store_options) as target:
             hides = Capability.DELETE in target.capabilities
             number = await target.count(metadata=metadata)
-            verb = "Hide" if hides else "Remove for good"
-            if _ends(number, f"would be {'hidden' if hides else 'removed for good'}", dry_run):
+            verb = "Delete" if hides else "Remove for good"
+            if _ends(number, f"would be {'deleted' if hides else 'removed for good'}", dry_run):
                 return
             agree(f"{verb} {items_text(number)} of {target!r}?", yes=yes)
             removed = await target.clear(metadata=metadata)
-            say(f"{items_text(removed)} {'hidden; memoranda restore brings them back' if hides else 'removed'}.")
+            say(f"{items_text(removed)} {'deleted; memoranda restore brings them back' if hides else 'removed'}.")
 
     run(work())
 
@@ -78,7 +78,7 @@ def restore(
                 return
             restored = await target.restore(item_id, metadata=metadata)
             if item_id is not None and not restored:
-                raise CommandError(f"No hidden item has the id {item_id!r}.", ExitCode.NOT_FOUND)
+                raise CommandError(f"No deleted item has the id {item_id!r}.", ExitCode.NOT_FOUND)
             say(f"{items_text(restored)} restored.")
 
     run(work())
@@ -88,13 +88,13 @@ def restore(
 def purge(
     item_id: ItemId = None,
     metadata: options.Owner = None,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Only those that are hidden: empty the bin.")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Only those that are deleted: empty the bin.")] = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
 ) -> None:
-    """Remove memories for good, hidden ones too: one id, an owner's, or the bin with --deleted."""
+    """Remove memories for good, deleted ones too: one id, an owner's, or the bin with --deleted."""
     from memoranda_cli.forgetting import unerased
     from memoranda_cli.stores import opened, run
 
@@ -138,7 +138,7 @@ def _ends(number: int, verb: str, dry_run: bool) -> bool:
 
 
 async def _hidden(store: BaseStore, item_id: str | None, metadata: Any) -> int:
-    """Return how many hidden items are meant."""
+    """Return how many deleted items are meant."""
     if item_id is None:
         return await store.count(metadata=metadata, include_deleted=True) - await store.count(metadata=metadata)
     if await store.get(item_id) is not None:

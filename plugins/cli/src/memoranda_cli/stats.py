@@ -21,7 +21,7 @@ class Numbers:
 
     items: int = 0
     archived: int = 0
-    hidden: int | None = None
+    deleted: int | None = None
     characters: int = 0
     oldest: str | None = None
     newest: str | None = None
@@ -77,7 +77,7 @@ async def _counted(url: str | None, store_options: list[str] | None, metadata: A
                 numbers.take(item)
                 advance(1)
         if Capability.DELETE in store.capabilities:
-            numbers.hidden = await store.count(metadata=metadata, include_deleted=True) - numbers.items
+            numbers.deleted = await store.count(metadata=metadata, include_deleted=True) - numbers.items
     return numbers
 
 
@@ -85,7 +85,7 @@ def _as_json(numbers: Numbers, top: int) -> dict[str, Any]:
     return {
         "items": numbers.items,
         "archived": numbers.archived,
-        "hidden": numbers.hidden,
+        "deleted": numbers.deleted,
         "characters": numbers.characters,
         "oldest": numbers.oldest,
         "newest": numbers.newest,
@@ -102,12 +102,12 @@ def _show(numbers: Numbers, top: int) -> None:
     def listed(counts: Counter[str]) -> str:
         return ", ".join(f"{name} {count:,}" for name, count in counts.most_common()) or "–"
 
-    hidden = "this store does not hide, it removes" if numbers.hidden is None else f"{numbers.hidden:,}"
+    deleted = "this store removes for good" if numbers.deleted is None else f"{numbers.deleted:,}"
     busiest = Counter(dict(numbers.users.most_common(top)))
     rows = [
         ("items", f"{numbers.items:,}"),
         ("of them archived", f"{numbers.archived:,}"),
-        ("hidden besides", hidden),
+        ("deleted besides", deleted),
         ("characters", f"{numbers.characters:,}"),
         ("oldest", (numbers.oldest or "–")[:19]),
         ("newest", (numbers.newest or "–")[:19]),

@@ -50,7 +50,7 @@ class Tally:
     unchanged: int = 0
     overwritten: int = 0
     skipped: int = 0
-    hidden: int = 0
+    deleted: int = 0
 
     @property
     def total(self) -> int:
@@ -59,8 +59,9 @@ class Tally:
 
     def sentence(self) -> str:
         """Return what happened, in words."""
-        parts = [f"{number:,} {name}" for name, number in asdict(self).items() if number or name == "added"]
-        return ", ".join(parts)
+        counts = {**asdict(self), "of them deleted": self.deleted}
+        del counts["deleted"]  # They were written as such, and are among the others.
+        return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "added")
 
 
 class _AsStored(Observer):
@@ -130,7 +131,7 @@ class Transfer:
         self.tally.overwritten += overwritten
         self.tally.unchanged += unchanged
         self.tally.skipped += skipped
-        self.tally.hidden += sum(incoming.hidden for incoming in wanted)
+        self.tally.deleted += sum(incoming.hidden for incoming in wanted)
         changed, self._as_stored.items = self._as_stored.items, {}
         return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in there_now]
 
