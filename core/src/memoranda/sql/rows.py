@@ -79,7 +79,15 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
     """Return the item of a row of ``ITEM_COLUMNS``. Raises CorruptStoreError, naming the id, if it cannot be read."""
     item_id, content, memory_type, status, metadata, extra_json, created_at, updated_at, version = row
     try:
-        if type(content) is not str or type(version) is not int or type(created_at) is not str:
+        # One by one: this is done for every row that is read.
+        if (
+            type(content) is not str
+            or type(version) is not int
+            or type(created_at) is not str
+            or type(updated_at) is not str
+            or type(item_id) is not str
+            or type(memory_type) is not str
+        ):
             raise TypeError("a column holds a value of the wrong type")
         cls = types.get(memory_type)
         if extra_json == "{}" and cls in _WITHOUT_OWN_FIELDS:

@@ -42,11 +42,14 @@ class SQLiteDialect(Dialect):
 
     def contains(self, parameters: Parameters, folded: str) -> str:
         """Return a call back to Python: only its case folding is Unicode's."""
-        return f"memoranda_contains(content, {parameters.add(folded)})"
+        # As bytes, since the driver fails the whole statement for text that is no Unicode.
+        return f"memoranda_contains(CAST(content AS BLOB), {parameters.add(folded)})"
 
     def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
         """Return a call back to Python: JSON equality of any value, under any key."""
-        return f"memoranda_extra_equals(metadata, {parameters.add(key)}, {parameters.add(json_text(value))})"
+        return (
+            f"memoranda_extra_equals(CAST(metadata AS BLOB), {parameters.add(key)}, {parameters.add(json_text(value))})"
+        )
 
     def same(self, left: str, right: str) -> str:
         """Return ``IS``, for which NULL equals NULL."""
@@ -54,14 +57,25 @@ class SQLiteDialect(Dialect):
 
 
 def contains(content: Any, folded: str) -> bool:
-    """Whether the case-folded content has this case-folded text in it."""
-    return isinstance(content, str) and folded in fold(content)
+    """Whether the case-folded content has this case-folded text in it; what is no Unicode has nothing in it."""
+    try:
+        return folded in fold(content.decode())
+    except (UnicodeDecodeError, AttributeError):
+        return False
+
+
+def is_text(value: Any) -> bool:
+    """Whether these bytes are Unicode text."""
+    try:
+        return isinstance(value.decode(), str)
+    except (UnicodeDecodeError, AttributeError):
+        return False
 
 
 def extra_equals(metadata: Any, key: str, wanted: str) -> bool:
     """Whether ``metadata.extra`` has the key with an equal value; unreadable metadata has nothing."""
     try:
-        extra = json.loads(metadata).get("extra") or {}
+        extra = json.loads(metadata.decode()).get("extra") or {}
         return key in extra and json_equal(json.loads(wanted), extra[key])
     except (ValueError, TypeError, AttributeError, RecursionError):
         return False
@@ -70,4 +84,5 @@ def extra_equals(metadata: Any, key: str, wanted: str) -> bool:
 def register_functions(connection: sqlite3.Connection) -> None:
     """Give a connection the functions that the statements call."""
     connection.create_function("memoranda_contains", 2, contains, deterministic=True)
+    connection.create_function("memoranda_is_text", 1, is_text, deterministic=True)
     connection.create_function("memoranda_extra_equals", 3, extra_equals, deterministic=True)

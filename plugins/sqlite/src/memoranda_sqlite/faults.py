@@ -43,10 +43,15 @@ def is_corrupt(error: BaseException) -> bool:
     return primary_code(error) in _CORRUPT
 
 
+def is_undecodable(error: BaseException) -> bool:
+    """Whether text that was read is no Unicode."""
+    return isinstance(error, UnicodeError) or str(error).startswith(_UNDECODABLE)
+
+
 def translated(error: Exception, path: str) -> MemoryError:
     """Return the error of memoranda for what the driver raised on this file."""
     code = primary_code(error)
-    if isinstance(error, UnicodeError) or str(error).startswith(_UNDECODABLE):
+    if is_undecodable(error):
         # The driver's own message repeats the text.
         return CorruptStoreError(
             f"The SQLite file {path!r} holds text that is no Unicode. It was left as it is; restore a copy, or save "

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from memoranda.errors import CorruptStoreError, MemoryError, StoreError, StoreUnavailableError
 from memoranda_sqlite import schema, text_index
+from memoranda_sqlite.decoding import decoded
 from memoranda_sqlite.dialect import register_functions
 from memoranda_sqlite.faults import DRIVER_ERRORS, is_busy, translated
 
@@ -128,6 +129,8 @@ class Database:
 
     def _prepared(self) -> sqlite3.Connection:
         connection = self._connect(self.busy_timeout)
+        # It reads little, and what it reads is in the middle of a transaction, which cannot simply be done again.
+        connection.text_factory = decoded
         try:
             # Freed pages can be given back one by one only in a file that was created with this setting.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")

@@ -82,7 +82,8 @@ def _of_trigrams(connection: sqlite3.Connection) -> Iterator[str]:
     """Look each row up by its first trigram; one query answers for all rows that begin alike."""
     rows = connection.execute(
         f"SELECT item, substr(content, 1, 3) FROM memoranda_terms JOIN {TABLE} ON {TABLE}.rowid = item "
-        f"WHERE typeof(content) = 'text' AND {_FRESH.format(item='memoranda_terms.item')}"
+        f"WHERE typeof(content) = 'text' AND memoranda_is_text(CAST(content AS BLOB)) "
+        f"AND {_FRESH.format(item='memoranda_terms.item')}"
     )
     beginning_with: defaultdict[str, set[int]] = defaultdict(set)
     for item, beginning in rows:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from memoranda_sqlite.decoding import tolerantly
 from memoranda_sqlite.faults import is_busy, is_interrupted, is_too_big
 from memoranda_sqlite.files import Database
 from memoranda_sqlite.worker import Work, Worker
@@ -47,7 +48,7 @@ class DirectReader:
             return None
         self._left = most_asked
         try:
-            return self._connection.execute(text, values).fetchall()
+            return tolerantly(self._connection, lambda connection: connection.execute(text, values).fetchall())
         except sqlite3.Error as error:
             if is_interrupted(error) or is_busy(error) or is_too_big(error):
                 return None
@@ -79,7 +80,7 @@ class ReaderThreads:
         worker = min(self._workers, key=_load, default=None)
         if worker is None or (worker.waiting and len(self._workers) + self._opening < MOST_THREADS):
             worker = await self._opened()
-        return await worker.run(work)
+        return await worker.run(lambda connection: tolerantly(connection, work))
 
     async def _opened(self) -> Worker:
         self._opening += 1

@@ -12,6 +12,7 @@ from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
 from memoranda_sqlite.candidates import Candidates, Gatherer
 from memoranda_sqlite.connections import Connections
+from memoranda_sqlite.decoding import Undecodable
 from memoranda_sqlite.matrices import Matrices
 from memoranda_sqlite.passages import Passages, Types, items_of
 from memoranda_sqlite.schema import TABLE
@@ -107,7 +108,8 @@ class Retrieval:
             f"ORDER BY created_at DESC, rowid DESC LIMIT {HEARD})"
         )
         rows = connection.execute(text, parameters.values)
-        return {speaker_of(name, "", str(beginning)) for name, beginning in rows} - {""}
+        named = [row for row in rows if Undecodable not in map(type, row)]
+        return {speaker_of(name, "", str(beginning)) for name, beginning in named} - {""}
 
     def _candidates(
         self,

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memoranda.errors import CorruptStoreError
 from memoranda.sql import ITEM_COLUMNS, Statements
 from memoranda.store import Filter
 
@@ -59,11 +60,24 @@ class _Stream:
         else:
             self._page, complete = await self._fetch_some(text, values)
         self._more = len(self._page) == size or not complete
+        if self._more:
+            self._end_at_a_time()
         self._page.reverse()
+
+    def _end_at_a_time(self) -> None:
+        """Cut the page behind its last row whose time can be read: the next one begins behind that."""
+        read = len(self._page)
+        while self._page and not isinstance(self._page[-1][_CREATED_AT], str):
+            self._page.pop()
+        if not self._page:
+            raise CorruptStoreError(
+                f"{read:,} stored items in a row have a time that is no text; nothing leads past them."
+            )
 
 
 def _place(row: Sequence[Any]) -> tuple[str, int]:
-    return row[_CREATED_AT], row[-1]
+    time = row[_CREATED_AT]
+    return time if isinstance(time, str) else "", row[-1]
 
 
 async def scanned(

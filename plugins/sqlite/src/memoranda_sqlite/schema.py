@@ -181,14 +181,21 @@ def _copy(connection: sqlite3.Connection, old: str) -> None:
     """Take the rows over in their order, with their times in the form whose text order is time order."""
     connection.create_function("memoranda_utc", 1, _utc_or_same, deterministic=True)
     sequence = "created_at" if _without_rowid(connection, old) else "rowid"
+    created = "ifnull(created_at, '')"
+    updated = f"ifnull(updated_at, {created})"
     # A table that was made without constraints may hold NULLs and an id twice; the last one stands.
     connection.execute(
         f"INSERT OR REPLACE INTO {TABLE} ({', '.join(SEED_COLUMNS)}) "
         f"SELECT id, ifnull(content, ''), ifnull(memory_type, 'item'), ifnull(status, 'accepted'), "
-        f"ifnull(metadata, '{{}}'), ifnull(extra_json, '{{}}'), memoranda_utc(ifnull(created_at, '')), "
-        f"memoranda_utc(ifnull(updated_at, ifnull(created_at, ''))), ifnull(deleted, 0) <> 0, "
+        f"ifnull(metadata, '{{}}'), ifnull(extra_json, '{{}}'), {_in_utc(created)}, "
+        f"{_in_utc(updated)}, ifnull(deleted, 0) <> 0, "
         f"max(ifnull(version, 1), 1) FROM {old} WHERE id IS NOT NULL ORDER BY {sequence}"
     )
+
+
+def _in_utc(time: str) -> str:
+    """Return the expression of a time in UTC; text that is no Unicode cannot be handed to Python, and stays."""
+    return f"CASE WHEN memoranda_is_text(CAST({time} AS BLOB)) THEN memoranda_utc({time}) ELSE {time} END"
 
 
 def meta(connection: sqlite3.Connection, key: str) -> Any:

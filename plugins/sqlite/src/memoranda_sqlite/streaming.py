@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import aiosqlite
 
+from memoranda_sqlite.decoding import decoded
 from memoranda_sqlite.dialect import register_functions
 from memoranda_sqlite.faults import DRIVER_ERRORS
 from memoranda_sqlite.files import Database
@@ -33,6 +34,7 @@ class _ReadingConnection(sqlite3.Connection):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         register_functions(self)
+        self.text_factory = decoded
         self.execute("PRAGMA query_only = ON")
 
 

@@ -117,11 +117,11 @@ def trusted(connection: sqlite3.Connection) -> bool:
     if not isinstance(indexed, int) or not 0 <= indexed <= last:
         return False
     entry = connection.execute(
-        f"SELECT known.id, stored.id, EXISTS (SELECT 1 FROM memoranda_stale WHERE item = known.item) "
+        f"SELECT known.id IS stored.id OR EXISTS (SELECT 1 FROM memoranda_stale WHERE item = known.item) "
         f"FROM memoranda_terms AS known LEFT JOIN {TABLE} AS stored ON stored.rowid = known.item "
         f"ORDER BY known.item DESC LIMIT 1"
     ).fetchone()
-    return entry is None or entry[2] or entry[0] == entry[1]
+    return entry is None or bool(entry[0])
 
 
 def available(connection: sqlite3.Connection) -> bool:
@@ -162,14 +162,14 @@ def fill(connection: sqlite3.Connection, most: int) -> int:
     from memoranda.ranking import index_terms
 
     rows = connection.execute(
-        f"SELECT rowid, id, content, user_id, EXISTS (SELECT 1 FROM memoranda_terms WHERE item = {TABLE}.rowid) "
+        f"SELECT rowid, content, user_id, EXISTS (SELECT 1 FROM memoranda_terms WHERE item = {TABLE}.rowid) "
         f"FROM {TABLE} WHERE rowid > (SELECT value FROM memoranda_meta WHERE key = 'indexed') ORDER BY rowid LIMIT ?",
         (most,),
     ).fetchall()
     if rows:
         _insert(
             connection,
-            [_entry(item, item_id, text, user, index_terms) for item, item_id, text, user, held in rows if not held],
+            [_entry(item, text, user, index_terms) for item, text, user, held in rows if not held],
         )
         set_meta(connection, "indexed", rows[-1][0])
     return stale + len(rows)
@@ -195,8 +195,8 @@ def _refreshed(connection: sqlite3.Connection, most: int) -> int:
     from memoranda.ranking import index_terms
 
     rows = connection.execute(
-        f"SELECT stale.item, stale.content, known.owner, known.terms, stored.id, stored.content, stored.user_id, "
-        f"stale.item <= (SELECT value FROM memoranda_meta WHERE key = 'indexed') "
+        f"SELECT stale.item, stale.content, known.owner, known.terms, stored.id IS NOT NULL, stored.content, "
+        f"stored.user_id, stale.item <= (SELECT value FROM memoranda_meta WHERE key = 'indexed') "
         f"FROM memoranda_stale AS stale LEFT JOIN memoranda_terms AS known ON known.item = stale.item "
         f"LEFT JOIN {TABLE} AS stored ON stored.rowid = stale.item LIMIT ?",
         (most,),
@@ -205,15 +205,15 @@ def _refreshed(connection: sqlite3.Connection, most: int) -> int:
         return 0
     _remove(
         connection,
-        [(item, "", _text(old), owner, terms) for item, old, owner, terms, *_ in rows if terms is not None],
+        [(item, _text(old), owner, terms) for item, old, owner, terms, *_ in rows if terms is not None],
     )
     # What lies above the watermark has its turn with the rows that are not indexed yet.
     _insert(
         connection,
         [
-            _entry(item, item_id, content, user, index_terms)
-            for item, _, _, _, item_id, content, user, below in rows
-            if item_id is not None and below
+            _entry(item, content, user, index_terms)
+            for item, _, _, _, stored, content, user, below in rows
+            if stored and below
         ],
     )
     connection.executemany("DELETE FROM memoranda_stale WHERE item = ?", [(row[0],) for row in rows])
@@ -249,33 +249,33 @@ def empty(connection: sqlite3.Connection) -> None:
     set_meta(connection, "terms", fingerprint())
 
 
-Entry = tuple[int, str, str, str, str]
-"""A row in the indexes: its number, id, content, owner and terms."""
+Entry = tuple[int, str, str, str]
+"""A row in the indexes: its number, content, owner and terms."""
 
 
 def _insert(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
     connection.executemany(
         "INSERT INTO memoranda_trigrams (rowid, text) VALUES (?, ?)",
-        [(item, fold(text)) for item, _, text, _, _ in entries],
+        [(item, fold(text)) for item, text, _, _ in entries],
     )
     connection.executemany(
         "INSERT INTO memoranda_words (rowid, text) VALUES (?, ?)",
-        [(item, _marked(terms, owner)) for item, _, _, owner, terms in entries],
+        [(item, _marked(terms, owner)) for item, _, owner, terms in entries],
     )
     connection.executemany(
-        "INSERT INTO memoranda_terms (item, id, owner, terms) VALUES (?, ?, ?, ?)",
-        [(item, item_id, owner, terms) for item, item_id, _, owner, terms in entries],
+        f"INSERT INTO memoranda_terms (item, id, owner, terms) SELECT rowid, id, ?, ? FROM {TABLE} WHERE rowid = ?",
+        [(owner, terms, item) for item, _, owner, terms in entries],
     )
 
 
 def _remove(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
     connection.executemany(
         "INSERT INTO memoranda_trigrams (memoranda_trigrams, rowid, text) VALUES ('delete', ?, ?)",
-        [(item, fold(text)) for item, _, text, _, _ in entries],
+        [(item, fold(text)) for item, text, _, _ in entries],
     )
     connection.executemany(
         "INSERT INTO memoranda_words (memoranda_words, rowid, text) VALUES ('delete', ?, ?)",
-        [(item, _marked(terms, owner)) for item, _, _, owner, terms in entries],
+        [(item, _marked(terms, owner)) for item, _, owner, terms in entries],
     )
     connection.executemany("DELETE FROM memoranda_terms WHERE item = ?", [(entry[0],) for entry in entries])
 
@@ -285,10 +285,10 @@ def _marked(terms: str, owner: str) -> str:
     return f"{owner} {terms}"
 
 
-def _entry(item: int, item_id: Any, content: Any, user_id: Any, divide: Callable[[str], Sequence[str]]) -> Entry:
+def _entry(item: int, content: Any, user_id: Any, divide: Callable[[str], Sequence[str]]) -> Entry:
     text = _text(content)
     owner = owner_code(user_id if isinstance(user_id, str) else None)
-    return item, item_id, text, owner, " ".join(divide(text))
+    return item, text, owner, " ".join(divide(text))
 
 
 def _text(content: Any) -> str:

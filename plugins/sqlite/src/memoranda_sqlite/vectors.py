@@ -30,7 +30,8 @@ _CREATE = (
 _VALID = "memoranda_vectors.item_version = version"
 _MISSING = (
     f"state <> {DELETED} AND typeof(content) = 'text' "
-    f"AND NOT EXISTS (SELECT 1 FROM memoranda_vectors WHERE item = {TABLE}.rowid AND {_VALID})"
+    f"AND NOT EXISTS (SELECT 1 FROM memoranda_vectors WHERE item = {TABLE}.rowid AND {_VALID}) "
+    f"AND memoranda_is_text(CAST(id || content AS BLOB))"
 )
 
 
