@@ -317,7 +317,7 @@ class History:
         self._items.update({f"i{n}": (user, words, False) for n in numbers})
 
     async def change(self) -> None:
-        shown = [item_id for item_id, (_, _, hidden) in self._items.items() if not hidden]
+        shown = [item_id for item_id, (_, _, deleted) in self._items.items() if not deleted]
         if shown:
             item_id, words = self._choices.choice(shown), self._choices.choice(WORDS)
             user = self._items[item_id][0]
@@ -356,7 +356,7 @@ class History:
         found = await self._store.search(query=words, metadata=owner, limit=100_000)
         assert {item.id for item in found} == expected
         ranked = {item.id for item in await self._store.search(query=words, metadata=owner, limit=100_000, mode="text")}
-        shown = {i for i, (owner, _, hidden) in self._items.items() if owner == user and not hidden}
+        shown = {i for i, (owner, _, deleted) in self._items.items() if owner == user and not deleted}
         assert ranked <= shown  # Beside what has the words, its neighbours.
         # Of a large scope, a ranked search returns the best hundreds.
         assert ranked >= expected if len(shown) <= 1_000 else len(ranked & expected) >= min(len(expected), 100)

@@ -214,11 +214,9 @@ class SQLiteMemoryStore(BaseStore):
         self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
     ) -> None:
         rows = [pack(item) for item in items]
-        # A hidden item needs no vector: restoring it makes one.
+        # A deleted item needs no vector: restoring it makes one.
         vectors = await self._vectors_of([row for row in rows if row.id not in deleted])
-        runs = [
-            _upserts(list(run), within, deleted=hidden) for hidden, run in groupby(rows, lambda row: row.id in deleted)
-        ]
+        runs = [_upserts(list(run), within, deleted=gone) for gone, run in groupby(rows, lambda row: row.id in deleted)]
         await self._opened().writer.upsert_runs(runs, vectors)
 
     async def _vectors_of(self, rows: Sequence[Row]) -> list[tuple[bytes, str, str]]:

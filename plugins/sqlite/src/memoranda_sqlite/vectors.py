@@ -23,7 +23,7 @@ _TRIGGER = "CREATE TRIGGER IF NOT EXISTS memoranda_vector"
 _REMOVE = "BEGIN DELETE FROM memoranda_vectors WHERE item = old.rowid; END"
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS memoranda_vectors ({_COLUMNS})",
-    f"{_TRIGGER}_hidden AFTER UPDATE OF deleted ON {TABLE} WHEN new.deleted {_REMOVE}",
+    f"{_TRIGGER}_deleted AFTER UPDATE OF deleted ON {TABLE} WHEN new.deleted {_REMOVE}",
     f"{_TRIGGER}_removed AFTER DELETE ON {TABLE} {_REMOVE}",
 )
 
