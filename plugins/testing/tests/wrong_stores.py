@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import ConflictError
-from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
+from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata
 from memoranda.ranking import RankedItem
 from memoranda.store import (
     BASE_CAPABILITIES,
@@ -268,6 +268,33 @@ class LosesUnknownFields(DictStore):
         further = self.data[item.id].__pydantic_extra__
         if further:
             further.clear()
+
+
+class LosesEmptyFields(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        further = self.data[item.id].__pydantic_extra__
+        for name in [name for name, value in (further or {}).items() if not value]:
+            del further[name]  # type: ignore[union-attr]  # there was such a name in it
+
+
+class ListsFieldsByHand(DictStore):
+    """Keeps the fields that its author knew of, and whatever no class knows."""
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        kept = self.data[item.id]
+        known = {"place", "spots", "weight", "tags", *MemoryItem.model_fields, *(kept.model_extra or {})}
+        if kept.memory_type not in BUILTIN_TYPES:
+            self.data[item.id] = type(kept)(**{name: getattr(kept, name) for name in known if hasattr(kept, name)})
+
+
+class NoneMeansTheDefault(DictStore):
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await super()._add(item, within)
+        kept = self.data[item.id]
+        absent = {name for name in kept.own_fields if getattr(kept, name) is None}
+        self.data[item.id] = type(kept)(**kept.model_dump(exclude=absent))
 
 
 class EmptyBecomesNone(DictStore):
@@ -675,6 +702,9 @@ WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (AliasesWhatIsRead, "changing_what_was_read_changes_nothing_stored"),
     (StampsTheCallersItem, "add_leaves_the_callers_item_alone"),
     (LosesUnknownFields, "unknown_type_and_fields_round_trip"),
+    (LosesEmptyFields, "a_further_field_of_every_kind_round_trips"),
+    (ListsFieldsByHand, "every_field_of_a_registered_class_round_trips"),
+    (NoneMeansTheDefault, "every_field_of_a_registered_class_round_trips"),
     (EmptyBecomesNone, "empty_texts_round_trip"),
     (NumbersBecomeFloats, "all_metadata_round_trips"),
     (NoughtLosesItsSign, "numbers_round_trip"),

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.shapes import json_text
 from memoranda.store.codec import bare_item, dump_metadata, further_values, make_item, make_metadata
+from memoranda.store.fields import TRUSTED
 
 ITEM_COLUMNS = (
     "id",
@@ -31,7 +33,10 @@ ITEM_COLUMNS = (
 """The columns that :func:`unpack` reads, in its order; statements that return items select exactly these."""
 
 
-_WITHOUT_OWN_FIELDS = frozenset(cls for cls in BUILTIN_TYPES.values() if not cls.own_fields)
+_BLANK = {cls: fields.blank for cls, fields in TRUSTED.items() if fields.blank is not None}
+"""The fields of a row without ``extra_json``, for classes of which items can share them."""
+
+_scope_of = itemgetter(*SCOPE_FIELDS)
 _STATUSES = {status.value: status for status in MemoryStatus}
 
 
@@ -55,7 +60,7 @@ def pack(item: MemoryItem) -> Row:
     if metadata.extra:
         metadata_text = json_text(dump_metadata(metadata))
     else:
-        metadata_text = _plain_text(metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id)
+        metadata_text = _plain_text(*_scope_of(metadata.__dict__))
     return Row(
         item.id,
         item.content,
@@ -69,10 +74,9 @@ def pack(item: MemoryItem) -> Row:
 
 
 @lru_cache(maxsize=1024)
-def _plain_text(user_id: str | None, session_id: str | None, task_id: str | None, agent_id: str | None) -> str:
+def _plain_text(*scope: str | None) -> str:
     """Return the JSON of metadata without ``extra``, made once for all the items of a conversation."""
-    scope = {"user_id": user_id, "session_id": session_id, "task_id": task_id, "agent_id": agent_id}
-    return json_text({**scope, "extra": {}})
+    return json_text({**dict(zip(SCOPE_FIELDS, scope, strict=True)), "extra": {}})
 
 
 def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
@@ -89,8 +93,8 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             or type(memory_type) is not str
         ):
             raise TypeError("a column holds a value of the wrong type")
-        cls = types.get(memory_type)
-        if extra_json == "{}" and cls in _WITHOUT_OWN_FIELDS:
+        cls = types.get(memory_type, MemoryItem)
+        if extra_json == "{}" and cls in _BLANK:
             # Most rows of a conversation are of this kind, and there is nothing to take apart.
             fields = {
                 "id": item_id,
@@ -101,8 +105,7 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
                 "created_at": created_at,
                 "updated_at": updated_at,
                 "version": version,
-                "name": None,
-                "archived_by": None,
+                **_BLANK[cls],
             }
             return bare_item(cls, fields, {})
         base = {

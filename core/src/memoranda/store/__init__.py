@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
     from memoranda.store.codec import (
         bare_item,
+        build_item,
         copy_item,
         dump_item,
         further_values,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         make_metadata,
     )
     from memoranda.store.engine import EVERYTHING
+    from memoranda.store.fields import ItemFields, fields_of
     from memoranda.store.filters import (
         Filter,
         check_clearing,
@@ -50,7 +52,16 @@ __getattr__, __dir__ = lazy_names(
         "base": ["BaseStore", "ScopedStore"],
         "capabilities": ["BASE_CAPABILITIES", "Capability", "SearchMode"],
         "checks": ["MAX_KEY_BYTES", "check_item", "check_metadata", "storable"],
-        "codec": ["bare_item", "copy_item", "dump_item", "further_values", "load_item", "make_item", "make_metadata"],
+        "codec": [
+            "bare_item",
+            "build_item",
+            "copy_item",
+            "dump_item",
+            "further_values",
+            "load_item",
+            "make_item",
+            "make_metadata",
+        ],
         "filters": [
             "Filter",
             "check_clearing",
@@ -69,6 +80,7 @@ __getattr__, __dir__ = lazy_names(
         "observers": ["Observer", "Observers"],
         "protocol": ["MemoryStore"],
         "engine": ["EVERYTHING"],
+        "fields": ["ItemFields", "fields_of"],
         "scoped": ["scope_metadata"],
         "succession": ["check_expected", "check_owner", "successor"],
     },
@@ -86,6 +98,7 @@ __all__ = [
     "Finding",
     "Gathering",
     "InMemoryStore",
+    "ItemFields",
     "MemoryStore",
     "Observer",
     "Observers",
@@ -94,6 +107,7 @@ __all__ = [
     "ScopedStore",
     "SearchMode",
     "bare_item",
+    "build_item",
     "check_clearing",
     "check_expected",
     "check_filter",
@@ -104,6 +118,7 @@ __all__ = [
     "copy_item",
     "dump_item",
     "extra_matches",
+    "fields_of",
     "fold",
     "further_values",
     "json_equal",

@@ -6,20 +6,20 @@ engines differ in what they take.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json
+from memoranda.store.fields import TRUSTED, ItemFields, fields_of
 
 MAX_KEY_BYTES = 1000
 """The most bytes that an id may have, an item's or its owner's: two of them fit into an entry of any engine's index."""
 
 _SURELY_SHORT = MAX_KEY_BYTES // 4
-
-TRUSTED_CLASSES = frozenset({MemoryItem, *BUILTIN_TYPES.values()})
 
 _scope_of = itemgetter(*SCOPE_FIELDS)
 
@@ -60,9 +60,9 @@ def validated(item: MemoryItem) -> MemoryItem:
             and isinstance(item.metadata, MemoryMetadata)
             and utc_text(item.created_at) == item.created_at
             and utc_text(item.updated_at) == item.updated_at
-            and (type(item) is not AIMemory or type(item.tool_calls) is list)
+            and fields_of(type(item)).sound(values)
         )
-    except (AttributeError, ValueError):
+    except (AttributeError, KeyError, ValueError):
         sound = False
     return item if sound else type(item)(**{**values, **(item.model_extra or {})})
 
@@ -77,11 +77,7 @@ def check_item(item: MemoryItem) -> None:
     check_text(item.content, "content")
     check_text(item.memory_type, "memory_type")
     check_metadata(item.metadata)
-    if item.name is not None:
-        check_text(item.name, "name")
-    if item.archived_by is not None:
-        check_text(item.archived_by, "archived_by")
-    own_values(item)
+    fields_of(type(item)).values(item)
 
 
 def storable(item: MemoryItem) -> MemoryItem:
@@ -93,22 +89,43 @@ def storable(item: MemoryItem) -> MemoryItem:
     return item
 
 
+class _Glance(NamedTuple):
+    """What the texts of a class's items are taken with, where they have no further fields but texts and lists."""
+
+    texts: Callable[[Any], tuple[Any, ...]]
+    texts_or_none: tuple[str, ...]
+    lists: tuple[str, ...]
+
+
+def _glance(fields: ItemFields) -> _Glance | None:
+    texts = [name for name, kinds in fields.kinds.items() if kinds == {str}]
+    optional = [name for name, kinds in fields.kinds.items() if kinds == {str, NoneType}]
+    lists = [name for name, kinds in fields.kinds.items() if kinds == {list}]
+    if {*texts, *optional, *lists} != {*fields.names}:
+        return None
+    return _Glance(itemgetter("id", "memory_type", *texts), tuple(optional), tuple(lists))
+
+
+_GLANCES = {cls: glance for cls, fields in TRUSTED.items() if (glance := _glance(fields)) is not None}
+
+
 def _needs_no_closer_look(item: MemoryItem) -> bool:
     """Whether the item is like most: sound, of a type of this package, in plain ASCII, without anything nested.
 
     One look at all of its text together is several times faster than one at each field.
     """
-    cls = type(item)
-    if cls not in TRUSTED_CLASSES or item.__pydantic_extra__:
+    glance = _GLANCES.get(type(item))
+    if glance is None or item.__pydantic_extra__:
         return False
     fields = item.__dict__
     try:
         scope = fields["metadata"].__dict__
-        if scope["extra"] != {} or (cls.own_fields and any(fields[name] != [] for name in cls.own_fields)):
+        if scope["extra"] != {} or (glance.lists and any(fields[name] != [] for name in glance.lists)):
             return False
         content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
-        others = (fields["id"], fields["memory_type"], fields["name"], fields["archived_by"], *_scope_of(scope))
-        together = "".join([content, *[text for text in others if text is not None]])
+        others = [fields[name] for name in glance.texts_or_none]
+        others += _scope_of(scope)
+        together = "".join([content, *glance.texts(fields), *[text for text in others if text is not None]])
         return (
             together.isascii()
             and "\0" not in together
@@ -121,17 +138,3 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return False
-
-
-def own_values(item: MemoryItem) -> dict[str, Any]:
-    """Return a checked JSON copy of the fields beyond those that all items have: the subclass's and unknown ones."""
-    cls = type(item)
-    values: Mapping[str, Any]
-    if cls in TRUSTED_CLASSES:
-        values = {name: item.__dict__[name] for name in cls.own_fields}
-    else:
-        values = item.model_dump(mode="json", include=set(cls.own_fields))
-    own = {name: checked_json(value, name) for name, value in values.items()}
-    for name, value in (item.model_extra or {}).items():
-        own[name] = checked_json(value, name)
-    return own

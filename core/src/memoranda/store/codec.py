@@ -8,12 +8,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memoranda.errors import CorruptStoreError, InputError
-from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.shapes import checked_json
-from memoranda.store.checks import TRUSTED_CLASSES, check_item, own_values, validated
-
-BASE_FIELDS = ("id", "content", "memory_type", "status", "metadata", "created_at", "updated_at", "version")
-"""The fields that every item has under the same name in every backend; all others travel together."""
+from memoranda.store.checks import check_item, validated
+from memoranda.store.fields import TRUSTED, ItemFields, fields_of
 
 _STATUSES = {status.value: status for status in MemoryStatus}
 
@@ -36,23 +34,15 @@ ItemT = TypeVar("ItemT", bound=MemoryItem)
 
 def further_values(item: MemoryItem) -> dict[str, Any]:
     """Return everything that is not one of ``BASE_FIELDS``, as JSON; absent means the field's default."""
-    further = own_values(item)
-    if item.name is not None:
-        further["name"] = item.name
-    if item.archived_by is not None:
-        further["archived_by"] = item.archived_by
-    return further
+    return fields_of(type(item)).values(item)
 
 
 def dump_metadata(metadata: MemoryMetadata) -> dict[str, Any]:
-    """Return the metadata as a JSON object with all five fields."""
-    return {
-        "user_id": metadata.user_id,
-        "session_id": metadata.session_id,
-        "task_id": metadata.task_id,
-        "agent_id": metadata.agent_id,
-        "extra": checked_json(metadata.extra, "metadata.extra"),
-    }
+    """Return the metadata as a JSON object with all of its fields."""
+    held = metadata.__dict__
+    fields = {name: held[name] for name in SCOPE_FIELDS}
+    fields["extra"] = checked_json(held["extra"], "metadata.extra")
+    return fields
 
 
 def dump_item(item: MemoryItem) -> dict[str, Any]:
@@ -104,6 +94,17 @@ def bare_item(cls: type[ItemT], fields: dict[str, Any], further: dict[str, Any])
     return item
 
 
+def build_item(cls: type[ItemT], known: ItemFields, base: dict[str, Any], further: dict[str, Any]) -> ItemT:
+    """Build an item from its base fields and the JSON of all others; validated only where a field is not plain.
+
+    Raises TypeError or ValueError for values that no such field could have.
+    """
+    if not known.plain:
+        return cls(**base, **further)
+    known.fill(base, further)
+    return bare_item(cls, base, further)
+
+
 def make_item(
     base: dict[str, Any],
     further: dict[str, Any],
@@ -118,18 +119,11 @@ def make_item(
     """
     cls = types.get(base["memory_type"], MemoryItem)
     try:
-        if cls not in TRUSTED_CLASSES:
+        known = TRUSTED.get(cls)
+        if known is None:
             return cls(**base, **further)
         base["status"] = _STATUSES[base["status"]]
-        if further:
-            base["name"] = further.pop("name", None)
-            base["archived_by"] = further.pop("archived_by", None)
-        else:
-            base["name"] = base["archived_by"] = None
-        for name in cls.own_fields:
-            base[name] = (
-                further.pop(name) if name in further else cls.model_fields[name].get_default(call_default_factory=True)
-            )
+        known.fill(base, further)
         return bare_item(cls, base, further)
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise CorruptStoreError(f"The stored item {base.get('id')!r} cannot be read as a memory item.") from error
@@ -150,13 +144,14 @@ def _copied(value: Any) -> Any:
 def copy_item(item: ItemT) -> ItemT:
     """Return a copy that shares nothing mutable with the item."""
     cls = type(item)
-    if cls not in TRUSTED_CLASSES:
+    known = TRUSTED.get(cls)
+    if known is None:
         return item.model_copy(deep=True)
     fields = item.__dict__.copy()
     metadata = fields["metadata"].__dict__
     extra = metadata["extra"]
     fields["metadata"] = make_metadata({**metadata, "extra": _copied(extra) if extra else {}})
-    for name in cls.own_fields:
+    for name in known.nested:
         fields[name] = _copied(fields[name])
     further = item.__pydantic_extra__
     return bare_item(cls, fields, _copied(further) if further else {})

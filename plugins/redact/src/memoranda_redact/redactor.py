@@ -16,7 +16,7 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.integrity import call_ids
 from memoranda.items import MemoryItem
-from memoranda.store import Observer
+from memoranda.store import Observer, fields_of
 
 KEY_VARIABLE = "MEMORANDA_REDACTION_KEY"
 
@@ -138,12 +138,10 @@ class Redactor(Observer):
     def before_add(self, item: MemoryItem) -> MemoryItem:
         """Return the item without addresses and numbers."""
         changed: dict[str, Any] = {"content": self.redact_text(item.content)}
-        if item.name is not None:
-            changed["name"] = self.redact_text(item.name)
         if item.metadata.extra:
             changed["metadata"] = item.metadata.model_copy(update={"extra": self._redacted(item.metadata.extra)})
-        own = {name: getattr(item, name) for name in type(item).own_fields} | (item.model_extra or {})
-        structural = _STRUCTURAL.get(item.memory_type, frozenset())
+        own = {name: getattr(item, name) for name in fields_of(type(item)).names} | (item.model_extra or {})
+        structural = _STRUCTURAL.get(item.memory_type, frozenset()) | {"archived_by"}
         for name, value in own.items():
             if name not in structural:
                 changed[name] = self._own_value(item, name, value)

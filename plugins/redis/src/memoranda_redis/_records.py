@@ -101,16 +101,14 @@ def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
     try:
         member, version, written, content = (part.decode() for part in parts)
         further: dict[str, Any] = json.loads(written)
-        user_id, session_id, task_id, agent_id, extra = further.pop("metadata")
+        *scope, extra = further.pop("metadata")
         base: dict[str, Any] = {name: further.pop(name) for name in _BASE}
-        base["metadata"] = make_metadata(
-            {"user_id": user_id, "session_id": session_id, "task_id": task_id, "agent_id": agent_id, "extra": extra}
-        )
+        base["metadata"] = make_metadata({**dict(zip(SCOPE_FIELDS, scope, strict=True)), "extra": extra})
         base["id"] = item_id
         base["content"] = content
         base["created_at"] = member[:_TIME]
         base["version"] = int(version)
-        _check_types(base, further, (user_id, session_id, task_id, agent_id), extra)
+        _check_types(base, scope, extra)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise unreadable(item_id) from error
     return Row(member[:_PLACE], make_item(base, further, types))
@@ -126,15 +124,13 @@ def unreadable(item_id: str) -> CorruptStoreError:
     return CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.")
 
 
-def _check_types(base: dict[str, Any], further: dict[str, Any], scope: tuple[Any, ...], extra: Any) -> None:
+def _check_types(base: dict[str, Any], scope: list[Any], extra: Any) -> None:
     """Raise TypeError or ValueError for values that only another program could have written."""
     created, updated = base["created_at"], base["updated_at"]
-    texts = (*scope, further.get("name"), further.get("archived_by"))
     if (
         type(extra) is not dict
         or type(base["memory_type"]) is not str
-        or not all(text is None or type(text) is str for text in texts)
-        or type(further.get("tool_calls", [])) is not list
+        or not all(text is None or type(text) is str for text in scope)
     ):
         raise TypeError("a part is of the wrong type")
     if utc_text(created) != created or (updated != created and utc_text(updated) != updated):

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json, json_text
-from memoranda.store import bare_item, check_metadata, make_metadata
+from memoranda.store import ItemFields, build_item, check_metadata, make_metadata
 
 # Every character that some reader takes for the end of a line, and the other control characters but the tab.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -60,6 +60,9 @@ class EpisodicMemory(MemoryItem):
         return f"[{clock:%H:%M}] {one_line(self.interaction_type)}{where}: {one_line(self.content)}"
 
 
+_FIELDS = ItemFields(EpisodicMemory, trusted=True)
+
+
 def one_line(text: str) -> str:
     """Return the text with line ends and control characters as spaces, so that it cannot start a line of its own."""
     return _CONTROL.sub(" ", text).strip()
@@ -81,9 +84,11 @@ def dump_entry(memory: EpisodicMemory) -> tuple[str, str]:
     The timestamp is missing: it is decided where the entry is written. Fields that have their default are left out.
     """
     metadata = memory.metadata
-    entry: dict[str, Any] = {"interaction_type": memory.interaction_type, "content": memory.content}
-    if memory.platform is not None:
-        entry["platform"] = memory.platform
+    more = _FIELDS.values(memory)
+    entry: dict[str, Any] = {"interaction_type": more.pop("interaction_type"), "content": memory.content}
+    platform = more.pop("platform")
+    if platform is not None:
+        entry["platform"] = platform
     if memory.status is not MemoryStatus.ACCEPTED:
         entry["status"] = memory.status.value
     for name in _STORED_SCOPE:
@@ -92,11 +97,6 @@ def dump_entry(memory: EpisodicMemory) -> tuple[str, str]:
             entry[name] = value
     if metadata.extra:
         entry["metadata"] = metadata.extra
-    more = dict(memory.model_extra or {})
-    if memory.name is not None:
-        more["name"] = memory.name
-    if memory.archived_by is not None:
-        more["archived_by"] = memory.archived_by
     if more:
         entry["more"] = more
     return f'"id":{json_text(memory.id)}', json_text(entry)[1:-1]
@@ -144,23 +144,19 @@ def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
             "created_at": moment,
             "updated_at": moment,
             "version": 1,
-            "name": more.pop("name", None),
-            "archived_by": more.pop("archived_by", None),
-            "interaction_type": entry["interaction_type"],
-            "platform": entry.get("platform"),
         }
         if not (
-            type(fields["id"]) is type(fields["content"]) is type(fields["interaction_type"]) is str
+            type(fields["id"]) is type(fields["content"]) is str
             and type(extra) is type(more) is dict
-            and _texts_or_none(fields["platform"], fields["name"], fields["archived_by"])
             and _texts_or_none(metadata["user_id"], metadata["session_id"], metadata["task_id"])
         ):
             raise TypeError("a part is of the wrong type")
+        more["interaction_type"], more["platform"] = entry["interaction_type"], entry.get("platform")
         if not fields["content"].isascii():
             fields["content"].encode()  # JSON can spell half a character, which nobody could write or send.
+        return build_item(EpisodicMemory, _FIELDS, fields, more)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise CorruptEntryError(agent_id, key, "a part is missing or invalid") from error
-    return bare_item(EpisodicMemory, fields, more)
 
 
 def _texts_or_none(*values: Any) -> bool:
@@ -183,12 +179,12 @@ def new_memory(
         "created_at": moment,
         "updated_at": moment,
         "version": 0,
-        "name": None,
-        "archived_by": None,
+    }
+    given = {
         "interaction_type": check_text(interaction_type, "interaction_type"),
         "platform": None if platform is None else check_text(platform, "platform"),
     }
-    return bare_item(EpisodicMemory, fields, {})
+    return build_item(EpisodicMemory, _FIELDS, fields, given)
 
 
 def as_metadata(metadata: dict[str, Any] | MemoryMetadata | None, agent_id: str) -> MemoryMetadata:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 
-from memoranda.items import SCOPE_FIELDS, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
-from memoranda.store import bare_item, copy_item, make_metadata
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.store import bare_item, copy_item, fields_of, make_metadata
 
-_FLAT = frozenset({MemoryItem, HumanMemory, SystemMemory})
-"""Types without fields of their own that could hold something changeable."""
+_FLAT = frozenset(cls for cls in (MemoryItem, *BUILTIN_TYPES.values()) if not fields_of(cls).nested)
+"""Types without fields that could hold something changeable."""
 
 _MANY = 1_000
 

@@ -10,6 +10,7 @@ from memoranda_testing.cases.bad_input import InputCases
 from memoranda_testing.cases.compaction import CompactionCases
 from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
 from memoranda_testing.cases.isolation import IsolationCases
+from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
 from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
 from memoranda_testing.cases.optional import ObserverCases, TtlCases
@@ -24,6 +25,7 @@ from memoranda_testing.cases.writing import AddCases, AddManyCases, UpdateCases
 TOPICS: tuple[type[Cases], ...] = (
     DeclarationCases,
     RoundTripCases,
+    ItemFieldCases,
     AddCases,
     AddManyCases,
     UpdateCases,

@@ -1,0 +1,155 @@
+"""The fields of an item, as its class has them: the one place that everything which writes, reads or copies asks.
+
+Eight fields have a place of their own in every backend. All others travel together as one JSON object, whichever class
+they belong to, so that a field which is added to a class is stored, read, copied and checked without anything else
+being told of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from memoranda.items import BUILTIN_TYPES, MemoryItem
+from memoranda.shapes import checked_json
+
+BASE_FIELDS = ("id", "content", "memory_type", "status", "metadata", "created_at", "updated_at", "version")
+"""The fields that every item has under the same name in every backend; all others travel together."""
+
+_ATOMS: frozenset[type] = frozenset({str, int, float, bool, NoneType})
+_NESTED: frozenset[type] = frozenset({list, dict})
+_JSON = _ATOMS | _NESTED
+
+
+class ItemFields:
+    """What items of one class hold beyond ``BASE_FIELDS``, worked out once from the model.
+
+    ``names`` are those fields. The class is ``plain`` if the values of all of them are what JSON gives back, so that
+    items can be built without validation; a field that is a time, an enumeration or a model of its own is not. A
+    ``trusted`` class is known to serialise its plain fields as they are.
+    """
+
+    def __init__(self, cls: type[MemoryItem], *, trusted: bool = False) -> None:
+        model = {name: field for name, field in cls.model_fields.items() if name not in BASE_FIELDS}
+        kinds = {name: json_kinds(field.annotation) for name, field in model.items()}
+        self.names = tuple(model)
+        self.plain = None not in kinds.values()
+        self.kinds = {name: found for name, found in kinds.items() if found is not None}
+        """The types of a plain field's values, whatever is inside them."""
+        self.nested = tuple(name for name in model if not self.kinds.get(name, _NESTED) <= _ATOMS)
+        """The fields whose values can be changed in place."""
+        self.defaults = tuple((name, _default(field)) for name, field in model.items())
+        shared = not self.nested and all(field.default_factory is None for field in model.values())
+        self.blank = {name: default() for name, default in self.defaults} if shared and self.plain else None
+        """The values of an item that was stored with none of these fields, where items can share them."""
+        # None is left out of fields that all items have, as most have none. Any other value is written, the default
+        # too: a later release may have another one.
+        self._left_out = frozenset(
+            name for name in MemoryItem.model_fields if name in model and model[name].default is None
+        )
+        direct = model if trusted and self.plain else [name for name in MemoryItem.model_fields if name in self.kinds]
+        self._direct = tuple((name, name in self._left_out) for name in direct)
+        self._dumped = {name for name in model if name not in direct}
+
+    def values(self, item: MemoryItem) -> dict[str, Any]:
+        """Return a checked JSON copy of these fields and of those that the class does not know.
+
+        Absent means None, or the default. Raises InputError, naming the field, for what JSON cannot hold.
+        """
+        held, further = item.__dict__, {}
+        for name, left_out in self._direct:
+            value = held[name]
+            if value is not None:
+                further[name] = checked_json(value, name)
+            elif not left_out:
+                further[name] = None
+        if self._dumped:
+            for name, value in item.model_dump(mode="json", include=self._dumped).items():
+                if value is not None or name not in self._left_out:
+                    further[name] = checked_json(value, name)
+        unknown = item.__pydantic_extra__
+        if unknown:
+            for name, value in unknown.items():
+                further[name] = checked_json(value, name)
+        return further
+
+    def fill(self, fields: dict[str, Any], further: dict[str, Any]) -> None:
+        """Move the values of these fields from ``further``, where it has them, to ``fields``; else take the default.
+
+        Raises TypeError for a value that no such field could have.
+        """
+        if further:
+            for name, default in self.defaults:
+                if name in further:
+                    fields[name] = value = further.pop(name)
+                    if type(value) not in self.kinds[name]:
+                        raise TypeError(f"{name} is of the wrong type")
+                else:
+                    fields[name] = default()
+        else:
+            for name, default in self.defaults:
+                fields[name] = default()
+
+    def sound(self, held: Mapping[str, Any]) -> bool:
+        """Whether each of these fields, as far as they are plain, has a value of its type."""
+        return all(type(held[name]) in kinds for name, kinds in self.kinds.items())
+
+
+@cache
+def fields_of(cls: type[MemoryItem]) -> ItemFields:
+    """Return what items of a class hold beyond ``BASE_FIELDS``."""
+    return ItemFields(cls, trusted=cls is MemoryItem or cls in BUILTIN_TYPES.values())
+
+
+def json_kinds(annotation: Any) -> frozenset[type] | None:
+    """Return the types of values of a field that JSON gives back as they were; None if there are others."""
+    origin, inner = get_origin(annotation) or annotation, get_args(annotation)
+    if origin is Any:
+        return _JSON
+    if origin is None or origin is NoneType:
+        return frozenset({NoneType})
+    if origin in (Union, UnionType):
+        return _all_of(map(json_kinds, inner))
+    if origin is Literal:
+        return _all_of(map(json_kinds, map(type, inner)))
+    if origin is float:
+        return frozenset({float, int})
+    if origin in _NESTED:
+        if origin is dict and inner and inner[0] is not str:
+            return None
+        return None if any(json_kinds(each) is None for each in inner) else _NESTED & {origin}
+    return _ATOMS & {origin} or None
+
+
+def _all_of(kinds: Iterable[frozenset[type] | None]) -> frozenset[type] | None:
+    found: frozenset[type] = frozenset()
+    for each in kinds:
+        if each is None:
+            return None
+        found |= each
+    return found
+
+
+def _default(field: FieldInfo) -> Callable[[], Any]:
+    """Return what makes a field's default."""
+    if field.is_required():
+        return _missing
+    if field.default_factory is None:
+        value = field.default
+        if type(value) in _ATOMS:
+            return lambda: value
+    return lambda: field.get_default(call_default_factory=True)
+
+
+def _missing() -> Any:
+    raise TypeError("a field without a default is missing")
+
+
+_BUILTIN: tuple[type[MemoryItem], ...] = (MemoryItem, *BUILTIN_TYPES.values())
+
+TRUSTED: Mapping[type[MemoryItem], ItemFields] = {cls: fields_of(cls) for cls in _BUILTIN if fields_of(cls).plain}
+"""The classes of this package whose items are built from what was checked when it was stored, without validation."""

@@ -1,0 +1,139 @@
+"""Fields that a store has never seen come back: of types that are not installed, and of classes it is told of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from memoranda.items import HumanMemory, MemoryItem
+from memoranda.store import BaseStore, dump_item
+from memoranda_testing.case import Cases, made
+from memoranda_testing.cases.round_trips import AWKWARD_JSON, returns
+from memoranda_testing.expect import same_item
+
+
+class ItemExample(MemoryItem):
+    """An item type that no store knows."""
+
+    memory_type: str = "conformance-example"
+    weight: float = 1.5
+    tags: list[str] = []  # noqa: RUF012  # pydantic copies defaults
+
+
+class Colour(StrEnum):
+    """A value of an example's field."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+class Spot(BaseModel):
+    """A value of an example's field."""
+
+    x: float
+    of: Colour = Colour.RED
+
+
+class DetailedExample(MemoryItem):
+    """An item type with fields of every kind, some of them without a default."""
+
+    memory_type: str = "conformance-details"
+    place: str
+    spots: list[Spot]
+    due: datetime | None = None
+    colour: Colour = Colour.BLUE
+    note: str | None = "a default that is not None"
+    share: float = 0.5
+    open: bool = True
+    by_key: dict[str, list[int]] = Field(default_factory=lambda: {"a": [1]})
+
+
+EVERY_KIND: dict[str, Any] = {
+    "nothing": None,
+    "yes": True,
+    "no": False,
+    "nought": 0,
+    "whole": 7,
+    "part": 0.5,
+    "empty_text": "",
+    "text": "ключ",
+    "empty_list": [],
+    "list": [None, [], {"a": [1.0]}],
+    "empty_object": {},
+    "object": {"": {"a": [False]}},
+    "deleted": 1,
+    "extra_json": "{}",
+    "tool_calls": [{"no id": 1}],
+}
+"""Fields of an item that no store has seen, those included that some engine has a use of its own for."""
+
+
+class ItemFieldCases(Cases):
+    """Whatever fields an item has, none is lost."""
+
+    async def test_unknown_type_and_fields_round_trip(self, store: BaseStore) -> None:
+        """A type that is not installed comes back as MemoryItem with every field it had."""
+        item = made(
+            MemoryItem, content="?", memory_type="not-installed", metadata=self.scope(), mood=AWKWARD_JSON, n=[1, 1.0]
+        )
+        await returns(store, item, "an item of an unknown type")
+
+    async def test_unknown_fields_of_known_types_round_trip(self, store: BaseStore) -> None:
+        """A later release's field on a known type is kept."""
+        item = made(HumanMemory, content="hi", metadata=self.scope(), sentiment={"joy": 0.5}, seen=None)
+        await returns(store, item, "a human item with further fields")
+
+    async def test_a_further_field_of_every_kind_round_trips(self, store: BaseStore) -> None:
+        """A field that no store knows is kept, alone and with others, null and empty values too."""
+        for name, value in EVERY_KIND.items():
+            item = made(MemoryItem, content="?", memory_type="unheard-of", metadata=self.scope(), **{name: value})
+            await returns(store, item, f"an item with the field {name!r} alone")
+        item = made(MemoryItem, content="?", memory_type="unheard-of", metadata=self.scope(), **EVERY_KIND)
+        await returns(store, item, "an item with fields of every kind")
+
+    async def test_unregistered_class_loses_nothing(self, store: BaseStore) -> None:
+        """An item of a class that the store does not know is read as MemoryItem; writing that back loses nothing."""
+        item = ItemExample(content="example", weight=2.5, tags=["a", "b"], metadata=self.scope())
+        await store.add(item)
+        found = await store.get(item.id)
+        as_plain = MemoryItem(**dump_item(item))
+        same_item(found, as_plain, "get of an unregistered class")
+        assert found is not None
+        await store.add(found)
+        same_item(await store.get(item.id), as_plain, "get after writing back", version=2)
+
+    async def test_a_registered_class_is_read_as_itself(self, store: BaseStore) -> None:
+        """An item whose class is among the store's item types comes back as that class."""
+        item = ItemExample(content="example", weight=2.5, tags=["a"], metadata=self.scope())
+        await self._returns_registered(store, item, "an item of a registered class")
+
+    async def _returns_registered(self, store: BaseStore, item: MemoryItem, what: str) -> None:
+        before = store.item_types
+        store.item_types = {**before, item.memory_type: type(item)}
+        try:
+            await returns(store, item, what)
+        finally:
+            store.item_types = before
+
+    async def test_every_field_of_a_registered_class_round_trips(self, store: BaseStore) -> None:
+        """Fields of a class's own come back with their types: defaults, null for what has another default, models."""
+        item = DetailedExample(content="defaults", place="Oslo", spots=[], metadata=self.scope())
+        await self._returns_registered(store, item, "an item of a registered class with defaults")
+        item = DetailedExample(
+            content="details",
+            name="Ada",
+            place="",
+            spots=[Spot(x=1.5), Spot(x=-0.0, of=Colour.BLUE)],
+            due=datetime(2024, 2, 29, 12, 30, tzinfo=UTC),
+            colour=Colour.RED,
+            note=None,
+            share=0.0,
+            open=False,
+            by_key={},
+            metadata=self.scope(),
+            **made(MemoryItem, content="", mood=AWKWARD_JSON).model_extra or {},
+        )
+        await self._returns_registered(store, item, "an item of a registered class with details")
