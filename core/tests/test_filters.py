@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda import MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.errors import InputError
 from memoranda.store import (
+    Condition,
     Filter,
     check_clearing,
     check_limit,
@@ -195,3 +197,54 @@ def test_a_narrowed_filter_never_matches_more(
     except InputError:
         return
     assert narrowed.matches(item) is (metadata_matches(asked, found) and metadata_matches(scope, found))
+
+
+@dataclass(frozen=True, slots=True)
+class Shouted(Condition):
+    """A kind that there is nowhere else; its value is part of its shape."""
+
+    loud: bool
+
+    def matches(self, item: MemoryItem) -> bool:
+        return item.content.isupper() is self.loud
+
+
+@dataclass(frozen=True, slots=True)
+class ShoutedWithin(Shouted):
+    bounds_scope = True
+
+
+def test_every_condition_counts_for_a_match() -> None:
+    wanted = replace(Filter.of(memory_type="item"), further=(Shouted(True),))
+    assert wanted.matches(MemoryItem(content="TEA"))
+    assert not wanted.matches(MemoryItem(content="tea"))
+    assert not wanted.matches(HumanMemory(content="TEA"))
+
+
+def test_a_scope_keeps_what_bounds_it_and_nothing_else() -> None:
+    metadata = MemoryMetadata(user_id="ada", extra={"k": 1})
+    wanted = replace(
+        Filter.of(query="x", metadata=metadata, memory_type="ai", status="draft", archived=True),
+        further=(Shouted(True), ShoutedWithin(False)),
+    )
+    assert wanted.scope() == Filter(metadata=metadata, archived=True, further=(ShoutedWithin(False),))
+    assert all(condition.bounds_scope for condition in wanted.scope().conditions)
+
+
+def test_narrowing_keeps_every_condition() -> None:
+    wanted = replace(Filter.of(query="x", memory_type="ai"), further=(Shouted(True),))
+    narrowed = wanted.narrowed(MemoryMetadata(user_id="ada"))
+    assert all(condition in narrowed.conditions for condition in wanted.conditions)
+    assert len(narrowed.conditions) == len(wanted.conditions) + 1
+
+
+def test_the_shape_of_conditions_leaves_out_what_statements_bind() -> None:
+    def shape(*further: Condition, **named: Any) -> tuple[object, ...]:
+        return tuple(condition.shape for condition in replace(Filter.of(**named), further=further).conditions)
+
+    assert shape(memory_type="a", status="draft", query="x") == shape(memory_type="b", status="discard", query="y")
+    assert shape(metadata=MemoryMetadata(user_id="a")) == shape(metadata=MemoryMetadata(user_id="b"))
+    assert shape(metadata=MemoryMetadata(user_id="a")) != shape(metadata=MemoryMetadata(agent_id="a"))
+    assert shape(memory_type="a") != shape(status="draft")
+    assert shape(archived=True) != shape(archived=False) != shape(archived=None)
+    assert shape(Shouted(True)) != shape(Shouted(False)) != shape(ShoutedWithin(False))

@@ -198,6 +198,34 @@ class ExtraIgnored(_ExtraBy):
         return True
 
 
+class PassesOverConditions(DictStore):
+    """Applies the conditions that its author knew of."""
+
+    def matches(self, wanted: Filter, item: MemoryItem) -> bool:
+        return super().matches(replace(wanted, further=()), item)
+
+
+class RanksPastConditions(DictStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        return await super()._rank(query, replace(wanted, further=()), limit, mode)
+
+
+class RanksBeforeConditions(DictStore):
+    async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        ranked = await super()._rank(query, replace(wanted, further=()), limit, mode)
+        return [found for found in ranked if wanted.matches(found.item)]
+
+
+class RestoresPastConditions(InMemoryStore):
+    async def _restore(self, item_id: str | None, wanted: Filter) -> int:
+        return await super()._restore(item_id, replace(wanted, further=()))
+
+
+class PurgesPastConditions(InMemoryStore):
+    async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        return await super()._purge(item_id, replace(wanted, further=()), deleted_only)
+
+
 class ArchivedShown(DictStore):
     def matches(self, wanted: Filter, item: MemoryItem) -> bool:
         return Filter(wanted.query, wanted.metadata, wanted.memory_type, wanted.status, None).matches(item)
@@ -701,6 +729,12 @@ WRONG_STORES: list[tuple[type[BaseStore], str]] = [
     (AliasesWhatIsAdded, "changing_an_item_after_adding_changes_nothing_stored"),
     (AliasesWhatIsRead, "changing_what_was_read_changes_nothing_stored"),
     (StampsTheCallersItem, "add_leaves_the_callers_item_alone"),
+    (PassesOverConditions, "an_unheard_of_condition_bounds_what_is_read"),
+    (PassesOverConditions, "an_unheard_of_condition_bounds_what_is_cleared"),
+    (RanksPastConditions, "an_unheard_of_condition_bounds_what_is_ranked"),
+    (RanksBeforeConditions, "an_unheard_of_condition_bounds_what_is_ranked"),
+    (RestoresPastConditions, "an_unheard_of_condition_bounds_what_is_restored"),
+    (PurgesPastConditions, "an_unheard_of_condition_bounds_what_is_purged"),
     (LosesUnknownFields, "unknown_type_and_fields_round_trip"),
     (LosesEmptyFields, "a_further_field_of_every_kind_round_trips"),
     (ListsFieldsByHand, "every_field_of_a_registered_class_round_trips"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
@@ -154,4 +155,4 @@ def _scope_of(wanted: Filter) -> Filter:
     scope = wanted.metadata
     if scope is not None and scope.extra:
         scope = scope.model_copy(update={"extra": {}})
-    return Filter(metadata=scope)
+    return replace(wanted.scope(), metadata=scope)

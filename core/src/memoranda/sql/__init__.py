@@ -12,19 +12,20 @@ from memoranda.lazy import lazy_names
 if TYPE_CHECKING:
     from memoranda.sql.dialect import Dialect, Parameters
     from memoranda.sql.rows import ITEM_COLUMNS, Row, pack, unpack
-    from memoranda.sql.statements import Statement, Statements
+    from memoranda.sql.statements import Change, Statement, Statements
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "dialect": ["Dialect", "Parameters"],
         "rows": ["ITEM_COLUMNS", "Row", "pack", "unpack"],
-        "statements": ["Statement", "Statements"],
+        "statements": ["Change", "Statement", "Statements"],
     },
 )
 
 __all__ = [
     "ITEM_COLUMNS",
+    "Change",
     "Dialect",
     "Parameters",
     "Row",

@@ -7,12 +7,22 @@ their values, so that engines can keep it prepared.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
-from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+from memoranda.errors import UnsupportedError
+from memoranda.items import MemoryMetadata
 from memoranda.sql.dialect import Dialect, Parameters
 from memoranda.sql.rows import Row
+from memoranda.store.conditions import (
+    Archived,
+    Condition,
+    Contains,
+    ExtraEquals,
+    FieldEquals,
+    InScope,
+    metadata_conditions,
+)
 from memoranda.store.filters import Filter
 
 Statement = tuple[str, Sequence[Any]]
@@ -20,11 +30,31 @@ Statement = tuple[str, Sequence[Any]]
 _ROW_COLUMNS = Row._fields
 
 
+class Change(NamedTuple):
+    """A statement that changes rows, in its parts: what it does, to which rows, and the values that both bind."""
+
+    change: str
+    where: str
+    values: Sequence[Any]
+
+    @property
+    def statement(self) -> Statement:
+        """The whole of it."""
+        return f"{self.change} WHERE {self.where}", self.values
+
+
 class Statements:
     """Builds statements for one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
+        self._translations: dict[type[Condition], Callable[[Parameters, Any], str]] = {
+            InScope: self._in_scope,
+            ExtraEquals: self._extra_equals,
+            Archived: self._archived,
+            FieldEquals: self._field_equals,
+            Contains: self._contains,
+        }
         self._get = (
             f"SELECT {dialect.item_columns} FROM {dialect.table} "
             f"WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
@@ -37,29 +67,51 @@ class Statements:
         )
 
     def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
-        """Return the WHERE text for a filter; ``deleted`` None takes hidden rows and others alike."""
+        """Return the WHERE text for a filter; ``deleted`` None takes hidden rows and others alike.
+
+        Raises UnsupportedError for a condition of a kind that has no translation.
+        """
+        # Whether a row is hidden and whether it is archived are chosen together, as engines keep them in one index.
         found = self.dialect.visibility(deleted, wanted.archived)
-        found += self.scope_conditions(parameters, wanted.metadata)
-        if wanted.memory_type is not None:
-            found.append(f"memory_type = {parameters.add(wanted.memory_type)}")
-        if wanted.status is not None:
-            found.append(f"status = {parameters.add(wanted.status.value)}")
-        if wanted.folded:
-            found.append(self.dialect.contains(parameters, wanted.folded))
+        passed_over = wanted.archived is not None
+        for condition in wanted.conditions:
+            if passed_over and type(condition) is Archived:
+                passed_over = False
+            else:
+                found.append(self.condition(parameters, condition))
         return " AND ".join(found) or "1 = 1"
+
+    def condition(self, parameters: Parameters, condition: Condition) -> str:
+        """Return the text of one condition, which AND can join to others.
+
+        The exact type decides, so that a kind nobody translated is refused and never taken for another. Raises
+        UnsupportedError.
+        """
+        translate = self._translations.get(type(condition))
+        if translate is None:
+            raise UnsupportedError(type(self.dialect).__name__, f"filters of the kind {type(condition).__name__}")
+        return translate(parameters, condition)
+
+    def _in_scope(self, parameters: Parameters, condition: InScope) -> str:
+        return f"{self.dialect.scope_column(condition.field)} = {parameters.add(condition.value)}"
+
+    def _extra_equals(self, parameters: Parameters, condition: ExtraEquals) -> str:
+        return self.dialect.extra_equals(parameters, condition.key, condition.value)
+
+    def _archived(self, parameters: Parameters, condition: Archived) -> str:
+        return self.dialect.archived() if condition.archived else f"NOT ({self.dialect.archived()})"
+
+    def _field_equals(self, parameters: Parameters, condition: FieldEquals) -> str:
+        if condition.field not in _ROW_COLUMNS:
+            raise UnsupportedError(type(self.dialect).__name__, f"filters of the field {condition.field!r}")
+        return f"{condition.field} = {parameters.add(condition.text)}"
+
+    def _contains(self, parameters: Parameters, condition: Contains) -> str:
+        return self.dialect.contains(parameters, condition.folded)
 
     def scope_conditions(self, parameters: Parameters, metadata: MemoryMetadata | None) -> list[str]:
         """Return the conditions of a metadata filter."""
-        if metadata is None:
-            return []
-        found = []
-        for field in SCOPE_FIELDS:
-            value = getattr(metadata, field)
-            if value is not None:
-                found.append(f"{self.dialect.scope_column(field)} = {parameters.add(value)}")
-        for key, value in metadata.extra.items():
-            found.append(self.dialect.extra_equals(parameters, key, value))
-        return found
+        return [self.condition(parameters, condition) for condition in metadata_conditions(metadata)]
 
     def get(self, item_id: str) -> Statement:
         """Select one live item by its id."""
@@ -170,23 +222,33 @@ class Statements:
 
     def hide(self, wanted: Filter, item_id: str | None = None) -> Statement:
         """Hide the live items that match, or the one of this id if it matches."""
-        return self._flag(wanted, item_id, hidden=True)
+        return self.hiding(wanted, item_id).statement
 
     def show(self, wanted: Filter, item_id: str | None = None) -> Statement:
         """Bring hidden items back."""
-        return self._flag(wanted, item_id, hidden=False)
-
-    def _flag(self, wanted: Filter, item_id: str | None, *, hidden: bool) -> Statement:
-        parameters = Parameters(self.dialect)
-        where = self.conditions(parameters, wanted, deleted=not hidden)
-        if item_id is not None:
-            where += f" AND {self.dialect.by_id(parameters.add(item_id))}"
-        return f"UPDATE {self.dialect.table} SET deleted = {int(hidden)} WHERE {where}", parameters.values
+        return self.showing(wanted, item_id).statement
 
     def purge(self, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False) -> Statement:
         """Delete rows for good, hidden ones too."""
+        return self.purging(wanted, item_id, deleted_only=deleted_only).statement
+
+    def hiding(self, wanted: Filter, item_id: str | None = None) -> Change:
+        """Return what :meth:`hide` does, in its parts."""
+        return self._change(f"UPDATE {self.dialect.table} SET deleted = 1", wanted, item_id, deleted=False)
+
+    def showing(self, wanted: Filter, item_id: str | None = None) -> Change:
+        """Return what :meth:`show` does, in its parts."""
+        return self._change(f"UPDATE {self.dialect.table} SET deleted = 0", wanted, item_id, deleted=True)
+
+    def purging(self, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False) -> Change:
+        """Return what :meth:`purge` does, in its parts."""
+        return self._change(
+            f"DELETE FROM {self.dialect.table}", wanted, item_id, deleted=True if deleted_only else None
+        )
+
+    def _change(self, change: str, wanted: Filter, item_id: str | None, *, deleted: bool | None) -> Change:
         parameters = Parameters(self.dialect)
-        where = self.conditions(parameters, wanted, deleted=True if deleted_only else None)
+        where = self.conditions(parameters, wanted, deleted=deleted)
         if item_id is not None:
             where += f" AND {self.dialect.by_id(parameters.add(item_id))}"
-        return f"DELETE FROM {self.dialect.table} WHERE {where}", parameters.values
+        return Change(change, where, parameters.values)

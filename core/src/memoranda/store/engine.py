@@ -157,7 +157,7 @@ class Engine(ABC):
         if mode != "text":
             raise UnsupportedError(repr(self), f"search mode {mode!r}")
         # The whole scope is read: neighbours count whatever their type, so the other filters come after the ranking.
-        scope = await self._search(Filter(metadata=wanted.metadata, archived=wanted.archived), EVERYTHING)
+        scope = await self._search(wanted.scope(), EVERYTHING)
         return await aside(ranking_weight(scope), rank_scope, query, scope, wanted.matches, limit)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:

@@ -6,6 +6,7 @@ result; the conformance kit compares the two. ``None`` is any; every other value
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,11 +14,16 @@ from memoranda.errors import InputError, shown
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.shapes import check_text, whole_number
 from memoranda.store.checks import check_metadata
-
-
-def fold(text: str) -> str:
-    """Return the text as substring search compares it: Unicode case folding, nothing else."""
-    return text.casefold()
+from memoranda.store.conditions import (
+    Archived,
+    Condition,
+    Contains,
+    FieldEquals,
+    InScope,
+    fold,
+    json_equal,
+    metadata_conditions,
+)
 
 
 def check_limit(limit: int) -> int:
@@ -34,21 +40,6 @@ def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
         raise InputError(f"{shown(status, text=True)} is no status; there are {known}.", field="status") from None
 
 
-def json_equal(left: Any, right: Any) -> bool:
-    """Compare two JSON values: true is not 1, but 1 is 1.0; objects regardless of the order of their keys."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(json_equal(value, right[key]) for key, value in left.items())
-    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        return len(left) == len(right) and all(map(json_equal, left, right))
-    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
-        return left == right
-    if isinstance(left, str) and isinstance(right, str):
-        return left == right
-    return left is None and right is None
-
-
 def extra_matches(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
     """Whether every key that is wanted is there with an equal value."""
     return all(key in found and json_equal(value, found[key]) for key, value in wanted.items())
@@ -58,13 +49,12 @@ def metadata_matches(wanted: MemoryMetadata | None, found: MemoryMetadata) -> bo
     """Whether metadata passes a metadata filter; ``None`` passes everything."""
     if wanted is None:
         return True
-    return (
-        (wanted.user_id is None or wanted.user_id == found.user_id)
-        and (wanted.session_id is None or wanted.session_id == found.session_id)
-        and (wanted.task_id is None or wanted.task_id == found.task_id)
-        and (wanted.agent_id is None or wanted.agent_id == found.agent_id)
-        and (not wanted.extra or extra_matches(wanted.extra, found.extra))
-    )
+    held, asked = found.__dict__, wanted.__dict__
+    for name in SCOPE_FIELDS:
+        value = asked[name]
+        if value is not None and held[name] != value:
+            return False
+    return not wanted.extra or extra_matches(wanted.extra, found.extra)
 
 
 def names_nothing(metadata: MemoryMetadata) -> bool:
@@ -96,7 +86,9 @@ class Filter:
     """Which items are meant. Build it with :meth:`of`, which checks every part.
 
     ``query`` is a literal, case-insensitive substring of the content. ``archived`` is False for items that no summary
-    stands for (what searches show), True for the others, None for both.
+    stands for (what searches show), True for the others, None for both. ``further`` are conditions of other kinds.
+    All of these together are ``conditions``: what a backend translates, and the only thing that :meth:`matches` and
+    :meth:`scope` look at.
     """
 
     query: str = ""
@@ -104,14 +96,29 @@ class Filter:
     memory_type: str | None = None
     status: MemoryStatus | None = None
     archived: bool | None = False
+    further: tuple[Condition, ...] = ()
     folded: str = field(init=False, repr=False, compare=False)
-    _scope: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
+    conditions: tuple[Condition, ...] = field(init=False, repr=False, compare=False)
+    _fields: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
+    _tests: tuple[Callable[[MemoryItem], bool], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        metadata = self.metadata
-        named = () if metadata is None else tuple((name, getattr(metadata, name)) for name in SCOPE_FIELDS)
-        object.__setattr__(self, "folded", fold(self.query))
-        object.__setattr__(self, "_scope", tuple((name, value) for name, value in named if value is not None))
+        conditions = list(metadata_conditions(self.metadata))
+        if self.archived is not None:
+            conditions.append(Archived(self.archived))
+        if self.memory_type is not None:
+            conditions.append(FieldEquals("memory_type", self.memory_type))
+        if self.status is not None:
+            conditions.append(FieldEquals("status", self.status))
+        folded = fold(self.query)
+        if folded:
+            conditions.append(Contains(folded))
+        conditions += self.further
+        keep = object.__setattr__
+        keep(self, "folded", folded)
+        keep(self, "conditions", tuple(conditions))
+        keep(self, "_fields", tuple([(each.field, each.value) for each in conditions if type(each) is InScope]))
+        keep(self, "_tests", tuple([each.matches for each in conditions if type(each) is not InScope]))
 
     @classmethod
     def of(
@@ -133,19 +140,20 @@ class Filter:
 
     def matches(self, item: MemoryItem) -> bool:
         """Whether the item passes every condition."""
-        # What metadata_matches() means, with the fields that are asked for known beforehand: stores in memory come
-        # here for every item that they look at.
+        # The fields of a scope are compared in place: stores in memory come here for every item that they look at.
         found = item.metadata.__dict__
-        for name, value in self._scope:
+        for name, value in self._fields:
             if found[name] != value:
                 return False
-        return (
-            (self.archived is None or (item.archived_by is not None) is self.archived)
-            and (self.memory_type is None or item.memory_type == self.memory_type)
-            and (self.status is None or item.status is self.status)
-            and (self.metadata is None or not self.metadata.extra or extra_matches(self.metadata.extra, found["extra"]))
-            and (not self.folded or self.folded in fold(item.content))
-        )
+        for passes in self._tests:  # noqa: SIM110 - a generator would take longer than the tests
+            if not passes(item):
+                return False
+        return True
+
+    def scope(self) -> Filter:
+        """Return the filter of where this one looks, without what it looks for: see :attr:`Condition.bounds_scope`."""
+        further = tuple(condition for condition in self.further if condition.bounds_scope)
+        return replace(self, query="", memory_type=None, status=None, further=further)
 
     def narrowed(self, scope: MemoryMetadata) -> Filter:
         """Return this filter with a scope's conditions added. Raises InputError when the two contradict each other."""

@@ -205,7 +205,7 @@ def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:
 
 def _ranked(query: str, entries: Iterable[Entry], wanted: Filter, limit: int) -> list[RankedItem]:
     """Rank what a scope held, newest first, as the base class does it; but only what is found needs to be copied."""
-    scope = matching(entries, Filter(metadata=wanted.metadata, archived=wanted.archived))
+    scope = matching(entries, wanted.scope())
     of = {entry.item.id: entry for entry in scope}
     ranked = rank_scope(
         query, [entry.item for entry in scope], wanted.matches, limit, lambda item: of[item.id].index_terms()

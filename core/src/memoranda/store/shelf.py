@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.store.conditions import InScope, metadata_conditions
 from memoranda.store.filters import Filter
 
 _SPARSE = 64
@@ -97,10 +98,8 @@ class Shelf:
 
 def names_at_most_one_field(wanted: Filter) -> bool:
     """Whether a filter asks for one field of a scope or none, and nothing else: all candidates match then."""
-    metadata = wanted.metadata
-    named = 0 if metadata is None else sum(getattr(metadata, name) is not None for name in SCOPE_FIELDS)
-    further = wanted.archived is not None or wanted.memory_type is not None or wanted.status is not None
-    return named <= 1 and not further and not wanted.folded and not (metadata and metadata.extra)
+    named = metadata_conditions(wanted.metadata)
+    return len(named) <= 1 and wanted.conditions == named and all(type(each) is InScope for each in named)
 
 
 def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:

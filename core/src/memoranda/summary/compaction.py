@@ -19,7 +19,7 @@ from memoranda.errors import InputError, MemoryError, SummaryError, VersionConfl
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text, utc_text
 from memoranda.store.base import BaseStore
 from memoranda.store.codec import dump_metadata
-from memoranda.store.filters import json_equal
+from memoranda.store.conditions import json_equal
 from memoranda.summary.generation import (
     DEFAULT_TIMEOUT,
     Answer,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
-from memoranda.sql import ITEM_COLUMNS, Dialect, Parameters, Row, Statement, Statements, pack
-from memoranda.store import Filter
+from memoranda.sql import ITEM_COLUMNS, Change, Dialect, Parameters, Row, Statement, Statements, pack
+from memoranda.store import Archived, Condition, FieldEquals, Filter, InScope
 
 SEQUENCE = "added"
 
@@ -23,6 +23,13 @@ _EXPONENT = re.compile(r"\d[eE][+-]?\d")
 _LIKE_SPECIAL = str.maketrans({"\\": r"\\", "%": r"\%", "_": r"\_"})
 _NO_LIMIT = 2**31
 _MOST_TEXTS = 500
+_BOUND_AS_THEY_ARE: Mapping[type[Condition], Callable[[Any], tuple[str, ...]]] = {
+    InScope: lambda condition: (condition.value,),
+    FieldEquals: lambda condition: (condition.text,),
+    Archived: lambda condition: (),
+}
+"""The kinds whose text is given by their shape, with what each binds; a statement of others is made for each search."""
+
 _COLUMN_TYPES = {
     "metadata": "jsonb",
     "archived": "boolean",
@@ -170,67 +177,53 @@ class PostgresStatements(Statements):
 
     def search(self, wanted: Filter, limit: int) -> Statement:
         """Select the newest items that match. The text of a plain search is made once for each set of conditions."""
-        metadata = wanted.metadata
-        if wanted.folded or self.dialect.partitioned or (metadata is not None and metadata.extra):
+        conditions = wanted.conditions
+        if self.dialect.partitioned or any(type(condition) not in _BOUND_AS_THEY_ARE for condition in conditions):
             return super().search(wanted, limit)
-        scope = () if metadata is None else tuple(getattr(metadata, field) for field in SCOPE_FIELDS)
-        status = None if wanted.status is None else wanted.status.value
-        given = (*scope, wanted.memory_type, status)
-        key = (limit, wanted.archived, *(value is None for value in given))
+        key = (limit, *(condition.shape for condition in conditions))
         text = self._searches.get(key)
         if text is not None:
-            return text, [value for value in given if value is not None]
+            return text, [value for condition in conditions for value in _BOUND_AS_THEY_ARE[type(condition)](condition)]
         text, values = super().search(wanted, limit)
         if len(self._searches) < _MOST_TEXTS:
             self._searches[key] = text
         return text, values
 
-    def scope_conditions(self, parameters: Parameters, metadata: MemoryMetadata | None) -> list[str]:
-        """Return the conditions of a metadata filter; a user's lead to the one partition where the items are."""
-        found = super().scope_conditions(parameters, metadata)
-        if self.dialect.partitioned and metadata is not None and metadata.user_id is not None:
-            found.append(f"owner = {parameters.add(owner_of(metadata.user_id))}")
+    def condition(self, parameters: Parameters, condition: Condition) -> str:
+        """Return the text of one condition; a user's leads to the one partition where the items are."""
+        found = super().condition(parameters, condition)
+        if self.dialect.partitioned and type(condition) is InScope and condition.field == "user_id":
+            found += f" AND owner = {parameters.add(owner_of(condition.value))}"
         return found
 
-    def hide(self, wanted: Filter, item_id: str | None = None) -> Statement:
-        """Hide the live items that match, or the one of this id if it matches."""
-        return self._locking(*super().hide(wanted, item_id), item_id)
+    def locking(self, change: Change, item_id: str | None) -> str:
+        """Return the text of a change that locks many rows in the order in which they are added.
 
-    def show(self, wanted: Filter, item_id: str | None = None) -> Statement:
-        """Bring hidden items back."""
-        return self._locking(*super().show(wanted, item_id), item_id)
-
-    def purge(self, wanted: Filter, item_id: str | None = None, *, deleted_only: bool = False) -> Statement:
-        """Delete rows for good, hidden ones too."""
-        return self._locking(*super().purge(wanted, item_id, deleted_only=deleted_only), item_id)
-
-    def _locking(self, text: str, values: Sequence[Any], item_id: str | None) -> Statement:
-        """Lock many rows in the order in which they are added; those of a partitioned table are locked beforehand."""
+        Those of a partitioned table are locked beforehand.
+        """
+        text, _ = change.statement
         if item_id is not None or self.dialect.partitioned:
-            return text, values
-        change, _, where = text.partition(" WHERE ")
-        chosen = f"SELECT id FROM {self.dialect.table} WHERE {where}"
+            return text
         # The conditions stand twice, so that both ways to the rows go through an index.
-        return f"{change} WHERE {where} AND id IN ({chosen} ORDER BY id FOR UPDATE)", values
+        return f"{text} AND id IN ({self.chosen(change)} FOR UPDATE)"
 
-    def chosen(self, change: str) -> str:
+    def chosen(self, change: Change) -> str:
         """Return the text that selects the ids of the rows that a change would reach, in the order of locking."""
-        return f"SELECT id FROM {self.dialect.table} WHERE {change.partition(' WHERE ')[2]} ORDER BY id"
+        return f"SELECT id FROM {self.dialect.table} WHERE {change.where} ORDER BY id"
 
-    def among(self, change: str, placeholder: str) -> str:
+    def among(self, change: Change, placeholder: str) -> str:
         """Return the text of a change of a partitioned table that reaches only rows of an array of ids.
 
         Each is looked up by its key and only then compared with the conditions: a plan that went from the conditions
         to the array would compare every row with every id where the planner does not know the table yet.
         """
-        change, _, where = change.partition(" WHERE ")
         given = (
             f"SELECT owner AS its_owner, id AS its_id FROM {self.dialect.ids} "
             f"WHERE id IN (SELECT unnest({placeholder}::text[]))"
         )
         there = f"SELECT * FROM {self.dialect.table} WHERE owner = its_owner AND id = its_id OFFSET 0"
-        meant = f"SELECT owner, id FROM ({given}) AS given CROSS JOIN LATERAL ({there}) AS there WHERE {where}"
-        return f"{change} WHERE (owner, id) IN ({meant})"
+        meant = f"SELECT owner, id FROM ({given}) AS given CROSS JOIN LATERAL ({there}) AS there WHERE {change.where}"
+        return f"{change.change} WHERE (owner, id) IN ({meant})"
 
     def upsert_arrays(self, fields: tuple[str, ...], *, numbered: bool) -> str:
         """Return the text that upserts rows given as one array per column, in the order of ``insert_columns``.

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
 
-from memoranda.sql import Statement
+from memoranda.sql import Change
 from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
@@ -31,15 +31,15 @@ class Removals:
         further = []
         if self._has_vectors:
             further = [f"gone AS (DELETE FROM {self._dialect.vectors} USING changed WHERE item_id = changed.id)"]
-        return await self._count(self._statements.hide(wanted, item_id), item_id, further)
+        return await self._count(self._statements.hiding(wanted, item_id), item_id, further)
 
     async def show(self, wanted: Filter, item_id: str | None) -> int:
         """Bring hidden items back and return how many there were."""
-        return await self._count(self._statements.show(wanted, item_id), item_id)
+        return await self._count(self._statements.showing(wanted, item_id), item_id)
 
     async def show_contents(self, wanted: Filter, item_id: str | None) -> list[tuple[str, str, int]]:
         """Bring hidden items back and return the id, content and version of each."""
-        rows = await self._change(self._statements.show(wanted, item_id), item_id, _CONTENTS, _CONTENTS)
+        rows = await self._change(self._statements.showing(wanted, item_id), item_id, _CONTENTS, _CONTENTS)
         return [(row["id"], row["content"], row["version"]) for row in rows]
 
     async def purge(self, wanted: Filter, item_id: str | None, *, deleted_only: bool) -> int:
@@ -47,14 +47,14 @@ class Removals:
         further = []
         if self._dialect.partitioned:
             further = [f"freed AS (DELETE FROM {self._dialect.ids} AS ids USING changed WHERE ids.id = changed.id)"]
-        return await self._count(self._statements.purge(wanted, item_id, deleted_only=deleted_only), item_id, further)
+        return await self._count(self._statements.purging(wanted, item_id, deleted_only=deleted_only), item_id, further)
 
-    async def _count(self, statement: Statement, item_id: str | None, further: Sequence[str] = ()) -> int:
-        rows = await self._change(statement, item_id, "id", "count(*)", further)
+    async def _count(self, change: Change, item_id: str | None, further: Sequence[str] = ()) -> int:
+        rows = await self._change(change, item_id, "id", "count(*)", further)
         return sum(row[0] for row in rows)
 
     async def _change(
-        self, statement: Statement, item_id: str | None, returning: str, answer: str, further: Sequence[str] = ()
+        self, change: Change, item_id: str | None, returning: str, answer: str, further: Sequence[str] = ()
     ) -> list[Any]:
         """Run a statement that changes rows, with whatever must go with them, and return the answer about them."""
 
@@ -62,14 +62,15 @@ class Removals:
             clauses = ", ".join((f"changed AS ({text} RETURNING {returning})", *further))
             return f"WITH {clauses} SELECT {answer} FROM changed"
 
-        text, values = statement
+        text, values = self._statements.locking(change, item_id), change.values
         if not self._dialect.partitioned:
             return await self._server.change_rows(complete(text), values)
         if item_id is not None:
             work = partial(self._change_one, text=complete(text), values=values, item_id=item_id)
         else:
-            among = self._statements.among(text, f"${len(values) + 1}")
-            work = partial(self._change_many, chosen=self._statements.chosen(text), text=complete(among), values=values)
+            among = self._statements.among(change, f"${len(values) + 1}")
+            chosen = self._statements.chosen(change)
+            work = partial(self._change_many, chosen=chosen, text=complete(among), values=values)
         return await self._server.run(work, repeatable=False)
 
     async def _change_one(self, connection: Connection, text: str, values: Sequence[Any], item_id: str) -> list[Any]:

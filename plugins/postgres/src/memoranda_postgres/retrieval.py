@@ -49,7 +49,7 @@ class Retrieval:
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
         # Neighbours count whatever their type, so the other filters come after the ranking.
-        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
+        scope = wanted.scope()
         if mode == "semantic":
             return await self._semantic(query, wanted, scope, limit, store)
         candidates = await self._text.candidates(query, scope, wanted, limit)

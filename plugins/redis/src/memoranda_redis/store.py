@@ -15,7 +15,8 @@ from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Fi
 from memoranda.urls import take_known_options
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection, Script
-from memoranda_redis._records import Row, body, folded, header, optional, read_row, scope_arguments, unreadable
+from memoranda_redis._filters import names_scope_only, told
+from memoranda_redis._records import Row, body, folded, header, read_row, scope_arguments, unreadable
 from memoranda_redis._store_scripts import COUNT, FIND, MOVE_ALL, MOVE_SOME, OPEN, PUT
 from memoranda_redis.episodic import EpisodicMemory
 from memoranda_redis.health import examine
@@ -224,17 +225,12 @@ class RedisMemoryStore(BaseStore):
         self, wanted: Filter, family: Family, order: Literal["newest", "oldest"], limit: int
     ) -> AsyncGenerator[Row, None]:
         """Yield the matching rows of a family in order; at least ``limit`` of them if there are so many."""
-        sifted = bool(wanted.metadata and wanted.metadata.extra)
-        filters = [
-            *scope_arguments(wanted.metadata),
-            optional(wanted.memory_type),
-            optional(wanted.status and wanted.status.value),
-            "" if wanted.archived is None else str(int(wanted.archived)),
-        ]
+        asked, sifted = told(wanted)
+        filters = [*asked.scope, asked.memory_type, asked.status, asked.archived]
         page = _PAGE if sifted else min(limit, _PAGE)
         cursor = b""
         while True:
-            arguments = [family, order, *filters, page, cursor, _EFFORT, wanted.folded]
+            arguments = [family, order, *filters, page, cursor, _EFFORT, asked.folded]
             cursor, *rows = await self._run(FIND, arguments)
             for row in self._readable(rows):
                 if not sifted or wanted.matches(row.item):
@@ -254,7 +250,7 @@ class RedisMemoryStore(BaseStore):
         families: list[Family] = ["live", "hidden"] if include_deleted else ["live"]
         total = 0
         for family in families:
-            if wanted.metadata is not None and wanted.metadata.extra:
+            if not names_scope_only(wanted):
                 total += sum([1 async for _ in self._rows(wanted, family, "oldest", _PAGE)])
             else:
                 total += await self._run(COUNT, [family, *scope_arguments(wanted.metadata)])
@@ -299,7 +295,7 @@ class RedisMemoryStore(BaseStore):
 
     async def _move(self, action: Action, family: Family, item_id: str | None, wanted: Filter) -> int:
         """Hide, restore or purge one item, or all of a family that match, and return how many."""
-        if wanted.metadata is not None and wanted.metadata.extra:
+        if not names_scope_only(wanted):
             return await self._move_sifted(action, family, item_id, wanted)
         if item_id is not None:
             return await self._move_some(action, family, wanted, [(item_id, "")])

@@ -61,7 +61,7 @@ class Retrieval:
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
-                alike = self._matrices.of(connection, self._statements, _scope(wanted)).similarities(vector)
+                alike = self._matrices.of(connection, self._statements, wanted.scope()).similarities(vector)
                 candidates = self._candidates(connection, query, wanted, limit, types, nearest(alike, NEAREST))
                 by_key = {key: alike[number] for key, number in candidates.numbers.items() if number in alike}
                 return self._ranked(connection, query, candidates, by_key, wanted, limit, types)
@@ -92,7 +92,7 @@ class Retrieval:
         assert vectors is not None, "a mode without its capability is refused before"
 
         def work(connection: sqlite3.Connection) -> tuple[str | None, set[str]]:
-            return stored_model(connection), self._speakers(connection, _scope(wanted))
+            return stored_model(connection), self._speakers(connection, wanted.scope())
 
         model, speakers = await connections.read(work)
         if model != vectors.model:
@@ -120,7 +120,7 @@ class Retrieval:
         types: Types,
         near: Sequence[int] = (),
     ) -> Candidates:
-        rows = ScopeRows(connection, self._statements, _scope(wanted))
+        rows = ScopeRows(connection, self._statements, wanted.scope())
         return Gatherer(rows, self._passages, types, self._weights.reach).gather(query, wanted, limit, near)
 
     def _ranked(
@@ -133,7 +133,7 @@ class Retrieval:
         limit: int,
         types: Types,
     ) -> list[RankedItem]:
-        filtered = wanted.memory_type is not None or wanted.status is not None
+        filtered = wanted != wanted.scope()
         scored = rank_hybrid(
             query,
             candidates.windows,
@@ -144,11 +144,6 @@ class Retrieval:
             limit=None if filtered else limit,
         )
         return _items(connection, scored, candidates, wanted, limit, types)
-
-
-def _scope(wanted: Filter) -> Filter:
-    """Return the filter without type and status: neighbours count whatever theirs are."""
-    return Filter(metadata=wanted.metadata, archived=wanted.archived)
 
 
 @contextmanager

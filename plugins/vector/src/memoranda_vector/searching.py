@@ -70,7 +70,7 @@ class Searcher:
         """
         table = self._table
         # Neighbours count whatever their type and status, so these filters come after the ranking.
-        scope = Filter(metadata=wanted.metadata, archived=wanted.archived)
+        scope = wanted.scope()
         vector = await self._query_vector(query, scope) if with_meaning else None
         self._words = words = self._words or WordIndex(table)
         await words.build()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.ranking import fold_words, speaker_of
-from memoranda.store import Filter
+from memoranda.store import Archived, Condition, FieldEquals, Filter, InScope
 from memoranda.turns import aside, sifting
 from memoranda_vector.copies import scope_of
 from memoranda_vector.facets import Facet, Rows
@@ -224,21 +224,30 @@ class Table:
 
     def select(self, wanted: Filter) -> Rows | None:
         """Return the rows that match as far as columns tell, or None if that is every row up to the height."""
-        scope = self._named(SCOPE_FIELDS, wanted.metadata)
+        scope, others = [], []
+        for condition in wanted.conditions:
+            if type(condition) is InScope:
+                scope.append((self.facets[condition.field], condition.value))
+            elif type(condition) is FieldEquals and condition.field in self.facets:
+                others.append((self.facets[condition.field], condition.value))
         if len(scope) > 1:
             scope.sort(key=lambda named: named[0].count(named[1]))
         rows = scope[0][0].rows(scope[0][1]) if scope else self._all()
-        conditions = scope[1:]
-        if wanted.memory_type is not None or wanted.status is not None:
-            conditions += self._named(("memory_type", "status"), wanted)
-        for facet, value in conditions:
+        for facet, value in (*scope[1:], *others):
             code = facet.code(value)
             listed = self.listed(rows)
             rows = listed[:0] if code is None else listed[facet.codes[listed] == code]
-        if wanted.archived or (wanted.archived is False and self._archived_count):
-            rows = self.listed(rows)
-            rows = rows[self._archived[rows] == wanted.archived]
+        for condition in wanted.conditions:
+            if type(condition) is Archived and (condition.archived or self._archived_count):
+                rows = self.listed(rows)
+                rows = rows[self._archived[rows] == condition.archived]
         return rows
+
+    def _tells(self, condition: Condition) -> bool:
+        """Whether columns tell which rows pass a condition, so that :meth:`select` has applied it."""
+        if type(condition) is FieldEquals:
+            return condition.field in self.facets
+        return type(condition) in (InScope, Archived)
 
     async def chosen(self, wanted: Filter) -> Rows | None:
         """Return the rows that match every filter, or None if that is every row up to the height.
@@ -246,7 +255,7 @@ class Table:
         They are what they are until the next ``await``. A filter that no column tells is asked of every item, aside.
         """
         rows = self.select(wanted)
-        if not wanted.folded and not (wanted.metadata is not None and wanted.metadata.extra):
+        if all(map(self._tells, wanted.conditions)):
             return rows
         numbers = self.listed(rows).tolist()
         matching = await aside(sifting(len(numbers)), self._matching, numbers, wanted)
@@ -304,11 +313,6 @@ class Table:
         if not self._free:
             return None
         return np.flatnonzero(self._used[: self.height]).astype(np.int32)
-
-    def _named(self, names: Sequence[str], wanted: object) -> list[tuple[Facet, Any]]:
-        """Return the facets of these names with the value that is wanted of each, where one is."""
-        values = ((name, getattr(wanted, name, None)) for name in names)
-        return [(self.facets[name], value) for name, value in values if value is not None]
 
 
 def _times(items: Sequence[MemoryItem]) -> NDArray[np.int64]:

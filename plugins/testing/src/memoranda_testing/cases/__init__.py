@@ -9,6 +9,7 @@ from memoranda_testing.cases.arriving import ArrivingDeletedCases
 from memoranda_testing.cases.bad_input import InputCases
 from memoranda_testing.cases.compaction import CompactionCases
 from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
+from memoranda_testing.cases.conditions import ConditionCases
 from memoranda_testing.cases.isolation import IsolationCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
@@ -32,6 +33,7 @@ TOPICS: tuple[type[Cases], ...] = (
     OrderCases,
     LimitCases,
     FilterCases,
+    ConditionCases,
     SubstringCases,
     RankingCases,
     TextRankingCases,

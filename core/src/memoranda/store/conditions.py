@@ -1,0 +1,160 @@
+"""The kinds of conditions that a filter is made of: a small closed set that every backend translates.
+
+Each kind says here, and nowhere else, which items pass it, whether it bounds a scope, and what of it a prepared
+statement depends on. A backend goes through ``Filter.conditions`` by the exact type of each: it translates the kinds it
+knows, and for any other it asks :meth:`Condition.matches` of every item or raises UnsupportedError. A kind that it has
+never heard of is never passed over.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+
+
+def fold(text: str) -> str:
+    """Return the text as substring search compares it: Unicode case folding, nothing else."""
+    return text.casefold()
+
+
+def json_equal(left: Any, right: Any) -> bool:
+    """Compare two JSON values: true is not 1, but 1 is 1.0; objects regardless of the order of their keys."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(json_equal(value, right[key]) for key, value in left.items())
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(json_equal, left, right))
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return left == right
+    if isinstance(left, str) and isinstance(right, str):
+        return left == right
+    return left is None and right is None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(ABC):
+    """One condition of a filter."""
+
+    bounds_scope: ClassVar[bool] = False
+    """Whether it says where to look, so that it holds for the neighbours of what is found too.
+
+    A ranking reads a scope as a whole: what goes before and after an item counts, whatever its type and status are.
+    """
+
+    @abstractmethod
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+
+    @property
+    def shape(self) -> Hashable:
+        """What the text of a statement depends on: all of it, unless a kind leaves out the values that it binds."""
+        return self
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InScope(Condition):
+    """A scope field of the metadata has this value."""
+
+    bounds_scope = True
+
+    field: str
+    value: str
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+        return bool(item.metadata.__dict__[self.field] == self.value)
+
+    @property
+    def shape(self) -> Hashable:
+        """The field; the value is bound."""
+        return InScope, self.field
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ExtraEquals(Condition):
+    """``metadata.extra`` has the key with a value that is equal as JSON."""
+
+    bounds_scope = True
+
+    key: str
+    value: Any
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+        extra = item.metadata.extra
+        return self.key in extra and json_equal(self.value, extra[self.key])
+
+    @property
+    def shape(self) -> Hashable:
+        """The kind alone: key and value are bound."""
+        return ExtraEquals
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Archived(Condition):
+    """A summary stands for the item, or none does."""
+
+    bounds_scope = True
+
+    archived: bool
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+        return (item.archived_by is not None) is self.archived
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FieldEquals(Condition):
+    """A field that every item has is this text, or a status of this text."""
+
+    field: str
+    value: str | MemoryStatus
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+        return bool(item.__dict__[self.field] == self.value)
+
+    @property
+    def text(self) -> str:
+        """The value as it is stored."""
+        return str(self.value)
+
+    @property
+    def shape(self) -> Hashable:
+        """The field; the value is bound."""
+        return FieldEquals, self.field
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Contains(Condition):
+    """The content contains a text; both are case-folded."""
+
+    folded: str
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+        return self.folded in fold(item.content)
+
+    @property
+    def shape(self) -> Hashable:
+        """The kind alone: the text is bound."""
+        return Contains
+
+
+def metadata_conditions(metadata: MemoryMetadata | None) -> tuple[Condition, ...]:
+    """Return what a metadata filter asks for, the fields of a scope first."""
+    if metadata is None:
+        return ()
+    held = metadata.__dict__
+    fields = [InScope(name, held[name]) for name in SCOPE_FIELDS if held[name] is not None]
+    return (*fields, *(ExtraEquals(key, value) for key, value in held["extra"].items()))
