@@ -168,7 +168,7 @@ async def test_the_doctor_does_not_repeat_text_that_is_no_unicode(tmp_path: Path
     assert "hush" not in repr(findings)
 
 
-async def test_text_that_is_no_unicode_is_named_as_damage(tmp_path: Path, whole: bytes) -> None:
+async def test_text_that_is_no_unicode_is_named_by_its_item(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(whole)
     connection = sqlite3.connect(path)
@@ -176,7 +176,7 @@ async def test_text_that_is_no_unicode_is_named_as_damage(tmp_path: Path, whole:
     connection.commit()
     connection.close()
     async with SQLiteMemoryStore(path) as store:
-        with pytest.raises(CorruptStoreError, match=r"a\.db"):
+        with pytest.raises(CorruptStoreError, match="ada-3"):
             await store.get("ada-3")
 
 
