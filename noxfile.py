@@ -134,8 +134,7 @@ def alone(session: nox.Session, distribution: str) -> None:
     package = "memoranda" if distribution == "core" else f"memoranda_{session_name(distribution)}"
     session.run("python", "-c", USE_ALONE, package)
     install_suite(session, distribution)
-    kit = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"{distribution}/tests/test_*_conformance.py"))]
-    run_pytest(session, "--sample", *(kit or [f"{distribution}/tests"]))
+    run_pytest(session, "--sample", *main_tests(distribution))
 
 
 # All public names, which are loaded on first use, and the plugins as the core sees them.
@@ -149,6 +148,12 @@ rows = {plugin.name: plugin for plugin in default_registry().plugins}
 assert all(row.status == "ok" for row in rows.values()), rows
 print(package.__name__, "offers", len(names), "names; plugins:", *sorted(rows))
 """
+
+
+def main_tests(distribution: str) -> list[str]:
+    """Return the tests to take a sample of: of a backend its conformance kit, else the whole suite."""
+    kit = sorted(ROOT.glob(f"{distribution}/tests/test_*_conformance.py"))
+    return [str(path.relative_to(ROOT)) for path in kit] or [f"{distribution}/tests"]
 
 
 def test_suite(session: nox.Session, distribution: str) -> None:
@@ -245,7 +250,7 @@ def oldest(session: nox.Session) -> None:
         run_pytest(session, *options, "--ignore=plugins/testing/tests/test_conformance_kit.py", *SUITES[:-1])
     else:
         # One test in eight and at least one of every class and module, the same ones each time.
-        run_pytest(session, *options, "--sample", "--ignore=plugins/testing/tests", *SUITES[:-1])
+        run_pytest(session, *options, "--sample", *(path for each in DISTRIBUTIONS for path in main_tests(each)))
 
 
 @nox.session(default=False)
