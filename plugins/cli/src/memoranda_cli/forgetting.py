@@ -14,7 +14,7 @@ from memoranda.store import Capability, Erasing
 from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError
-from memoranda_cli.terminal import agree, progress, say, show, show_json, table
+from memoranda_cli.terminal import agree, items_text, progress, say, show, show_json, table
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
@@ -79,7 +79,6 @@ def forget(
 
 
 async def _forget(url: str, store_options: list[str] | None, user: str, dry_run: bool, yes: bool) -> Receipt | None:
-    from memoranda_cli.removing import items_text
     from memoranda_cli.stores import opened
 
     owner = MemoryMetadata(user_id=user)
@@ -99,11 +98,6 @@ async def _forget(url: str, store_options: list[str] | None, user: str, dry_run:
             receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
         receipt.at = now_text()
     return receipt
-
-
-async def unerased(store: BaseStore) -> str:
-    """Return why what was removed is not off the disk yet; empty if it is, or the store's engine does not say."""
-    return await store.unerased() if isinstance(store, Erasing) else ""
 
 
 async def _before(store: BaseStore, url: str, owner: MemoryMetadata) -> Receipt:

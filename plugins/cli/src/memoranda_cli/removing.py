@@ -9,18 +9,13 @@ import typer
 from memoranda.errors import InputError
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.terminal import agree, progress, say
+from memoranda_cli.terminal import agree, items_text, progress, say
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
 
 Everything = Annotated[bool, typer.Option("--all", help="All of them, whosever they are.")]
 ItemId = Annotated[str | None, typer.Argument(metavar="ID", help="One item, by its id.")]
-
-
-def items_text(number: int) -> str:
-    """Return a number of items as people say it."""
-    return "1 item" if number == 1 else f"{number:,} items"
 
 
 @options.scoped
@@ -95,8 +90,7 @@ def purge(
     store_options: options.StoreOptions = None,
 ) -> None:
     """Remove memories for good, deleted ones too: one id, an owner's, or the bin with --deleted."""
-    from memoranda_cli.forgetting import unerased
-    from memoranda_cli.stores import opened, run
+    from memoranda_cli.stores import opened, run, unerased
 
     if item_id is None and metadata is None and not deleted:
         raise InputError("Name an id, an owner (--user, --session, …) or --deleted.", field="metadata")

@@ -43,3 +43,10 @@ async def opened(url: str | None, options: Sequence[str] | None = None) -> Async
     store = open_store(chosen_url(url), **pairs(options, "--option"))
     async with store:
         yield store
+
+
+async def unerased(store: BaseStore) -> str:
+    """Return why what was removed is not off the disk yet; empty if it is, or the store's engine does not say."""
+    from memoranda.store import Erasing
+
+    return await store.unerased() if isinstance(store, Erasing) else ""

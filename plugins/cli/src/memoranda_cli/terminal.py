@@ -132,3 +132,8 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def items_text(number: int) -> str:
+    """Return a number of items as people say it."""
+    return "1 item" if number == 1 else f"{number:,} items"
