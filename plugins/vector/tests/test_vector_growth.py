@@ -122,7 +122,8 @@ async def test_a_change_costs_what_it_touches(
 ) -> None:
     """Thirty times as many items of others may not make it three times as dear."""
     few, many = [await cost(store, prepare, change) for store in sizes]
-    assert many < 3 * few
+    # Cold caches of a busy processor are granted half a millisecond; the leanest walk over all of them takes one.
+    assert many < 3 * few + 0.000_5
 
 
 async def test_clearing_costs_the_same_for_every_item() -> None:
