@@ -7,8 +7,15 @@ import asyncio
 import pytest
 
 from memoranda import AIMemory, BaseStore, HumanMemory, MemoryItem, MemoryMetadata, MemoryStore
-from memoranda.errors import IdConflictError, InputError, StoreClosedError, StoreUnavailableError, VersionConflictError
-from memoranda.store import BASE_CAPABILITIES, Filter, InMemoryStore, copy_item, successor
+from memoranda.errors import (
+    CorruptStoreError,
+    IdConflictError,
+    InputError,
+    StoreClosedError,
+    StoreUnavailableError,
+    VersionConflictError,
+)
+from memoranda.store import BASE_CAPABILITIES, Filter, InMemoryStore, copy_item, readable, successor
 
 
 class FourMethods(BaseStore):
@@ -182,3 +189,16 @@ async def test_the_default_compare_and_set_knows_of_hidden_ids_before_it_writes(
         kept = await store.get(mine.id)
         assert kept is not None
         assert (kept.content, kept.version) == ("mine", 1)
+
+
+def test_what_cannot_be_read_is_left_out_and_named_without_its_content(caplog: pytest.LogCaptureFixture) -> None:
+    def read(row: tuple[str, str]) -> str:
+        try:
+            return row[1].encode("ascii").decode()
+        except UnicodeEncodeError as error:
+            raise CorruptStoreError(f"The stored item {row[0]!r} cannot be read as a memory item.") from error
+
+    assert readable(read, [("a", "one"), ("b", "ſecret"), ("c", "two")]) == ["one", "two"]
+    assert len(caplog.records) == 1
+    assert "'b'" in caplog.text
+    assert "ecret" not in caplog.text

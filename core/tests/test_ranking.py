@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -21,6 +23,7 @@ from memoranda.ranking import (
     rank_hybrid,
     rank_text,
     speaker_of,
+    terms_fingerprint,
 )
 
 BARE = Weights(before=0, after=0, asked_speaker=0, session=0, time=0, statement=0)
@@ -469,3 +472,24 @@ def test_a_turn_that_says_nothing_is_not_an_answer() -> None:
     ]
 
     assert [found.key for found in rank_text("train", [window])] == ["answer", "asked"]
+
+
+def _fingerprint_with(change: str) -> str:
+    """Return the fingerprint of terms in a process of its own, after a change to how they are made."""
+    code = f"import sys\n{change}\nfrom memoranda.ranking import terms_fingerprint\nprint(terms_fingerprint())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "sys.modules['snowballstemmer'] = None",
+        "from memoranda.ranking import stemming; stemming.IRREGULAR['mice'] = 'mice'",
+        "from memoranda.ranking import stemming; stemming.IRREGULAR['sped'] = 'speed'",
+        "from memoranda.ranking import stemming; stemming.LONGEST_TERM = 39",
+        "from memoranda.ranking import terms; terms.spelled_dates = str",
+    ],
+)
+def test_another_way_of_making_terms_has_another_fingerprint(change: str) -> None:
+    assert _fingerprint_with(change) != terms_fingerprint() == _fingerprint_with("")

@@ -327,6 +327,18 @@ async def test_an_unreadable_row_is_left_out_and_named(url: str, caplog: pytest.
         assert "secret" not in caplog.text
 
 
+@pytest.mark.parametrize("damage", ["status = 'odd'", """extra_json = '["name"'""", """extra_json = '["name"]'"""])
+async def test_an_unreadable_row_is_left_out_of_a_ranking(
+    url: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many([HumanMemory(id="good", content="tea"), HumanMemory(id="bad", content="secret tea")])
+        await execute(url, f"UPDATE memory_items SET {damage} WHERE id = 'bad'")
+        assert [found.item.id for found in await store.search_ranked(query="tea", mode="text")] == ["good"]
+        assert "bad" in caplog.text
+        assert "secret" not in caplog.text
+
+
 async def test_tls_is_asked_for_when_it_is_demanded(url: str) -> None:
     # The test server has no certificate, so a demand for TLS must fail rather than go on in clear text.
     with pytest.raises(ConnectionError):

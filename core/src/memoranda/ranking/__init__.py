@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from memoranda.ranking.results import RankedItem, Reranker
     from memoranda.ranking.scopes import conversation_key, make_passage, passage_of
     from memoranda.ranking.scoring import rank_hybrid, rank_text
-    from memoranda.ranking.terms import fold_words, index_terms, query_terms
+    from memoranda.ranking.terms import fold_words, index_terms, query_terms, terms_fingerprint
     from memoranda.ranking.vectors import checked_vector, cosines, normalised, pack_vector, unpack_vector
 
 __getattr__, __dir__ = lazy_names(
@@ -27,7 +27,7 @@ __getattr__, __dir__ = lazy_names(
         "results": ["RankedItem", "Reranker"],
         "scopes": ["conversation_key", "make_passage", "passage_of"],
         "scoring": ["rank_hybrid", "rank_text"],
-        "terms": ["fold_words", "index_terms", "query_terms"],
+        "terms": ["fold_words", "index_terms", "query_terms", "terms_fingerprint"],
         "vectors": ["checked_vector", "cosines", "normalised", "pack_vector", "unpack_vector"],
     },
 )
@@ -56,5 +56,6 @@ __all__ = [
     "rank_hybrid",
     "rank_text",
     "speaker_of",
+    "terms_fingerprint",
     "unpack_vector",
 ]

@@ -25,7 +25,7 @@ life lives | wife wives
 january jan | february feb | august aug | september sept sep | october oct | november nov | december dec
 """
 
-_IRREGULAR: dict[str, str] = {
+IRREGULAR: dict[str, str] = {
     form: base
     for line in _IRREGULAR_FORMS.strip().splitlines()
     for base, *forms in (group.split() for group in line.split("|"))
@@ -56,7 +56,7 @@ An ordinal number becomes its figure: ``7th`` is ``7``, as dates are written bot
 
 
 def _stem(word: str) -> str:
-    word = _IRREGULAR.get(word, word)[:LONGEST_TERM]
+    word = IRREGULAR.get(word, word)[:LONGEST_TERM]
     if len(word) < 3 or not (word.isascii() and word.isalpha()):
         return _without_ordinal(word)
     return _without_suffixes()(word)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
 
-from memoranda.ranking.stemming import stem
+from memoranda.ranking.stemming import IRREGULAR, LONGEST_TERM, stem
 
 _FUNCTION_WORDS = """
 a an the and or but if of to in on at by for from with about as into is are was were be been being am do does did doing
@@ -40,6 +42,12 @@ _INDIC = "\u0900-\u0963\u0966-\u0dff"
 _SPACED_WORD = re.compile(r"[^\W_]+")
 _SPECIAL = re.compile(f"[{_UNSPACED}{_INDIC}]")
 _WORD = re.compile(f"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])(?:[^\\W_]|[{_INDIC}]))+)")
+_PROBES = (
+    "Went hiking on 2023-05-08 with Zoë's children: they've 2 dogs, naïvely running; straße ЖИЗНЬ 東京 happily",
+    "caresses ponies relational conditional hopefulness electricity adjustable controlling generalizations flies bus",
+    "1999-12 2001-13-01 the 1st, 2nd, 3rd and 21st of 3 snake_case kebab-case e\u0301 ﬁne Ⅳ İstanbul ΣΊΣΥΦΟΣ",
+    "שָׁלוֹם مُحَمَّد हिन्दी தமிழ் ภาษาไทย ພາສາລາວ မြန်မာ ភាសាខ្មែរ 한국어 ひらがな カタカナー 々〆 𠮷野家 a東b 🦉",
+)
 _ISO_DATE = re.compile(r"(?<!\d)([12]\d{3})-(\d{2})(?:-(\d{2}))?(?!\d)", re.ASCII)
 
 
@@ -50,6 +58,17 @@ def index_terms(text: str) -> list[str]:
     else.
     """
     return list(map(stem, fold_words(spelled_dates(text) if "-" in text else text)))
+
+
+@cache
+def terms_fingerprint() -> str:
+    """Return what tells one way of making terms from another, for an index to know terms that were made otherwise.
+
+    It is made of the terms of texts that show every rule at work: a release that changes one changes it, and so does
+    the package snowballstemmer where it comes or goes.
+    """
+    texts = (*_PROBES, " ".join(IRREGULAR), "z" * (LONGEST_TERM + 1), " ".join(MONTHS), _FUNCTION_WORDS)
+    return blake2b("\n".join(" ".join(index_terms(text)) for text in texts).encode(), digest_size=8).hexdigest()
 
 
 def query_terms(query: str) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from memoranda.store.protocol import MemoryStore
     from memoranda.store.scoped import scope_metadata
     from memoranda.store.succession import check_expected, check_owner, successor
+    from memoranda.store.unreadable import left_out, readable
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -101,6 +102,7 @@ __getattr__, __dir__ = lazy_names(
         "fields": ["ItemFields", "fields_of"],
         "scoped": ["scope_metadata"],
         "succession": ["check_expected", "check_owner", "successor"],
+        "unreadable": ["left_out", "readable"],
     },
 )
 
@@ -146,6 +148,7 @@ __all__ = [
     "fold",
     "further_values",
     "json_equal",
+    "left_out",
     "load_item",
     "make_item",
     "make_metadata",
@@ -153,6 +156,7 @@ __all__ = [
     "metadata_conditions",
     "metadata_matches",
     "names_nothing",
+    "readable",
     "scope_metadata",
     "storable",
     "successor",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memoranda.ranking import terms_fingerprint
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
@@ -20,7 +21,6 @@ from memoranda_postgres.schema import (
     trigram_index,
 )
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_postgres.terms import fingerprint
 from memoranda_postgres.vectors import Vectors
 
 
@@ -103,7 +103,7 @@ async def _trigram_finding(connection: Connection, there: set[str]) -> Finding:
 
 
 def _terms_finding(made_by: str) -> Finding:
-    if made_by == fingerprint():
+    if made_by == terms_fingerprint():
         return Finding("terms", True, "made by this release")
     return Finding(
         "terms", False, "made by another release; search(mode='text') may miss words", "Run 'memoranda reindex'."

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from memoranda.embeddings import Embeddings, embed_texts
-from memoranda.ranking import normalised
+from memoranda.ranking import normalised, terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import TEXT_COLUMNS, PostgresDialect, PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import create_extension, extension_schema, lock
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import fingerprint, searchable
+from memoranda_postgres.terms import searchable
 from memoranda_postgres.vectors import Vectors
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ async def rebuild(
         done += len(rows)
         if progress is not None:
             progress(done, total if vectors is None else 2 * total)
-    await server.fetch(f"UPDATE {dialect.meta} SET terms = $1", [fingerprint()])
+    await server.fetch(f"UPDATE {dialect.meta} SET terms = $1", [terms_fingerprint()])
     if vectors is not None and embeddings is not None:
         await _make_vectors(server, vectors, embeddings, done, progress)
     return done

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from memoranda.embeddings import Embeddings, embed_texts
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
 from memoranda.ranking import RankedItem, Scored, Weights, normalised, query_without_names, rank_hybrid
 from memoranda.sql import ITEM_COLUMNS, unpack
-from memoranda.store import Filter, SearchMode
+from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.text import COUNTED, Candidates, TextSearch
@@ -59,8 +60,10 @@ class Retrieval:
         items: dict[str, MemoryItem] = {}
 
         def matches(key: str) -> bool:
-            item = items[key] = unpack(candidates.rows[key][:_WIDTH], self._types())
-            return wanted.matches(item)
+            for item in self._readable([candidates.rows[key]]):
+                items[key] = item
+                return wanted.matches(item)
+            return False
 
         def scored() -> list[Scored]:
             return rank_hybrid(
@@ -83,8 +86,13 @@ class Retrieval:
         ranked = []
         for row in await self._present_vectors().nearest(vector, wanted, limit, size):
             cosine = similarity(row[_WIDTH])
-            ranked.append(RankedItem(unpack(row[:_WIDTH], self._types()), cosine, {"semantic": cosine}))
+            ranked += [RankedItem(item, cosine, {"semantic": cosine}) for item in self._readable([row])]
         return ranked
+
+    def _readable(self, rows: Sequence[Any]) -> list[MemoryItem]:
+        """Return the items of rows, of which they are the first columns."""
+        types = self._types()
+        return readable(lambda row: unpack(row[:_WIDTH], types), rows)
 
     async def _with_meaning(
         self, query: str, candidates: Candidates, scope: Filter, store: str

@@ -11,10 +11,11 @@ from typing import Any
 import asyncpg
 
 from memoranda.errors import InputError, SchemaTooNewError, StoreError
+from memoranda.ranking import terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_postgres.terms import TERMS_VECTOR, UNINDEXED, fingerprint
+from memoranda_postgres.terms import TERMS_VECTOR, UNINDEXED
 
 logger = logging.getLogger(__name__)
 
@@ -194,7 +195,7 @@ async def _migrate(server: Server, connection: Connection, schema: str | None, p
                 await connection.execute(statement)
         if not version:
             await connection.execute(
-                f"INSERT INTO {dialect.meta} VALUES ($1, $2, $3)", SCHEMA_VERSION, partitions, fingerprint()
+                f"INSERT INTO {dialect.meta} VALUES ($1, $2, $3)", SCHEMA_VERSION, partitions, terms_fingerprint()
             )
             await add_trigrams(connection, dialect)
         else:

@@ -6,16 +6,17 @@ import logging
 import ssl as tls
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memoranda.embeddings import embed_texts
-from memoranda.errors import CorruptStoreError, EmbeddingError
+from memoranda.errors import EmbeddingError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
 from memoranda.shapes import seconds, whole_number
 from memoranda.sql import ITEM_COLUMNS, unpack
-from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, SearchMode, copy_item
+from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, SearchMode, copy_item, readable
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.health import examine
@@ -270,18 +271,7 @@ class PostgresMemoryStore(BaseStore):
 
     def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows; a row that cannot be read is left out and named in the log."""
-        types = self.item_types
-        try:
-            return [unpack(row, types) for row in rows]
-        except CorruptStoreError:
-            return [item for item in map(self._readable, rows) if item is not None]
-
-    def _readable(self, row: Any) -> MemoryItem | None:
-        try:
-            return unpack(row, self.item_types)
-        except CorruptStoreError as error:
-            logger.error("%s It was left out; 'memoranda doctor' lists such items.", error)
-            return None
+        return readable(partial(unpack, types=self.item_types), rows)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         return await self._retrieval.rank(query, wanted, limit, mode, repr(self))

@@ -8,9 +8,6 @@ not in the index at all; such items have empty lexemes, and a search compares th
 
 from __future__ import annotations
 
-from functools import lru_cache
-from hashlib import blake2b
-
 from memoranda.ranking import index_terms
 from memoranda.store import fold
 
@@ -46,10 +43,3 @@ def _lexemes(terms: list[str]) -> str:
     lexemes = dict.fromkeys(terms)
     size = sum(len(lexeme.encode()) + _MARK_SIZE for lexeme in lexemes)
     return " ".join(lexemes) if size <= _MOST_LEXEMES else ""
-
-
-@lru_cache(maxsize=1)
-def fingerprint() -> str:
-    """Return what tells one way of making terms from another, so that a store knows terms of another release."""
-    probe = "Went hiking on 2023-05-08 with Zoë's children: they've 2 dogs, naïvely running; straße ЖИЗНЬ 東京 happily"
-    return blake2b(" ".join(index_terms(probe)).encode(), digest_size=8).hexdigest()

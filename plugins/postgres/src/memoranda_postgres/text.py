@@ -236,7 +236,10 @@ def _name(extra_json: str) -> str | None:
     """Return who spoke, reading the JSON only where it can say so."""
     if '"name"' not in extra_json:
         return None
-    name = json.loads(extra_json).get("name")
+    try:
+        name = json.loads(extra_json).get("name")
+    except (ValueError, AttributeError, RecursionError):
+        return None  # Such a row is left out where its item is read.
     return name if isinstance(name, str) else None
 
 

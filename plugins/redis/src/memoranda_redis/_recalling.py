@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
-from memoranda.store import Finding
+from memoranda.store import Finding, left_out
 from memoranda_redis.episodic import (
     CorruptEntryError,
     EpisodicMemory,
@@ -18,7 +17,7 @@ from memoranda_redis.episodic import (
     read_entry,
 )
 
-logger = logging.getLogger(__name__)
+_LISTED_BY = "ShortTermMemoryManager.doctor()"
 
 ALL = 2**53
 """A limit that means all; it fits a number of Lua."""
@@ -36,7 +35,7 @@ async def recall(run: Run, agent_id: str, since: float, limit: int) -> list[Epis
     """
     odd, pages = await run(_arguments(since, limit, "together"))
     for key in odd:
-        _left_out(f"The key {_shown(key)!r} in the episodic memory of the agent {agent_id!r} holds no text.")
+        left_out(CorruptEntryError(agent_id, _shown(key), "it is no text"), _LISTED_BY)
     memories = []
     try:
         for text, count in _pairs(pages):
@@ -62,7 +61,7 @@ async def _recall_apart(run: Run, agent_id: str, since: float, limit: int) -> li
                 unreadable.append(error)
         if len(memories) >= limit or len(memories) + len(unreadable) < asked:
             for corrupt in unreadable:
-                _left_out(str(corrupt))
+                left_out(corrupt, _LISTED_BY)
             return memories[:limit]
         asked = min(limit + len(unreadable), ALL)
 
@@ -109,7 +108,3 @@ def _pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
 
 def _shown(key: bytes) -> str:
     return key.decode(errors="backslashreplace")
-
-
-def _left_out(what: str) -> None:
-    logger.error("%s It was left out; ShortTermMemoryManager.doctor() lists such keys.", what)

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
 from memoranda.errors import CorruptStoreError, IdConflictError, InputError, SchemaTooNewError, VersionConflictError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
-from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, copy_item, metadata_matches
+from memoranda.store import (
+    BASE_CAPABILITIES,
+    BaseStore,
+    Capability,
+    Filter,
+    Finding,
+    copy_item,
+    metadata_matches,
+    readable,
+)
 from memoranda.urls import take_known_options
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection, Script
@@ -232,19 +242,11 @@ class RedisMemoryStore(BaseStore):
         while True:
             arguments = [family, order, *filters, page, cursor, _EFFORT, asked.folded]
             cursor, *rows = await self._run(FIND, arguments)
-            for row in self._readable(rows):
+            for row in readable(partial(read_row, types=self.item_types), rows):
                 if not sifted or wanted.matches(row.item):
                     yield row
             if not cursor:
                 return
-
-    def _readable(self, rows: Iterable[bytes]) -> Iterator[Row]:
-        """Yield what the rows hold; one that cannot be read is left out and named in the log."""
-        for written in rows:
-            try:
-                yield read_row(written, self.item_types)
-            except CorruptStoreError as error:
-                logger.error("%s It was left out; 'memoranda doctor' lists such items.", error)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         families: list[Family] = ["live", "hidden"] if include_deleted else ["live"]

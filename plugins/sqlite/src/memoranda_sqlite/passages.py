@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -12,9 +11,8 @@ from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem
 from memoranda.ranking import Passage, conversation_key, passage_of
 from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda.store import left_out
 from memoranda_sqlite.schema import TABLE
-
-logger = logging.getLogger(__name__)
 
 Types = Mapping[str, type[MemoryItem]]
 
@@ -98,5 +96,5 @@ def readable(row: Any, types: Types) -> MemoryItem | None:
     try:
         return unpack(row, types)
     except CorruptStoreError as error:
-        logger.warning("%s It was left out; 'memoranda doctor' lists such rows.", error)
+        left_out(error)
         return None

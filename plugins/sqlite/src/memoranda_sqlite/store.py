@@ -8,10 +8,11 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import CorruptStoreError, IdConflictError, StoreClosedError, StoreMisuseError
+from memoranda.errors import IdConflictError, StoreClosedError, StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem
@@ -28,6 +29,7 @@ from memoranda.store import (
     SearchMode,
     check_expected,
     copy_item,
+    readable,
 )
 from memoranda.urls import take_options
 from memoranda_sqlite import erasing, text_index
@@ -431,13 +433,4 @@ class SQLiteMemoryStore(BaseStore):
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; one that cannot be read is left out, and the log says so."""
-        try:
-            return [unpack(row, self.item_types) for row in rows]
-        except CorruptStoreError:
-            items = []
-        for row in rows:
-            try:
-                items.append(unpack(row, self.item_types))
-            except CorruptStoreError as error:
-                logger.warning("%s It was left out; 'memoranda doctor' lists such rows of %r.", error, self)
-        return items
+        return readable(partial(unpack, types=self.item_types), rows)

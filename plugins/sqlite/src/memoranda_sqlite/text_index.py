@@ -100,7 +100,7 @@ def _build(connection: sqlite3.Connection) -> None:
         for name, value in settings.items():
             connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES (?, ?)", (name, value))
     set_meta(connection, "indexed", 0)
-    set_meta(connection, "terms", fingerprint())
+    set_meta(connection, "terms", _terms_fingerprint())
     set_meta(connection, "text_index", LAYOUT)
 
 
@@ -134,13 +134,10 @@ def available(connection: sqlite3.Connection) -> bool:
     return True
 
 
-@lru_cache(maxsize=1)
-def fingerprint() -> str:
-    """Return what tells one way of making terms from another: a release that changes it fills the index anew."""
-    from memoranda.ranking import index_terms
+def _terms_fingerprint() -> str:
+    from memoranda.ranking import terms_fingerprint  # Loaded on use, as every name of the ranking here.
 
-    probe = "Went hiking on 2023-05-08 with Zoë's children: they've 2 dogs, naïvely running; straße ЖИЗНЬ 東京 happily"
-    return blake2b(" ".join(index_terms(probe)).encode(), digest_size=8).hexdigest()
+    return terms_fingerprint()
 
 
 @lru_cache(maxsize=4096)
@@ -154,7 +151,7 @@ def owner_code(user_id: str | None) -> str:
 
 def fill(connection: sqlite3.Connection, most: int) -> int:
     """Bring up to ``most`` rows into the indexes, within the transaction; return how many were left to do before."""
-    if meta(connection, "terms") != fingerprint():
+    if meta(connection, "terms") != _terms_fingerprint():
         empty(connection)
     stale = refresh(connection, most)
     if stale >= most:
@@ -246,7 +243,7 @@ def empty(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM memoranda_terms")
     connection.execute("DELETE FROM memoranda_stale")
     set_meta(connection, "indexed", 0)
-    set_meta(connection, "terms", fingerprint())
+    set_meta(connection, "terms", _terms_fingerprint())
 
 
 Entry = tuple[int, str, str, str]
