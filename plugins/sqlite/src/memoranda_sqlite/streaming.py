@@ -16,16 +16,19 @@ from urllib.parse import quote
 
 import aiosqlite
 
+from memoranda.sql import ITEM_COLUMNS
 from memoranda_sqlite.decoding import decoded
 from memoranda_sqlite.dialect import register_functions
-from memoranda_sqlite.faults import DRIVER_ERRORS
+from memoranda_sqlite.faults import DRIVER_ERRORS, is_undecodable
 from memoranda_sqlite.files import Database
 
 AT_ONCE = 500
 """How many rows come from the thread at a time."""
 
 MOST_BYTES = 4 << 20
-"""After how many characters of text a stretch ends, however few rows these are."""
+"""After how many characters of content a stretch ends, however few rows these are."""
+
+_CONTENT = ITEM_COLUMNS.index("content")
 
 
 class _ReadingConnection(sqlite3.Connection):
@@ -34,7 +37,6 @@ class _ReadingConnection(sqlite3.Connection):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         register_functions(self)
-        self.text_factory = decoded
         self.execute("PRAGMA query_only = ON")
 
 
@@ -46,8 +48,13 @@ class LongReads:
         self._open: set[aiosqlite.Connection] = set()
 
     @asynccontextmanager
-    async def cursor(self, text: str, values: Sequence[Any] = ()) -> AsyncIterator[aiosqlite.Cursor]:
-        """Run a statement whose rows are taken from the cursor, all from one state of the file."""
+    async def cursor(
+        self, text: str, values: Sequence[Any] = (), *, tolerant: bool = True
+    ) -> AsyncIterator[aiosqlite.Cursor]:
+        """Run a statement whose rows are taken from the cursor, all from one state of the file.
+
+        Without ``tolerant`` it is quicker, and text that is no Unicode is an error of the driver.
+        """
         connection = aiosqlite.connect(
             f"file:{quote(os.fsencode(self._database.path))}?mode=rw",
             iter_chunk_size=AT_ONCE,
@@ -58,21 +65,32 @@ class LongReads:
         )
         self._open.add(connection)
         try:
-            async with connection, connection.execute(text, values) as cursor:
-                yield cursor
+            async with connection:
+                if tolerant:
+                    connection.text_factory = decoded
+                async with connection.execute(text, values) as cursor:
+                    yield cursor
         except DRIVER_ERRORS as error:
+            if not tolerant and is_undecodable(error):
+                raise
             raise self._database.explained(error) from error
         finally:
             self._open.discard(connection)
 
     async def stretch(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
-        """Return the first rows of a statement, as many as fit into memory with ease, and whether these are all."""
+        """Return the first items of a statement, as many as fit into memory with ease, and whether these are all."""
+        try:
+            return await self._stretch(text, values, tolerant=False)
+        except DRIVER_ERRORS:  # What it does not tolerate; every other error was explained.
+            return await self._stretch(text, values, tolerant=True)
+
+    async def _stretch(self, text: str, values: Sequence[Any], *, tolerant: bool) -> tuple[list[Any], bool]:
         rows: list[Any] = []
         size = 0
-        async with self.cursor(text, values) as cursor:
+        async with self.cursor(text, values, tolerant=tolerant) as cursor:
             while part := list(await cursor.fetchmany(AT_ONCE)):
                 rows += part
-                size += sum(len(value) for row in part for value in row if isinstance(value, str))
+                size += sum(len(row[_CONTENT]) for row in part if isinstance(row[_CONTENT], str | bytes))
                 if size > MOST_BYTES:
                     return rows, False
         return rows, True
