@@ -8,10 +8,11 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings, HashingEmbeddings
-    from memoranda_openai.embeddings import OpenAIEmbeddings
+    from memoranda_openai.embeddings import OpenAIEmbeddings as OpenAIEmbeddings
     from memoranda_vector.store import VectorMemoryStore
 
-__all__ = ["Embeddings", "HashingEmbeddings", "OpenAIEmbeddings", "VectorMemoryStore"]
+# OpenAIEmbeddings is offered too, but it is another distribution's: a star import must not need that.
+__all__ = ["Embeddings", "HashingEmbeddings", "VectorMemoryStore"]
 
 _get_name, __dir__ = lazy_names(
     __name__,
