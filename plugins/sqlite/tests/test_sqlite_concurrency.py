@@ -87,6 +87,13 @@ async def test_one_item_replaced_by_all_has_a_version_for_each(tmp_path: Path) -
         assert item.version == 50 * PROCESSES
 
 
+async def test_stores_that_make_a_file_at_once_do_not_refuse_what_the_others_have_begun(tmp_path: Path) -> None:
+    for number in range(40):
+        stores = [SQLiteMemoryStore(tmp_path / f"{number}.db") for _ in range(8)]
+        await asyncio.gather(*(store.init() for store in stores))
+        await asyncio.gather(*(store.close() for store in stores))
+
+
 async def test_eight_stores_create_one_new_file(tmp_path: Path) -> None:
     stores = [SQLiteMemoryStore(tmp_path / "memories.db") for _ in range(8)]
     await asyncio.gather(*(store.init() for store in stores))

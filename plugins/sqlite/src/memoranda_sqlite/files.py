@@ -87,7 +87,27 @@ class Database:
         return translated(error, self.path)
 
     def _inspect(self) -> None:
-        """Refuse a file that is no database, or a later release's, without writing a byte to it."""
+        """Refuse a file that is no database, or a later release's, without writing a byte to it.
+
+        Others may be making it at this moment. What was read of a file that changed meanwhile says nothing about it, so
+        it is looked at again before it is refused.
+        """
+        deadline = time.monotonic() + self.busy_timeout
+        while True:
+            before = self._appearance()
+            try:
+                self._look()
+                return
+            except (StoreError, *DRIVER_ERRORS):
+                if self._appearance() == before or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.001, 0.02))
+
+    def _appearance(self) -> list[tuple[int, int] | None]:
+        """Return what differs once somebody has written to the file or its log."""
+        return [_size_and_time(self.path), _size_and_time(f"{self.path}-wal")]
+
+    def _look(self) -> None:
         file = Path(self.path)
         if not file.exists() or file.stat().st_size == 0:
             return
@@ -104,6 +124,7 @@ class Database:
         uri = f"file:{quote(os.fsencode(self.path))}?{option}"
         connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout, isolation_level=None)
         try:
+            connection.execute("BEGIN")  # One state of the file for all that is read of it.
             self._patiently(lambda: schema.check_version(connection, self.path))
         finally:
             connection.close()
@@ -155,6 +176,15 @@ class Database:
                 if not is_busy(error) or time.monotonic() > deadline:
                     raise
             time.sleep(random.uniform(0.001, 0.02))
+
+
+def _size_and_time(path: str) -> tuple[int, int] | None:
+    """Return how large a file is and when it was last written to, or None if there is none of this name."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _identity(path: str) -> tuple[int, int] | None:
