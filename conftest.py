@@ -10,7 +10,8 @@ them each time costs most of the time and finds next to nothing, so a test, a cl
 
 One test in eight of what is marked stays, always the same ones, and at least one of every set-up in every class (or
 module, outside of classes). A set-up is what the marker names; markers without a name in one place are one set-up.
-What was left out counts as deselected in pytest's last line. `--sample` takes all tests as rare.
+What was left out counts as deselected in the last line. `--sample` takes all tests as rare, and `--sample=64` keeps
+one in so many.
 
 It lies here and not in the kit: who installs the kit to test a store of their own gets no option that they did not ask
 for.
@@ -34,7 +35,14 @@ LEFT_OUT = "memoranda_left_out"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the two options."""
     parser.addoption("--everything", action="store_true", help="run all tests that are marked rare, not a sample")
-    parser.addoption("--sample", action="store_true", help="run a sample of all tests, as if all were marked rare")
+    parser.addoption(
+        "--sample",
+        type=int,
+        nargs="?",
+        const=ONE_IN,
+        metavar="N",
+        help=f"run one in N ({ONE_IN}) of all tests, as if all were marked rare",
+    )
 
 
 @pytest.hookimpl(trylast=True)
@@ -43,19 +51,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("everything"):
         return
     sample_all = config.getoption("sample")
-    out = left_out([item for item in items if sample_all or item.get_closest_marker("rare")])
+    rare = [item for item in items if sample_all or item.get_closest_marker("rare")]
+    out = left_out(rare, sample_all or ONE_IN)
     if out:
         _tell(config, [item for item in items if item.nodeid in out])
         items[:] = [item for item in items if item.nodeid not in out]
 
 
-def left_out(rare: Sequence[pytest.Item]) -> set[str]:
+def left_out(rare: Sequence[pytest.Item], one_in: int) -> set[str]:
     """Return the ids of the tests that are not in the sample."""
     setups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for item in rare:
         for setup in _setups(item):
             setups[setup].append(item.nodeid)
-    sample = {item.nodeid for item in rare if _number(item.nodeid) % ONE_IN == 0}
+    sample = {item.nodeid for item in rare if _number(item.nodeid) % one_in == 0}
     for members in setups.values():
         if sample.isdisjoint(members):
             sample.add(min(members, key=_number))

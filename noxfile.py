@@ -133,7 +133,7 @@ def alone(session: nox.Session, distribution: str) -> None:
     package = "memoranda" if distribution == "core" else f"memoranda_{session_name(distribution)}"
     session.run("python", "-c", USE_ALONE, package)
     install_suite(session, distribution)
-    run_pytest(session, "--sample", *main_tests(distribution))
+    run_pytest(session, "--sample=64", *main_tests(distribution))
 
 
 # All public names, which are loaded on first use, and the plugins as the core sees them.
@@ -247,8 +247,8 @@ def oldest(session: nox.Session) -> None:
         # What the kit makes of wrong stores does not depend on any of them.
         run_pytest(session, *options, "--ignore=plugins/testing/tests/test_conformance_kit.py", *SUITES[:-1])
     else:
-        # One test in eight and at least one of every class and module, the same ones each time.
-        run_pytest(session, *options, "--sample", *(path for each in DISTRIBUTIONS for path in main_tests(each)))
+        # One test in sixteen and at least one of every class and module, the same ones each time.
+        run_pytest(session, *options, "--sample=16", *(path for each in DISTRIBUTIONS for path in main_tests(each)))
 
 
 @nox.session(default=False)

@@ -64,6 +64,7 @@ class TestWithoutPreparedStatements(OnTheWheelsServer):
     options: ClassVar[dict[str, Any]] = {"statement_cache_size": 0, "max_size": 3}
 
 
+@pytest.mark.rare("vectors")
 class TestWithVectors(OnTheWheelsServer):
     options: ClassVar[dict[str, Any]] = {"embeddings": HashingEmbeddings(64)}
 

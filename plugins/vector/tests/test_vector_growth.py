@@ -102,6 +102,7 @@ async def cost(store: VectorMemoryStore, prepare: list[Change], change: Change) 
     return best
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("prepare", "change"),
     [
