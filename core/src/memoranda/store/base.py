@@ -64,10 +64,7 @@ class BaseStore(Engine):
             return
         check_filter(within, "within")
         (item,) = self._accepted([item])
-        if self._serialises_writes:
-            async with self._write_lock:
-                await self._add(item, within)
-        else:
+        async with self._alone():
             await self._add(item, within)
         if self._observers:
             self._observers.added([item])
@@ -101,10 +98,7 @@ class BaseStore(Engine):
             return
         if not batch:
             return
-        if self._serialises_writes:
-            async with self._write_lock:
-                await self._add_many(batch, within, ttl)
-        else:
+        async with self._alone():
             await self._add_many(batch, within, ttl)
         if self._observers:
             self._observers.added(batch)
@@ -147,10 +141,7 @@ class BaseStore(Engine):
             raise InputError("update_many takes each id once.", field="id")
         if not batch:
             return []
-        if self._serialises_writes:
-            async with self._write_lock:
-                updated = await self._update_many(batch, within)
-        else:
+        async with self._alone():
             updated = await self._update_many(batch, within)
         if self._observers:
             self._observers.added(updated)

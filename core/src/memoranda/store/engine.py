@@ -24,6 +24,8 @@ from memoranda.turns import aside
 EVERYTHING = 2**62
 """A limit that means all; it fits every engine's integer."""
 
+_NOBODY_WAITS: AbstractAsyncContextManager[object] = nullcontext()
+
 
 class Engine(ABC):
     """The backend's side of a store: its state, its declarations, and the methods that reach the engine underneath."""
@@ -180,7 +182,7 @@ class Engine(ABC):
 
     def _alone(self) -> AbstractAsyncContextManager[object]:
         """Return what keeps other writers out where the compare-and-set is the default one, and nothing elsewhere."""
-        return self._write_lock if self._serialises_writes else nullcontext()
+        return self._write_lock if self._serialises_writes else _NOBODY_WAITS
 
     def _prepared(self, item: MemoryItem) -> MemoryItem:
         """Return the item as it is to be stored; a scoped handle stamps it here."""
