@@ -24,7 +24,7 @@ from memoranda_testing.servers._system import (
     wait_until,
 )
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 
 # Outlives a test run that was itself killed: the pipe on its standard input closes when the run is gone.
