@@ -1,4 +1,6 @@
-"""The marker `rare` for every suite of this repository: a stable sample by default, all of it with `--everything`.
+"""What every suite of this repository shares: settings of hypothesis, and the marker `rare`.
+
+Of what is rare a stable sample runs by default, and all of it with `--everything`.
 
 A set-up that few people have (partitions, a cluster, an old server) runs the same cases as the main one. To run all of
 them each time costs most of the time and finds next to nothing, so a test, a class or a parameter is marked::
@@ -27,6 +29,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine makes single examples slow, which says nothing about the code.
+settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("memoranda")
 
 ONE_IN = 8
 LEFT_OUT = "memoranda_left_out"

@@ -11,13 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from memoranda.plugins import default_registry
-
-# A busy machine makes single examples slow, which says nothing about the code.
-settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("memoranda")
 
 # What a shell, nox or a CI sets and a terminal's library heeds: no test may look different because of it.
 INHERITED = (

@@ -11,15 +11,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import HealthCheck, settings
 from redis.asyncio import Redis, RedisCluster
 
 from memoranda_redis import ShortTermMemoryManager
 from memoranda_testing.servers import redis_cluster, redis_server
-
-# A busy machine makes single examples slow, which says nothing about the code.
-settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("memoranda")
 
 
 @pytest.fixture(scope="session")
