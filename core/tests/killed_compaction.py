@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
-from memoranda.store import BaseStore, Filter, dump_item, load_item, successor
+from memoranda.store import BaseStore, Filter, Page, dump_item, load_item, successor
 from memoranda.summary import SummaryConfig, compact
 from memoranda.summary.compaction import undo
 
@@ -53,10 +53,10 @@ class FolderStore(BaseStore):
         found = self._read(self.folder / item_id)
         return found[1] if found else None
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         entries = [entry for path in self.folder.iterdir() if (entry := self._read(path))]
-        entries.sort(key=lambda entry: (entry[1].created_at, entry[0]), reverse=True)
-        return [item for _, item in entries if wanted.matches(item)][:limit]
+        entries.sort(key=lambda entry: entry[0])
+        return page.of(item for _, item in entries if wanted.matches(item))
 
     async def _clear(self, wanted: Filter) -> int:
         raise NotImplementedError

@@ -15,7 +15,7 @@ from memoranda.errors import (
     StoreUnavailableError,
     VersionConflictError,
 )
-from memoranda.store import BASE_CAPABILITIES, Filter, InMemoryStore, copy_item, readable, successor
+from memoranda.store import BASE_CAPABILITIES, Filter, InMemoryStore, Page, copy_item, readable, successor
 
 
 class FourMethods(BaseStore):
@@ -46,9 +46,8 @@ class FourMethods(BaseStore):
         found = self.data.get(item_id)
         return found and copy_item(found)
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        found = [copy_item(item) for item in reversed(self.data.values()) if wanted.matches(item)]
-        return sorted(found, key=lambda item: item.created_at, reverse=True)[:limit]
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        return [copy_item(item) for item in page.of(filter(wanted.matches, self.data.values()))]
 
     async def _clear(self, wanted: Filter) -> int:
         gone = [item.id for item in self.data.values() if wanted.matches(item)]

@@ -392,7 +392,8 @@ async def _compact_at_every_cut(items: list[MemoryItem]) -> None:
         if result.compacted:
             position = [item.memory_type for item in after].index("summary")
             following = {item.id for item in after[position + 1 :]}
-            recent = {item.id for item in items[len(items) - keep_recent :]}
+            # Instructions at the beginning stay there, before the summary.
+            recent = {item.id for item in items[len(items) - keep_recent :] if item.memory_type != "system"}
             assert {item.id for item in whole_groups(items) if item.id in recent} <= following
             assert [item.id for item in await expand(view, result.summary_id or "")] == list(result.archived)
             await undo(view, result.summary_id or "")

@@ -12,7 +12,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.ranking import Passage, rank_text
-from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore
+from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore, Page
 from memoranda_testing.turns import longest_turn
 
 ADA = MemoryMetadata(user_id="ada")
@@ -48,8 +48,8 @@ class FourMethods(BaseStore):
     async def _get(self, item_id: str) -> MemoryItem | None:
         return None
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        return self.items[::-1][:limit]
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        return page.of(self.items)
 
     async def _clear(self, wanted: Filter) -> int:
         return 0

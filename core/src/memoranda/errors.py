@@ -139,6 +139,19 @@ class VersionConflictError(ConflictError):
         self.found = found
 
 
+class TurnConflictError(ConflictError):
+    """The conversation has gone on since the caller read it."""
+
+    def __init__(self, expected: str | None, found: str | None) -> None:
+        wanted = "be empty" if expected is None else f"end with the item {expected!r}"
+        now = "is empty" if found is None else f"ends with {found!r}"
+        super().__init__(
+            f"The conversation was to {wanted}, but it {now}. Nothing was stored; read it again before you answer."
+        )
+        self.expected = expected
+        self.found = found
+
+
 class CorruptStoreError(StoreError):
     """What the engine holds cannot be read as memories."""
 

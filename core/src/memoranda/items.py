@@ -94,8 +94,23 @@ class _Model(BaseModel):
 UtcText = Annotated[str, BeforeValidator(utc_text)]
 
 
+def _place(value: Any) -> Any:
+    """A namespace is given as a tuple or a list; a single text would be taken apart into its letters."""
+    if isinstance(value, str):
+        raise ValueError("a namespace is a tuple of texts, such as ('users', 'ada'), not one text")
+    return () if value is None else value
+
+
+Namespace = Annotated[tuple[str, ...], BeforeValidator(_place)]
+
+
 class MemoryMetadata(_Model):
-    """Whom and what a memory belongs to. Frozen; as a filter, ``None`` means any and ``extra`` matches as a subset."""
+    """Whom and what a memory belongs to. Frozen.
+
+    ``namespace`` is a place in a hierarchy of your own, such as ``("users", "ada", "prefs")``, beside the four ids; the
+    empty one is the root. As a filter, ``None`` means any, ``extra`` matches as a subset, and a namespace matches by
+    its beginning, element by element: the place itself and all that lies below it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -103,14 +118,28 @@ class MemoryMetadata(_Model):
     session_id: str | None = None
     task_id: str | None = None
     agent_id: str | None = None
+    namespace: Namespace = ()
     extra: dict[str, Any] = Field(default_factory=dict)
 
     def __hash__(self) -> int:
-        return hash((self.user_id, self.session_id, self.task_id, self.agent_id))
+        return hash((self.user_id, self.session_id, self.task_id, self.agent_id, self.namespace))
 
 
-SCOPE_FIELDS = tuple(name for name in MemoryMetadata.model_fields if name != "extra")
-"""The fields of metadata that a scope binds, from the broadest to the narrowest."""
+SCOPE_FIELDS = tuple(name for name in MemoryMetadata.model_fields if name not in ("namespace", "extra"))
+"""The ids among the metadata, from the broadest to the narrowest; each is a text or None."""
+
+
+def _lifetime(value: Any) -> Any:
+    """A lifetime is a number of seconds above 0."""
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf")
+    ):
+        raise ValueError("a lifetime is a finite number of seconds above 0")
+    return value
+
+
+def _utc_or_none(moment: Any) -> str | None:
+    return None if moment is None else utc_text(moment)
 
 
 class MemoryItem(_Model):
@@ -118,7 +147,8 @@ class MemoryItem(_Model):
 
     ``version`` is what the store last gave it: 0 for an item that no store has seen. ``name`` says who spoke where the
     type is not enough. ``archived_by`` holds the id of the summary that stands for this item; an archived item is kept
-    and can be read by its id, but searches no longer show it.
+    and can be read by its id, but searches no longer show it. ``ttl`` is how many seconds the item lives from the
+    moment it is stored, ``expires_at`` when that ends, which the store works out; a time that is given stays as it is.
     """
 
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
@@ -134,6 +164,8 @@ class MemoryItem(_Model):
     version: int = Field(default=0, ge=0)
     name: str | None = None
     archived_by: str | None = None
+    ttl: Annotated[float | None, BeforeValidator(_lifetime)] = None
+    expires_at: Annotated[str | None, BeforeValidator(_utc_or_none)] = None
 
     own_fields: ClassVar[frozenset[str]] = frozenset()
     """The names of the fields that subclasses add; filled in for every class."""

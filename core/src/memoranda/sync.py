@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
 from memoranda.errors import StoreMisuseError
@@ -18,8 +18,12 @@ from memoranda.plugins.opening import open as open_async
 from memoranda.ranking.results import RankedItem
 from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import Capability, SearchMode
+from memoranda.store.filters import Moment
 from memoranda.store.observers import Observer
+from memoranda.store.owners import Owner, OwnerField
+from memoranda.store.pages import Order
 from memoranda.store.scoped import UNSET
+from memoranda.tokens import TokenCounter
 
 T = TypeVar("T")
 
@@ -119,9 +123,16 @@ class SyncStore:
         """Tell this observer of what is done from now on; its methods are called in the background loop's thread."""
         self._store.observe(observer)
 
-    def add(self, item: MemoryItem, *, within: MemoryMetadata | None = None, ttl: float | None = None) -> None:
+    def add(
+        self,
+        item: MemoryItem,
+        *,
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+        keep_created: bool = False,
+    ) -> None:
         """Store an item."""
-        self._portal.run(self._store.add(item, within=within, ttl=ttl))
+        self._portal.run(self._store.add(item, within=within, ttl=ttl, keep_created=keep_created))
 
     def add_many(
         self,
@@ -130,9 +141,40 @@ class SyncStore:
         within: MemoryMetadata | None = None,
         ttl: float | None = None,
         deleted: Collection[str] = (),
+        keep_created: bool = False,
     ) -> None:
         """Store several items."""
-        self._portal.run(self._store.add_many(list(items), within=within, ttl=ttl, deleted=deleted))
+        self._portal.run(
+            self._store.add_many(list(items), within=within, ttl=ttl, deleted=deleted, keep_created=keep_created)
+        )
+
+    def append(
+        self,
+        items: Iterable[MemoryItem],
+        *,
+        after: str | None,
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+    ) -> str:
+        """Store a turn whole, if nobody else has said anything meanwhile."""
+        return self._portal.run(self._store.append(list(items), after=after, within=within, ttl=ttl))
+
+    def apply(
+        self,
+        *,
+        adds: Iterable[MemoryItem] = (),
+        deletes: Iterable[str] = (),
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+        keep_created: bool = False,
+        purge: bool = False,
+    ) -> int:
+        """Delete some items and store others, all or none."""
+        return self._portal.run(
+            self._store.apply(
+                adds=list(adds), deletes=deletes, within=within, ttl=ttl, keep_created=keep_created, purge=purge
+            )
+        )
 
     def update(self, item: MemoryItem, *, within: MemoryMetadata | None = None) -> MemoryItem:
         """Replace an item if the store still has its version."""
@@ -142,9 +184,23 @@ class SyncStore:
         """Compare-and-set several items, all or none."""
         return self._portal.run(self._store.update_many(list(items), within=within))
 
-    def get(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> MemoryItem | None:
+    def touch(self, ids: Iterable[str], *, ttl: float | None = None, metadata: MemoryMetadata | None = None) -> int:
+        """Let items live longer."""
+        return self._portal.run(self._store.touch(ids, ttl=ttl, metadata=metadata))
+
+    def sweep(self) -> int:
+        """Remove for good what has expired."""
+        return self._portal.run(self._store.sweep())
+
+    def get(self, item_id: str, *, metadata: MemoryMetadata | None = None, refresh: bool = False) -> MemoryItem | None:
         """Return the item of this id."""
-        return self._portal.run(self._store.get(item_id, metadata=metadata))
+        return self._portal.run(self._store.get(item_id, metadata=metadata, refresh=refresh))
+
+    def get_many(
+        self, ids: Iterable[str], *, metadata: MemoryMetadata | None = None, refresh: bool = False
+    ) -> list[MemoryItem]:
+        """Return the items of these ids."""
+        return self._portal.run(self._store.get_many(ids, metadata=metadata, refresh=refresh))
 
     def search(
         self,
@@ -155,11 +211,28 @@ class SyncStore:
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        order: Order | None = None,
+        refresh: bool = False,
     ) -> list[MemoryItem]:
         """Return the items that match."""
         return self._portal.run(
             self._store.search(
-                query=query, metadata=metadata, memory_type=memory_type, status=status, limit=limit, mode=mode
+                query=query,
+                metadata=metadata,
+                memory_type=memory_type,
+                status=status,
+                limit=limit,
+                mode=mode,
+                since=since,
+                until=until,
+                where=where,
+                offset=offset,
+                order=order,
+                refresh=refresh,
             )
         )
 
@@ -172,17 +245,70 @@ class SyncStore:
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        offset: int = 0,
     ) -> list[RankedItem]:
         """Return the items that answer the query best, with their scores."""
         return self._portal.run(
             self._store.search_ranked(
-                query=query, metadata=metadata, memory_type=memory_type, status=status, limit=limit, mode=mode
+                query=query,
+                metadata=metadata,
+                memory_type=memory_type,
+                status=status,
+                limit=limit,
+                mode=mode,
+                since=since,
+                until=until,
+                where=where,
+                offset=offset,
             )
         )
 
-    def count(self, *, include_deleted: bool = False, metadata: MemoryMetadata | None = None) -> int:
+    def window(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        rounds: int | None = None,
+        tokens: int | None = None,
+        limit: int | None = None,
+        counter: TokenCounter | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[MemoryItem]:
+        """Return a conversation as a model may be shown it."""
+        return self._portal.run(
+            self._store.window(
+                metadata=metadata,
+                rounds=rounds,
+                tokens=tokens,
+                limit=limit,
+                counter=counter,
+                since=since,
+                until=until,
+                where=where,
+            )
+        )
+
+    def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
+        """Return the id of the item that was added last."""
+        return self._portal.run(self._store.head(metadata=metadata))
+
+    def count(
+        self,
+        *,
+        include_deleted: bool = False,
+        metadata: MemoryMetadata | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
         """Return the number of items."""
-        return self._portal.run(self._store.count(include_deleted=include_deleted, metadata=metadata))
+        return self._portal.run(
+            self._store.count(include_deleted=include_deleted, metadata=metadata, since=since, until=until, where=where)
+        )
 
     def scan(
         self,
@@ -192,24 +318,69 @@ class SyncStore:
         status: MemoryStatus | None = None,
         archived: bool | None = None,
         include_deleted: bool = False,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        order: Order | None = None,
     ) -> Iterator[MemoryItem]:
         """Yield every item that matches, oldest first."""
-        stream = self._store.scan(
-            metadata=metadata,
-            memory_type=memory_type,
-            status=status,
-            archived=archived,
-            include_deleted=include_deleted,
+        return self._streamed(
+            self._store.scan(
+                metadata=metadata,
+                memory_type=memory_type,
+                status=status,
+                archived=archived,
+                include_deleted=include_deleted,
+                since=since,
+                until=until,
+                where=where,
+                order=order,
+            )
         )
+
+    def owners(
+        self,
+        by: OwnerField = "user_id",
+        *,
+        within: MemoryMetadata | None = None,
+        depth: int | None = None,
+        suffix: Iterable[str] = (),
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Iterator[Owner]:
+        """Yield who has something, in order."""
+        return self._streamed(
+            self._store.owners(by, within=within, depth=depth, suffix=suffix, limit=limit, offset=offset)
+        )
+
+    def _streamed(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
         try:
             while batch := self._portal.run(_next_batch(stream)):
                 yield from batch
         finally:
             self._portal.run(stream.aclose())
 
-    def clear(self, *, metadata: MemoryMetadata | None = None) -> int:
+    def clear(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
         """Remove the items that match."""
-        return self._portal.run(self._store.clear(metadata=metadata))
+        return self._portal.run(self._store.clear(metadata=metadata, since=since, until=until, where=where))
+
+    def pop(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        memory_type: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        purge: bool = False,
+    ) -> MemoryItem | None:
+        """Remove and return the item that was added last."""
+        return self._portal.run(self._store.pop(metadata=metadata, memory_type=memory_type, where=where, purge=purge))
 
     def delete(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> bool:
         """Delete an item; it can be restored."""
@@ -225,15 +396,30 @@ class SyncStore:
         *,
         metadata: MemoryMetadata | None = None,
         deleted_only: bool = False,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> int:
         """Remove items for good."""
-        return self._portal.run(self._store.purge(item_id, metadata=metadata, deleted_only=deleted_only))
+        return self._portal.run(
+            self._store.purge(
+                item_id, metadata=metadata, deleted_only=deleted_only, since=since, until=until, where=where
+            )
+        )
 
     def scoped(
-        self, *, user_id: str = UNSET, session_id: str = UNSET, task_id: str = UNSET, agent_id: str = UNSET
+        self,
+        *,
+        user_id: str = UNSET,
+        session_id: str = UNSET,
+        task_id: str = UNSET,
+        agent_id: str = UNSET,
+        namespace: tuple[str, ...] = UNSET,
     ) -> SyncStore:
         """Return a handle that is bound to a scope."""
-        handle = self._store.scoped(user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id)
+        handle = self._store.scoped(
+            user_id=user_id, session_id=session_id, task_id=task_id, agent_id=agent_id, namespace=namespace
+        )
         return SyncStore(handle, portal=self._portal)
 
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
@@ -244,7 +430,7 @@ class SyncStore:
         return self._portal.run(function(self._store, *args, **kwargs))
 
 
-async def _next_batch(stream: AsyncGenerator[MemoryItem, None]) -> list[MemoryItem]:
+async def _next_batch(stream: AsyncGenerator[T, None]) -> list[T]:
     batch = []
     async for item in stream:
         batch.append(item)

@@ -46,6 +46,20 @@ def stays(item: MemoryItem) -> bool:
     return item.memory_type in ("system", "summary")
 
 
+def as_said(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return items, which come in the order of their adding, in the order of a conversation.
+
+    A summary is added long after what it stands for, which is the oldest part: summaries come first, behind the system
+    items at the beginning.
+    """
+    summaries = [item for item in items if item.memory_type == "summary"]
+    if not summaries:
+        return list(items)
+    others = [item for item in items if item.memory_type != "summary"]
+    start = next((at for at, item in enumerate(others) if item.memory_type != "system"), len(others))
+    return [*others[:start], *summaries, *others[start:]]
+
+
 def _with_rounds(items: Sequence[MemoryItem], rounds: Iterable[Iterable[int]]) -> list[MemoryItem]:
     """Return the items of some rounds, every system item and every summary."""
     chosen = set(chain.from_iterable(rounds))

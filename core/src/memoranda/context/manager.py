@@ -27,12 +27,13 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
+from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import Capability
-from memoranda.store.engine import EVERYTHING
 from memoranda.store.filters import check_limit
+from memoranda.store.pages import EVERYTHING
 from memoranda.store.protocol import MemoryStore
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.windowing import newest, rounds_within
+from memoranda.windowing import as_said, newest, rounds_within
 
 logger = logging.getLogger(__name__)
 
@@ -181,11 +182,13 @@ class ContextManager:
         fetched.timezone = getattr(source, "timezone", UTC)
 
     async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
-        found = await store.search(metadata=metadata, limit=self.recent_limit)
+        # A store takes things in the order in which they are said, whatever their clocks say.
+        in_order: dict[str, Any] = {"order": "added"} if isinstance(store, BaseStore) else {}
+        found = await store.search(metadata=metadata, limit=self.recent_limit, **in_order)
         # A conversation view answers oldest first, and keeps what always stays; any other store answers newest first.
         if isinstance(store, Conversation):
             return found
-        return newest([*await self._staying(store, metadata, found), *found[::-1]], self.recent_limit)
+        return newest(as_said([*await self._staying(store, metadata, found), *found[::-1]]), self.recent_limit)
 
     async def _staying(
         self, store: MemoryStore, metadata: MemoryMetadata | None, found: Sequence[MemoryItem]

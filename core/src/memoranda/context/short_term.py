@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.capabilities import SearchMode
-from memoranda.store.engine import EVERYTHING
-from memoranda.store.filters import Filter, check_filter, check_limit, merge_scope, names_nothing
+from memoranda.store.filters import Filter, Moment, check_filter, merge_scope, names_nothing
 from memoranda.store.in_memory import InMemoryStore
-from memoranda.windowing import check_rounds, last_rounds, newest
+from memoranda.store.pages import Order, Page
+from memoranda.windowing import as_said, check_rounds, last_rounds, newest
 
 SCOPES: dict[str, tuple[str, ...]] = {
     "user": ("user_id", "agent_id"),
@@ -26,6 +27,7 @@ SCOPES: dict[str, tuple[str, ...]] = {
 class Conversation(BaseStore):
     """A store whose :meth:`search` returns a conversation as a model may be shown it; see :class:`ShortTermMemory`."""
 
+    default_order = "added"
     max_rounds: int
     matched_scope: str
 
@@ -38,11 +40,19 @@ class Conversation(BaseStore):
         status: MemoryStatus | None = None,
         limit: int = 10,
         mode: SearchMode | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        order: Order | None = None,
+        refresh: bool = False,
     ) -> list[MemoryItem]:
         """Return the conversation that matches, oldest first, as a model may be shown it.
 
-        Filters come first (of ``metadata``, only the fields of the scope and ``extra``), then the keyword, then the
-        last ``max_rounds`` rounds, then the limit, which keeps the newest items; last, tool calls without all their
+        The order is that in which things were said, as the store took them; ``order="created"`` goes by their times.
+        Filters come first (of ``metadata``, only the fields of the scope, the namespace and ``extra``), then the
+        keyword, then the last ``max_rounds`` rounds, then the ``offset``, which leaves out the newest items, and the
+        limit, which keeps the newest of the others; last, tool calls without all their
         results and results without their call are taken out, so that fewer than ``limit`` items may be left. System
         items stay: they count towards the limit, and where there are more of them than it allows, all of them are
         returned and nothing else. A limit of 0 returns nothing.
@@ -56,21 +66,40 @@ class Conversation(BaseStore):
         """
         self._ensure_open()
         metadata = self._in_scope(metadata)
-        check_limit(limit)
+        page = Page.checked(limit, offset, order or self.default_order)
         if self._checked_mode(mode) != "substring":
             return await super().search(
-                query=query, metadata=metadata, memory_type=memory_type, status=status, limit=limit, mode=mode
+                query=query,
+                metadata=metadata,
+                memory_type=memory_type,
+                status=status,
+                limit=limit,
+                mode=mode,
+                since=since,
+                until=until,
+                where=where,
+                offset=offset,
+                refresh=refresh,
             )
-        wanted = Filter.of(query=query, metadata=metadata, memory_type=memory_type, status=status)
-        matching = (await self._search(wanted, EVERYTHING))[::-1]
+        wanted = self._filter(
+            query=query,
+            metadata=metadata,
+            memory_type=memory_type,
+            status=status,
+            since=since,
+            until=until,
+            where=where,
+        )
+        matching = as_said((await self._search(wanted, Page(order=page.order)))[::-1])
         found = last_rounds(matching, self.max_rounds) if self.max_rounds else matching
+        found = found[: len(found) - page.offset] if page.offset < len(found) else []
         if memory_type is not None:
             shown = found[-limit:] if limit else []
         else:
             shown = whole_groups(newest(found, limit), await self._said(wanted, matching))
         if self._observers:
             self._observers.searched(query, shown)
-        return shown
+        return await self._refreshed(shown, refresh)
 
     async def _said(self, wanted: Filter, matching: Sequence[MemoryItem]) -> Sequence[MemoryItem]:
         """Return what was said where a filter looks, oldest first, with the very objects that match it.
@@ -82,7 +111,7 @@ class Conversation(BaseStore):
         if scope == wanted or not {"ai", "tool"} <= kinds:  # Nothing to pair, or nothing to pair it wrongly with.
             return matching
         known = {item.id: item for item in matching}
-        said = [known.pop(item.id, item) for item in reversed(await self._search(scope, EVERYTHING))]
+        said = [known.pop(item.id, item) for item in reversed(await self._search(scope, Page(order="added")))]
         return [*known.values(), *said]  # A result that was removed meanwhile answers nothing from up there.
 
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
@@ -91,7 +120,7 @@ class Conversation(BaseStore):
         if metadata is None:
             return None
         fields = {name: getattr(metadata, name) for name in SCOPES[self.matched_scope]}
-        narrowed = MemoryMetadata(**fields, extra=metadata.extra)
+        narrowed = MemoryMetadata(**fields, namespace=metadata.namespace, extra=metadata.extra)
         if names_nothing(narrowed) and not names_nothing(metadata):
             given = ", ".join(name for name in SCOPE_FIELDS if getattr(metadata, name) is not None)
             used = ", ".join(SCOPES[self.matched_scope])
@@ -124,13 +153,20 @@ class ShortTermMemory(Conversation, InMemoryStore):
     def __repr__(self) -> str:
         return f"ShortTermMemory(scope={self.scope!r}, max_rounds={self.max_rounds}, items={len(self)})"
 
-    async def clear(self, *, metadata: MemoryMetadata | None = None) -> int:
+    async def clear(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
         """Remove the items that match and return how many; without a filter, all of them.
 
         Removing is never broader than what was named: fields that the scope ignores for reading still narrow it here.
         """
         self._in_scope(metadata)
-        return await super().clear(metadata=metadata)
+        return await super().clear(metadata=metadata, since=since, until=until, where=where)
 
 
 class ScopedConversation(Conversation, ScopedStore):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from memoranda.sql.rows import ITEM_COLUMNS, Row
+from memoranda.store.values import Value
 
 
 class Dialect(ABC):
@@ -75,6 +77,36 @@ class Dialect(ABC):
     @abstractmethod
     def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
         """Return a condition that holds where ``metadata.extra[key]`` is JSON-equal to the value."""
+
+    @abstractmethod
+    def below(self, parameters: Parameters, place: tuple[str, ...]) -> str:
+        """Return a condition that holds where the namespace is this place or lies below it.
+
+        :func:`memoranda.store.key_bounds` gives the range for a column that holds namespace keys.
+        """
+
+    @abstractmethod
+    def expiry(self, parameters: Parameters, now: str, expired: bool) -> str:
+        """Return a condition that holds for items whose life is over at this time, or for those whose is not."""
+
+    @abstractmethod
+    def value(self, parameters: Parameters, condition: Value) -> str:
+        """Return what a condition on a value means in this engine, exactly as :meth:`Value.matches` does.
+
+        Names of fields come from a closed list and may stand in the text; keys of ``extra`` and values are bound.
+        """
+
+    def any_id(self, parameters: Parameters, ids: Sequence[str]) -> str:
+        """Return the condition that finds the rows of several ids."""
+        return f"id IN ({', '.join(parameters.add(item_id) for item_id in ids)})"
+
+    def owner_column(self, field: str) -> str:
+        """Return the column that owners are listed by: an id of the scope, or the key of the namespace."""
+        return "namespace" if field == "namespace" else self.scope_column(field)
+
+    def has_owner(self, column: str) -> str:
+        """Return the condition that a row has an owner in this column; the root namespace is none."""
+        return f"{column} > ''" if column == "namespace" else f"{column} IS NOT NULL"
 
     @abstractmethod
     def same(self, left: str, right: str) -> str:

@@ -57,7 +57,7 @@ def pack(item: MemoryItem) -> Row:
     """Return the row of an item that :func:`memoranda.store.check_item` has passed."""
     further = further_values(item)
     metadata = item.metadata
-    if metadata.extra:
+    if metadata.extra or metadata.namespace:
         metadata_text = json_text(dump_metadata(metadata))
     else:
         metadata_text = _plain_text(*_scope_of(metadata.__dict__))
@@ -132,9 +132,14 @@ def _metadata(text: str) -> MemoryMetadata:
         fields = json.loads(text)
         extra = fields.get("extra") or {}
         values = [fields.get(name) for name in SCOPE_FIELDS]
-        if type(extra) is not dict or not all(value is None or type(value) is str for value in values):
+        namespace = fields.get("namespace") or ()
+        if (
+            type(extra) is not dict
+            or not all(value is None or type(value) is str for value in values)
+            or not all(type(element) is str for element in namespace)
+        ):
             raise TypeError("metadata has a value of the wrong type")
-        return make_metadata({**dict(zip(SCOPE_FIELDS, values, strict=True)), "extra": extra})
+        return make_metadata({**dict(zip(SCOPE_FIELDS, values, strict=True)), "namespace": namespace, "extra": extra})
     return make_metadata({**scope, "extra": {}})
 
 
@@ -142,7 +147,7 @@ def _metadata(text: str) -> MemoryMetadata:
 def _plain_scope(text: str) -> dict[str, str | None] | None:
     """Return the scope of metadata without ``extra``, parsed once for all the items of a conversation."""
     fields = json.loads(text)
-    if fields.get("extra") or len(text) > 1000:
+    if fields.get("extra") or fields.get("namespace") or len(text) > 1000:
         return None
     values = {name: fields.get(name) for name in SCOPE_FIELDS}
     if not all(value is None or type(value) is str for value in values.values()):

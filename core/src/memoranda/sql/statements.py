@@ -16,14 +16,20 @@ from memoranda.sql.dialect import Dialect, Parameters
 from memoranda.sql.rows import Row
 from memoranda.store.conditions import (
     Archived,
+    Below,
     Condition,
     Contains,
+    Created,
+    Expiry,
     ExtraEquals,
     FieldEquals,
     InScope,
     metadata_conditions,
 )
 from memoranda.store.filters import Filter
+from memoranda.store.owners import Listing
+from memoranda.store.pages import Order, Page
+from memoranda.store.values import Value
 
 Statement = tuple[str, Sequence[Any]]
 
@@ -54,6 +60,10 @@ class Statements:
             Archived: self._archived,
             FieldEquals: self._field_equals,
             Contains: self._contains,
+            Below: self._below,
+            Created: self._created,
+            Expiry: self._expiry,
+            Value: self._value,
         }
         self._get = (
             f"SELECT {dialect.item_columns} FROM {dialect.table} "
@@ -109,6 +119,21 @@ class Statements:
     def _contains(self, parameters: Parameters, condition: Contains) -> str:
         return self.dialect.contains(parameters, condition.folded)
 
+    def _below(self, parameters: Parameters, condition: Below) -> str:
+        return self.dialect.below(parameters, condition.place)
+
+    def _created(self, parameters: Parameters, condition: Created) -> str:
+        found = [] if condition.since is None else [f"created_at >= {parameters.add(condition.since)}"]
+        if condition.until is not None:
+            found.append(f"created_at < {parameters.add(condition.until)}")
+        return " AND ".join(found) or "1 = 1"
+
+    def _expiry(self, parameters: Parameters, condition: Expiry) -> str:
+        return self.dialect.expiry(parameters, condition.now, condition.expired)
+
+    def _value(self, parameters: Parameters, condition: Value) -> str:
+        return self.dialect.value(parameters, condition)
+
     def scope_conditions(self, parameters: Parameters, metadata: MemoryMetadata | None) -> list[str]:
         """Return the conditions of a metadata filter."""
         return [self.condition(parameters, condition) for condition in metadata_conditions(metadata)]
@@ -117,12 +142,29 @@ class Statements:
         """Select one live item by its id."""
         return self._get, (item_id,)
 
-    def search(self, wanted: Filter, limit: int) -> Statement:
-        """Select the newest items that match; ties by the order of adding."""
+    def get_many(self, ids: Sequence[str]) -> Statement:
+        """Select the live items of several ids, in any order."""
+        parameters = Parameters(self.dialect)
+        where = self.dialect.any_id(parameters, ids)
+        return (
+            f"SELECT {self.dialect.item_columns} FROM {self.dialect.table} WHERE {where} AND deleted = 0",
+            parameters.values,
+        )
+
+    def ordering(self, order: Order, *, newest_first: bool) -> str:
+        """Return the ORDER BY of an order; ties by the order of adding."""
+        end = " DESC" if newest_first else ""
+        columns = {"created": ("created_at",), "updated": ("updated_at",), "added": ()}[order]
+        return "ORDER BY " + ", ".join(f"{column}{end}" for column in (*columns, self.dialect.sequence))
+
+    def search(self, wanted: Filter, page: Page) -> Statement:
+        """Select a page of the items that match, newest first."""
         parameters = Parameters(self.dialect)
         where = self.conditions(parameters, wanted)
-        order = f"ORDER BY created_at DESC, {self.dialect.sequence} DESC"
-        last = self.dialect.limit(parameters, limit)
+        order = self.ordering(page.order, newest_first=True)
+        last = self.dialect.limit(parameters, page.limit)
+        if page.offset:
+            last += f" OFFSET {parameters.add(page.offset)}"
         text = f"SELECT {self.dialect.item_columns} FROM {self.dialect.table} WHERE {where} {order} {last}"
         return text, parameters.values
 
@@ -134,16 +176,34 @@ class Statements:
         size: int,
         include_deleted: bool = False,
         deleted_only: bool = False,
+        order: Order = "created",
     ) -> Statement:
-        """Select the next page of a scan, oldest first; its last column is the sequence, for the page after it."""
+        """Select the next page of a scan, oldest first; its last column is the sequence, for the page after it.
+
+        ``after`` is where the page before ended: the time by which it is ordered, and the sequence.
+        """
         parameters = Parameters(self.dialect)
         sequence = self.dialect.sequence
         where = self.conditions(parameters, wanted, deleted=deleted_only or (None if include_deleted else False))
-        if after is not None:
-            where += f" AND (created_at, {sequence}) > ({parameters.add(after[0])}, {parameters.add(after[1])})"
+        if after is not None and order == "added":
+            where += f" AND {sequence} > {parameters.add(after[1])}"
+        elif after is not None:
+            place = f"({parameters.add(after[0])}, {parameters.add(after[1])})"
+            where += f" AND ({order}_at, {sequence}) > {place}"
         text = (
             f"SELECT {self.dialect.item_columns}, {sequence} FROM {self.dialect.table} WHERE {where} "
-            f"ORDER BY created_at, {sequence} {self.dialect.limit(parameters, size)}"
+            f"{self.ordering(order, newest_first=False)} {self.dialect.limit(parameters, size)}"
+        )
+        return text, parameters.values
+
+    def owners(self, listing: Listing, wanted: Filter) -> Statement:
+        """Select each owner with its number of items and the times of the first and the last, in order."""
+        parameters = Parameters(self.dialect)
+        column = self.dialect.owner_column(listing.by)
+        where = self.conditions(parameters, wanted)
+        text = (
+            f"SELECT {column}, count(*), min(created_at), max(created_at) FROM {self.dialect.table} "
+            f"WHERE {where} AND {self.dialect.has_owner(column)} GROUP BY {column} ORDER BY {column}"
         )
         return text, parameters.values
 

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     )
     from memoranda.store.conditions import (
         Archived,
+        Below,
         Condition,
         Contains,
+        Created,
+        Expiry,
         ExtraEquals,
         FieldEquals,
         InScope,
@@ -35,10 +38,10 @@ if TYPE_CHECKING:
         json_equal,
         metadata_conditions,
     )
-    from memoranda.store.engine import EVERYTHING
     from memoranda.store.fields import ItemFields, fields_of
     from memoranda.store.filters import (
         Filter,
+        Moment,
         check_clearing,
         check_filter,
         check_limit,
@@ -50,11 +53,17 @@ if TYPE_CHECKING:
     from memoranda.store.gathering import Gathering
     from memoranda.store.health import Erasing, Examinable, Finding, Progress, Reindexable
     from memoranda.store.in_memory import InMemoryStore
+    from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
+    from memoranda.store.namespaces import is_below, key_bounds, namespace_key, namespace_of
     from memoranda.store.observers import Observer, Observers
+    from memoranda.store.owners import Listing, Owner, OwnerField
+    from memoranda.store.pages import EVERYTHING, Order, Page, in_order
     from memoranda.store.protocol import MemoryStore
     from memoranda.store.scoped import scope_metadata
     from memoranda.store.succession import check_expected, check_owner, successor
     from memoranda.store.unreadable import left_out, readable
+    from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
+    from memoranda.store.writes import Expected, Write, kept
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -74,8 +83,11 @@ __getattr__, __dir__ = lazy_names(
         ],
         "conditions": [
             "Archived",
+            "Below",
             "Condition",
             "Contains",
+            "Created",
+            "Expiry",
             "ExtraEquals",
             "FieldEquals",
             "InScope",
@@ -83,8 +95,10 @@ __getattr__, __dir__ = lazy_names(
             "json_equal",
             "metadata_conditions",
         ],
+        "fields": ["ItemFields", "fields_of"],
         "filters": [
             "Filter",
+            "Moment",
             "check_clearing",
             "check_filter",
             "check_limit",
@@ -96,27 +110,37 @@ __getattr__, __dir__ = lazy_names(
         "gathering": ["Gathering"],
         "health": ["Erasing", "Examinable", "Finding", "Progress", "Reindexable"],
         "in_memory": ["InMemoryStore"],
+        "lifetimes": ["Lifetimes", "end_of_life", "with_lifetime"],
+        "namespaces": ["is_below", "key_bounds", "namespace_key", "namespace_of"],
         "observers": ["Observer", "Observers"],
+        "owners": ["Listing", "Owner", "OwnerField"],
+        "pages": ["EVERYTHING", "Order", "Page", "in_order"],
         "protocol": ["MemoryStore"],
-        "engine": ["EVERYTHING"],
-        "fields": ["ItemFields", "fields_of"],
         "scoped": ["scope_metadata"],
         "succession": ["check_expected", "check_owner", "successor"],
         "unreadable": ["left_out", "readable"],
+        "values": ["ITEM_FIELDS", "OPERATORS", "Value", "moment_text", "value_conditions"],
+        "writes": ["Expected", "Write", "kept"],
     },
 )
 
 __all__ = [
     "BASE_CAPABILITIES",
     "EVERYTHING",
+    "ITEM_FIELDS",
     "MAX_KEY_BYTES",
+    "OPERATORS",
     "Archived",
     "BaseStore",
+    "Below",
     "Capability",
     "Condition",
     "Contains",
+    "Created",
     "Erasing",
     "Examinable",
+    "Expected",
+    "Expiry",
     "ExtraEquals",
     "FieldEquals",
     "Filter",
@@ -125,13 +149,22 @@ __all__ = [
     "InMemoryStore",
     "InScope",
     "ItemFields",
+    "Lifetimes",
+    "Listing",
     "MemoryStore",
+    "Moment",
     "Observer",
     "Observers",
+    "Order",
+    "Owner",
+    "OwnerField",
+    "Page",
     "Progress",
     "Reindexable",
     "ScopedStore",
     "SearchMode",
+    "Value",
+    "Write",
     "bare_item",
     "build_item",
     "check_clearing",
@@ -143,11 +176,16 @@ __all__ = [
     "check_owner",
     "copy_item",
     "dump_item",
+    "end_of_life",
     "extra_matches",
     "fields_of",
     "fold",
     "further_values",
+    "in_order",
+    "is_below",
     "json_equal",
+    "kept",
+    "key_bounds",
     "left_out",
     "load_item",
     "make_item",
@@ -155,9 +193,14 @@ __all__ = [
     "merge_scope",
     "metadata_conditions",
     "metadata_matches",
+    "moment_text",
     "names_nothing",
+    "namespace_key",
+    "namespace_of",
     "readable",
     "scope_metadata",
     "storable",
     "successor",
+    "value_conditions",
+    "with_lifetime",
 ]

@@ -26,6 +26,7 @@ class Capability(StrEnum):
     SEMANTIC = "semantic"
     HYBRID = "hybrid"
     TTL = "ttl"
+    FORK = "fork"
 
 
 BASE_CAPABILITIES = frozenset(

@@ -15,6 +15,7 @@ from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json
 from memoranda.store.fields import TRUSTED, ItemFields, fields_of
+from memoranda.store.namespaces import namespace_key
 
 MAX_KEY_BYTES = 1000
 """The most bytes that an id may have, an item's or its owner's: two of them fit into an entry of any engine's index."""
@@ -38,6 +39,10 @@ def check_metadata(metadata: MemoryMetadata, field: str = "metadata") -> None:
         text = getattr(metadata, name)
         if text is not None:
             check_key(text, f"{field}.{name}")
+    if metadata.namespace:
+        for element in metadata.namespace:
+            check_text(element, f"{field}.namespace")
+        check_key(namespace_key(metadata.namespace), f"{field}.namespace")
     if not isinstance(metadata.extra, dict):
         raise InputError(f"{field}.extra must be a dict, not {type(metadata.extra).__name__}.", field=f"{field}.extra")
     if metadata.extra:
@@ -60,6 +65,8 @@ def validated(item: MemoryItem) -> MemoryItem:
             and isinstance(item.metadata, MemoryMetadata)
             and utc_text(item.created_at) == item.created_at
             and utc_text(item.updated_at) == item.updated_at
+            and (item.expires_at is None or utc_text(item.expires_at) == item.expires_at)
+            and type(item.metadata.namespace) is tuple
             and fields_of(type(item)).sound(values)
         )
     except (AttributeError, KeyError, ValueError):
@@ -95,15 +102,20 @@ class _Glance(NamedTuple):
     texts: Callable[[Any], tuple[Any, ...]]
     texts_or_none: tuple[str, ...]
     lists: tuple[str, ...]
+    seldom: tuple[str, ...]
+    """Fields that are None in most items; one that is not is looked at closely."""
 
 
 def _glance(fields: ItemFields) -> _Glance | None:
     texts = [name for name, kinds in fields.kinds.items() if kinds == {str}]
     optional = [name for name, kinds in fields.kinds.items() if kinds == {str, NoneType}]
     lists = [name for name, kinds in fields.kinds.items() if kinds == {list}]
-    if {*texts, *optional, *lists} != {*fields.names}:
+    seldom = [name for name, kinds in fields.kinds.items() if NoneType in kinds and name not in optional]
+    optional.remove("expires_at")
+    seldom.append("expires_at")
+    if {*texts, *optional, *lists, *seldom} != {*fields.names}:
         return None
-    return _Glance(itemgetter("id", "memory_type", *texts), tuple(optional), tuple(lists))
+    return _Glance(itemgetter("id", "memory_type", *texts), tuple(optional), tuple(lists), tuple(seldom))
 
 
 _GLANCES = {cls: glance for cls, fields in TRUSTED.items() if (glance := _glance(fields)) is not None}
@@ -120,7 +132,13 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     fields = item.__dict__
     try:
         scope = fields["metadata"].__dict__
-        if scope["extra"] != {} or (glance.lists and any(fields[name] != [] for name in glance.lists)):
+        if (
+            scope["extra"] != {}
+            or scope["namespace"] != ()
+            or (glance.lists and any(fields[name] != [] for name in glance.lists))
+        ):
+            return False
+        if any(fields[name] is not None for name in glance.seldom):
             return False
         content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
         others = [fields[name] for name in glance.texts_or_none]

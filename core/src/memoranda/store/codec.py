@@ -38,9 +38,11 @@ def further_values(item: MemoryItem) -> dict[str, Any]:
 
 
 def dump_metadata(metadata: MemoryMetadata) -> dict[str, Any]:
-    """Return the metadata as a JSON object with all of its fields."""
+    """Return the metadata as a JSON object with all of its fields; the root namespace is left out."""
     held = metadata.__dict__
-    fields = {name: held[name] for name in SCOPE_FIELDS}
+    fields: dict[str, Any] = {name: held[name] for name in SCOPE_FIELDS}
+    if held["namespace"]:
+        fields["namespace"] = list(held["namespace"])
     fields["extra"] = checked_json(held["extra"], "metadata.extra")
     return fields
 
@@ -75,7 +77,11 @@ def load_item(data: Mapping[str, Any], types: Mapping[str, type[MemoryItem]] = B
 
 
 def make_metadata(fields: dict[str, Any]) -> MemoryMetadata:
-    """Build metadata from values that a store has checked before, without validating them again."""
+    """Build metadata from values that a store has checked before, without validating them again.
+
+    The namespace may be left out, or a list as JSON has it.
+    """
+    fields["namespace"] = tuple(fields.get("namespace") or ())
     metadata: MemoryMetadata = _new(MemoryMetadata)
     _set_dict(metadata, fields)
     _set_fields_set(metadata, set())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.store.namespaces import is_below
 
 
 def fold(text: str) -> str:
@@ -151,10 +152,72 @@ class Contains(Condition):
         return Contains
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Below(Condition):
+    """The namespace of the metadata is this place or lies below it."""
+
+    bounds_scope = True
+
+    place: tuple[str, ...]
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+        return is_below(item.metadata.namespace, self.place)
+
+    @property
+    def shape(self) -> Hashable:
+        """The kind alone: the place is bound."""
+        return Below
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Created(Condition):
+    """The item was created at ``since`` or later, and before ``until``; both in the form that items carry."""
+
+    bounds_scope = True
+
+    since: str | None = None
+    until: str | None = None
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+        created = item.created_at
+        return (self.since is None or created >= self.since) and (self.until is None or created < self.until)
+
+    @property
+    def shape(self) -> Hashable:
+        """Which of the two there are; their values are bound."""
+        return Created, self.since is None, self.until is None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Expiry(Condition):
+    """The item's life is over at the time ``now``, or is not."""
+
+    bounds_scope = True
+
+    now: str
+    expired: bool = False
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Whether an item passes."""
+        ends = item.__dict__["expires_at"]
+        return (ends is not None and ends <= self.now) is self.expired
+
+    @property
+    def shape(self) -> Hashable:
+        """Which of the two; the time is bound."""
+        return Expiry, self.expired
+
+
 def metadata_conditions(metadata: MemoryMetadata | None) -> tuple[Condition, ...]:
-    """Return what a metadata filter asks for, the fields of a scope first."""
+    """Return what a metadata filter asks for, the ids first."""
     if metadata is None:
         return ()
     held = metadata.__dict__
     fields = [InScope(name, held[name]) for name in SCOPE_FIELDS if held[name] is not None]
-    return (*fields, *(ExtraEquals(key, value) for key, value in held["extra"].items()))
+    place = [Below(held["namespace"])] if held["namespace"] else []
+    return (*fields, *place, *(ExtraEquals(key, value) for key, value in held["extra"].items()))

@@ -6,23 +6,33 @@ Public methods check, stamp and tell observers before they come here: see :class
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, ClassVar, Literal, Self
 
-from memoranda.errors import InputError, StoreClosedError, UnsupportedError, VersionConflictError, shown
+from memoranda.errors import InputError, MemoryError, StoreClosedError, UnsupportedError, VersionConflictError, shown
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.ranking.results import RankedItem, Reranker
 from memoranda.ranking.scopes import rank_scope, ranking_weight
 from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
+from memoranda.store.codec import copy_item
+from memoranda.store.conditions import Expiry, FieldEquals
 from memoranda.store.filters import Filter
+from memoranda.store.lifetimes import Lifetimes, end_of_life
 from memoranda.store.observers import Observers
+from memoranda.store.owners import Listing, Owner
+from memoranda.store.pages import Order, Page
 from memoranda.store.succession import check_expected, check_owner
+from memoranda.store.writes import Write
 from memoranda.turns import aside
 
-EVERYTHING = 2**62
-"""A limit that means all; it fits every engine's integer."""
+SWEEP_AGAIN = 60.0
+"""After how many seconds a sweep that failed is tried again."""
+
+logger = logging.getLogger(__name__)
 
 _NOBODY_WAITS: AbstractAsyncContextManager[object] = nullcontext()
 
@@ -42,23 +52,31 @@ class Engine(ABC):
     default_mode: ClassVar[SearchMode] = "substring"
     """What ``search(mode=None)`` means."""
 
+    default_order: ClassVar[Order] = "created"
+    """What ``search(order=None)`` and ``scan(order=None)`` mean."""
+
     needs_init: ClassVar[bool] = True
     """Whether the store must be opened by ``init()`` or ``async with`` before its first use."""
+
+    clock: Callable[[], float] = staticmethod(time.time)
+    """Tells the present, in seconds of Unix time, by which items expire."""
 
     _serialises_writes: bool = True
     _bounded: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # The default compare-and-set reads, compares and adds; a lock keeps other writers out in between. A backend
-        # that brings its own compare-and-set does not pay for it.
-        cls._serialises_writes = cls._update_many is Engine._update_many
+        # The default compare-and-set reads, compares and adds; a lock keeps other writers out in between, and so it is
+        # with batches. A backend that brings its own of both does not pay for it.
+        cls._serialises_writes = cls._update_many is Engine._update_many or cls._apply is Engine._apply
 
     def __init__(self) -> None:
         self._state: Literal["new", "open", "closed"] = "new" if self.needs_init else "open"
         self._observers = Observers()
         self._write_lock = asyncio.Lock()
         self._lifecycle_lock = asyncio.Lock()
+        self._lifetimes = Lifetimes()
+        self._sweeping: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -74,6 +92,9 @@ class Engine(ABC):
         async with self._lifecycle_lock:
             if self._state != "open" or not self.needs_init:
                 await self._init()
+                if Capability.TTL in self.capabilities:
+                    self._lifetimes.in_use = Capability.PERSISTENT in self.capabilities
+                    self._lifetimes.note(await self._soonest_expiry())
                 self._state = "open"
 
     async def close(self) -> None:
@@ -83,6 +104,9 @@ class Engine(ABC):
                 self._state = "closed"
                 return
             self._state = "closed"
+            sweeping = self._sweeping
+            if sweeping is not None and sweeping.get_loop() is asyncio.get_running_loop():
+                await asyncio.wait([sweeping])
             await self._close()
 
     async def __aenter__(self) -> Self:
@@ -106,8 +130,11 @@ class Engine(ABC):
         """Return a copy of the item, or None if there is none or it is deleted."""
 
     @abstractmethod
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        """Return copies of at most ``limit`` (>= 1) items for which ``wanted.matches(item)``, newest first."""
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        """Return copies of the items for which ``wanted.matches(item)``: this page of them, newest first.
+
+        :meth:`Page.of` sorts and cuts items that come in the order in which they were added.
+        """
 
     @abstractmethod
     async def _clear(self, wanted: Filter) -> int:
@@ -121,18 +148,40 @@ class Engine(ABC):
     async def _close(self) -> None:  # noqa: B027 - as above
         """Wait for calls under way and release the engine."""
 
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        for item in items:
-            await self._add(item, within)
+    async def _apply(self, write: Write) -> int:
+        """Store a batch and return how many items were deleted; all or none, where the store is ``atomic``.
 
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        """Store items of which those with the ids in ``deleted`` are deleted from the first moment.
-
-        There is no default beyond refusing: adding and then deleting would show them in between.
+        What a store with the capability ``add_deleted`` is asked to hide has no default beyond refusing: adding and
+        then deleting would show it in between.
         """
-        raise UnsupportedError(repr(self), Capability.ADD_DELETED)
+        if write.hidden:
+            raise UnsupportedError(repr(self), Capability.ADD_DELETED)
+        if write.expected is not None:
+            newest = await self._search(write.expected.conversation, Page(1, order="added"))
+            write.expected.check(newest[0].id if newest else None)
+        adds = []
+        for item in write.adds:
+            existing = await self._get(item.id)
+            check_owner(existing, item, write.within)
+            if existing is not None and write.fresh:
+                raise VersionConflictError(item.id, 0, existing.version)
+            if existing is not None and write.keep_created:
+                item = copy_item(item)
+                item.__dict__["created_at"] = existing.created_at
+            adds.append(item)
+        removed = sum([await self._remove_one(item_id, write.within, purge=write.purge) for item_id in write.deletes])
+        for item in adds:
+            await self._add(item, write.within)
+        return removed
+
+    async def _remove_one(self, item_id: str, within: MemoryMetadata | None, *, purge: bool) -> bool:
+        """Remove one item, for good or as :meth:`_clear` does; of several callers, one is told that it did."""
+        wanted = Filter(metadata=within, archived=None)
+        if purge:
+            return await self._purge(item_id, wanted, False) > 0
+        if Capability.DELETE in self.capabilities:
+            return await self._delete(item_id, within)
+        return await self._clear(wanted.also(FieldEquals("id", item_id))) > 0
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         unseen = {}
@@ -143,7 +192,7 @@ class Engine(ABC):
                 unseen[item.id] = item
         if unseen and Capability.DELETE in self.capabilities:
             # A hidden item holds its id. Its owner is known before anything is written, so that all or none is.
-            async for hidden in self._scan(Filter(archived=None), True):
+            async for hidden in self._scan(Filter(archived=None), True, "added"):
                 if hidden.id in unseen:
                     check_owner(hidden, unseen[hidden.id], within)
         updated = []
@@ -159,15 +208,53 @@ class Engine(ABC):
         if mode != "text":
             raise UnsupportedError(repr(self), f"search mode {mode!r}")
         # The whole scope is read: neighbours count whatever their type, so the other filters come after the ranking.
-        scope = await self._search(wanted.scope(), EVERYTHING)
+        scope = await self._search(wanted.scope(), Page())
         return await aside(ranking_weight(scope), rank_scope, query, scope, wanted.matches, limit)
 
-    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        return len(await self._search(wanted, EVERYTHING))
+    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return copies of those of the items that are there, in any order."""
+        found = [await self._get(item_id) for item_id in ids]
+        return [item for item in found if item is not None]
 
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
-        for item in reversed(await self._search(wanted, EVERYTHING)):
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        return len(await self._search(wanted, Page()))
+
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        for item in reversed(await self._search(wanted, Page(order=order))):
             yield item
+
+    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        """Yield the owners of the items that match, in order; see :class:`memoranda.store.Listing`."""
+        for owner in listing.of(await self._search(wanted, Page())):
+            yield owner
+
+    async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
+        """Remove the item that was added last of those that match, and return it."""
+        while newest := await self._search(wanted, Page(1, order="added")):
+            if await self._remove_one(newest[0].id, wanted.metadata, purge=purge):
+                return newest[0]
+        return None
+
+    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        """Give the items ``ttl`` seconds from now, or their own ttl once more, and return how many changed.
+
+        Their versions stay. :func:`with_lifetime` gives the item as it is to be stored.
+        """
+        raise UnsupportedError(repr(self), f"the capability {Capability.TTL.value!r}")
+
+    async def _sweep(self, wanted: Filter) -> int:
+        """Remove expired items for good: those that match, hidden ones too."""
+        if Capability.PURGE in self.capabilities:
+            return await self._purge(None, wanted, False)
+        return await self._clear(wanted)
+
+    async def _sweep_anywhere(self, wanted: Filter) -> int:
+        """Do what :meth:`_sweep` does, outside of a handle's scope too: an expired item owns nothing any more."""
+        return await self._sweep(wanted)
+
+    async def _soonest_expiry(self) -> str | None:
+        """Return when the next item expires, of all that are stored; None if none ever does."""
+        return None
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         raise UnsupportedError(repr(self), Capability.DELETE)
@@ -177,6 +264,27 @@ class Engine(ABC):
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         raise UnsupportedError(repr(self), Capability.PURGE)
+
+    # Lifetimes
+
+    def _now(self) -> str | None:
+        """Return the present, or None where nothing ever expires."""
+        return self._lifetimes.now(self.clock) if self._lifetimes.in_use else None
+
+    def _sweep_aside(self) -> None:
+        """Remove what has expired while others go on, unless that is under way."""
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.get_running_loop().create_task(self._sweep_all())
+
+    async def _sweep_all(self) -> None:
+        now = self._lifetimes.now(self.clock)
+        try:
+            await self._sweep(Filter(archived=None, further=(Expiry(now, expired=True),)))
+            self._lifetimes.swept(await self._soonest_expiry())
+        except MemoryError as error:
+            # Nobody asked for it, and nothing that has expired is shown; a later call tries again.
+            logger.debug("Expired items were not removed: %s.", type(error).__name__)
+            self._lifetimes.swept(end_of_life(now, SWEEP_AGAIN))
 
     # Checks
 
@@ -195,6 +303,12 @@ class Engine(ABC):
     def _ensure_open(self) -> None:
         if self._state != "open":
             raise StoreClosedError(repr(self), opened=self._state == "closed")
+        if self._lifetimes.is_due(self.clock):
+            self._sweep_aside()
+
+    def _filter(self, **named: Any) -> Filter:
+        """Return the checked filter that these arguments name, without what has expired."""
+        return Filter.of(**named, now=self._now())
 
     def _require(self, capability: Capability) -> None:
         if capability not in self.capabilities:

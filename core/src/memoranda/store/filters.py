@@ -6,8 +6,9 @@ result; the conformance kit compares the two. ``None`` is any; every other value
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from memoranda.errors import InputError, shown
@@ -18,12 +19,19 @@ from memoranda.store.conditions import (
     Archived,
     Condition,
     Contains,
+    Created,
+    Expiry,
     FieldEquals,
     InScope,
     fold,
     json_equal,
     metadata_conditions,
 )
+from memoranda.store.namespaces import is_below
+from memoranda.store.values import moment_text, value_conditions
+
+Moment = str | datetime
+"""A point in time: ISO-8601 text, or a datetime that knows its zone."""
 
 
 def check_limit(limit: int) -> int:
@@ -54,20 +62,25 @@ def metadata_matches(wanted: MemoryMetadata | None, found: MemoryMetadata) -> bo
         value = asked[name]
         if value is not None and held[name] != value:
             return False
+    place = asked["namespace"]
+    if place and not is_below(held["namespace"], place):
+        return False
     return not wanted.extra or extra_matches(wanted.extra, found.extra)
 
 
 def names_nothing(metadata: MemoryMetadata) -> bool:
     """Whether a metadata filter has no condition at all."""
-    return not metadata.extra and all(getattr(metadata, name) is None for name in SCOPE_FIELDS)
+    return (
+        not metadata.extra and not metadata.namespace and all(getattr(metadata, name) is None for name in SCOPE_FIELDS)
+    )
 
 
 def check_clearing(metadata: MemoryMetadata | None) -> None:
     """Raise InputError for an empty metadata filter: clearing all is asked for by giving no filter."""
     if metadata is not None and names_nothing(metadata):
         raise InputError(
-            "An empty MemoryMetadata would remove everything, which is rarely meant. Name a user, session, task or "
-            "agent; or leave metadata out to remove all.",
+            "An empty MemoryMetadata would remove everything, which is rarely meant. Name a user, session, task, "
+            "agent or namespace; or leave metadata out to remove all.",
             field="metadata",
         )
 
@@ -129,14 +142,38 @@ class Filter:
         memory_type: str | None = None,
         status: MemoryStatus | str | None = None,
         archived: bool | None = False,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        now: str | None = None,
     ) -> Filter:
-        """Return a checked filter. Raises InputError, naming the argument, for what nothing stored could match."""
+        """Return a checked filter. Raises InputError, naming the argument, for what nothing stored could match.
+
+        ``since``, ``until`` and ``where`` become conditions in ``further``, and so does ``now``: items whose life is
+        over by then do not match.
+        """
         if query:
             check_text(query, "query")
         check_filter(metadata)
         if memory_type is not None:
             check_text(memory_type, "memory_type")
-        return cls(query or "", metadata, memory_type, check_status(status), archived)
+        further: list[Condition] = []
+        if since is not None or until is not None:
+            further.append(
+                Created(
+                    None if since is None else moment_text(since, "since"),
+                    None if until is None else moment_text(until, "until"),
+                )
+            )
+        if where:
+            further += value_conditions(where)
+        if now is not None:
+            further.append(Expiry(now))
+        return cls(query or "", metadata, memory_type, check_status(status), archived, tuple(further))
+
+    def also(self, *conditions: Condition) -> Filter:
+        """Return this filter with further conditions."""
+        return replace(self, further=(*self.further, *conditions))
 
     def matches(self, item: MemoryItem) -> bool:
         """Whether the item passes every condition."""
@@ -170,6 +207,9 @@ def merge_scope(metadata: MemoryMetadata | None, scope: MemoryMetadata | None) -
         if asked is not None and bound is not None and asked != bound:
             raise InputError(f"metadata.{name} names another {name} than the scope of this handle.", field=name)
         values[name] = bound if asked is None else asked
+    values["namespace"] = max(metadata.namespace, scope.namespace, key=len)
+    if not is_below(values["namespace"], metadata.namespace) or not is_below(values["namespace"], scope.namespace):
+        raise InputError("metadata.namespace lies outside the scope of this handle.", field="namespace")
     for key, value in scope.extra.items():
         if key in metadata.extra and not json_equal(value, metadata.extra[key]):
             raise InputError(f"metadata.extra[{key!r}] is another value than the scope of this handle.", field="extra")

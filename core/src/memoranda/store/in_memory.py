@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import heapq
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -14,8 +15,11 @@ from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.codec import copy_item
 from memoranda.store.filters import Filter, metadata_matches
+from memoranda.store.lifetimes import with_lifetime
+from memoranda.store.pages import Order, Page
 from memoranda.store.shelf import Entry, Shelf, matching, names_at_most_one_field
-from memoranda.store.succession import check_expected, check_owner, successor
+from memoranda.store.succession import check_expected, successor
+from memoranda.store.writes import Write, kept
 from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options
 
@@ -34,6 +38,7 @@ class InMemoryStore(BaseStore):
         Capability.DELETE,
         Capability.ADD_DELETED,
         Capability.PURGE,
+        Capability.TTL,
     }
     needs_init = False
 
@@ -42,6 +47,8 @@ class InMemoryStore(BaseStore):
         self._live = Shelf()
         self._hidden = Shelf()
         self._added = 0
+        self._ends: list[tuple[str, str]] = []
+        """When items expire and their ids, the soonest first; what has changed since is passed over."""
 
     @classmethod
     def from_url(cls, url: str) -> InMemoryStore:
@@ -60,18 +67,26 @@ class InMemoryStore(BaseStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         self._put(successor(self._stored(item.id), item, within))
 
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        await self._add_deleted(items, within, frozenset())
+    async def _apply(self, write: Write) -> int:
+        if write.expected is not None:
+            newest = self._page(write.expected.conversation, Page(1, order="added"))
+            write.expected.check(newest[0].item.id if newest else None)
+        adds = kept(write, self._stored)
+        removed = sum([self._removed(item_id, write) for item_id in write.deletes])
+        for item in adds:
+            self._put(item, hidden=item.id in write.hidden)
+        return removed
 
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        seen: dict[str, MemoryItem] = {}
-        for item in items:  # All conflicts come before the first change, those inside the batch too.
-            check_owner(seen.get(item.id) or self._stored(item.id), item, within)
-            seen[item.id] = item
-        for item in items:
-            self._put(successor(self._stored(item.id), item, within), hidden=item.id in deleted)
+    def _removed(self, item_id: str, write: Write) -> bool:
+        """Remove one item if it is there and in scope."""
+        live, hidden = self._live.get(item_id), self._hidden.get(item_id)
+        entry = live or (hidden if write.purge else None)
+        if entry is None or not metadata_matches(write.within, entry.item.metadata):
+            return False
+        (self._live if live else self._hidden).take(entry)
+        if not write.purge:
+            self._hidden.put(entry)
+        return True
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = []
@@ -87,13 +102,23 @@ class InMemoryStore(BaseStore):
         entry = self._live.get(item_id)
         return None if entry is None else copy_item(entry.item)
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        entries = self._live.candidates(wanted.metadata)
+    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+        entries = [entry for item_id in ids if (entry := self._live.get(item_id)) is not None]
+        return await aside(len(entries), _copies, entries)
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        if page.order != "created":
+            entries = self._live.candidates(wanted.metadata).copy()
+            return await aside(sifting(len(entries)), _sorted_copies, entries, wanted, page)
+        entries, limit = self._live.candidates(wanted.metadata), page.end
         found = _newest(islice(reversed(entries), SIFTED_AT_ONCE), wanted, limit)
         older = entries[:-SIFTED_AT_ONCE] if len(found) < limit else []
         if older:
             found += await aside(len(older), _newest, older[::-1], wanted, limit - len(found))
-        return await aside(len(found), _copies, found)
+        return await aside(len(found), _copies, found[page.offset :])
+
+    def _page(self, wanted: Filter, page: Page) -> list[Entry]:
+        return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         entries = self._live.candidates(wanted.metadata)[::-1]
@@ -108,10 +133,12 @@ class InMemoryStore(BaseStore):
             return sum(len(shelf.candidates(wanted.metadata)) for shelf in shelves)
         return sum([len(await self._chosen(shelf, None, wanted)) for shelf in shelves])
 
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         entries = self._live.candidates(wanted.metadata).copy()
         if include_deleted:
             entries = sorted(entries + self._hidden.candidates(wanted.metadata))
+        if order != "created":
+            entries.sort(key=_BY[order])
         async for some in slices(entries, AT_ONCE):
             for entry in some:
                 if wanted.matches(entry.item):
@@ -137,6 +164,28 @@ class InMemoryStore(BaseStore):
             async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
                 purged += sum(len(_take(shelf, some)) for shelf in shelves)
         return purged
+
+    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        touched = 0
+        for item_id in ids:
+            entry = self._live.get(item_id)
+            if entry is None or not metadata_matches(within, entry.item.metadata):
+                continue
+            item, life = entry.item, entry.item.ttl if ttl is None else ttl
+            if life is None or (item.expires_at is not None and item.expires_at <= now):
+                continue
+            self._put(with_lifetime(item, life, now))
+            touched += 1
+        return touched
+
+    async def _soonest_expiry(self) -> str | None:
+        while self._ends:
+            ends, item_id = self._ends[0]
+            held = self._stored(item_id)
+            if held is not None and held.expires_at == ends:
+                return ends
+            heapq.heappop(self._ends)
+        return None
 
     async def _chosen(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
         """Return the entries of a shelf that match, oldest first: all, or the one of an id."""
@@ -176,6 +225,8 @@ class InMemoryStore(BaseStore):
             self._added += 1
             added = self._added
         (self._hidden if hidden else self._live).put(Entry(item.created_at, added, item, []))
+        if item.expires_at is not None:
+            heapq.heappush(self._ends, (item.expires_at, item.id))
 
 
 def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:
@@ -201,6 +252,25 @@ def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]
 
 def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:
     return [copy_item(entry.item) for entry in entries]
+
+
+_BY: dict[Order, Callable[[Entry], tuple[str, int]]] = {
+    "created": lambda entry: (entry.created_at, entry.added),
+    "added": lambda entry: ("", entry.added),
+    "updated": lambda entry: (entry.item.updated_at, entry.added),
+}
+
+
+def _sorted(entries: Iterable[Entry], page: Page) -> list[Entry]:
+    """Return a page of entries, newest first."""
+    if page.limit == 1 and not page.offset:
+        newest = max(entries, key=_BY[page.order], default=None)
+        return [] if newest is None else [newest]
+    return sorted(entries, key=_BY[page.order], reverse=True)[page.offset : page.end]
+
+
+def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list[MemoryItem]:
+    return _copies(_sorted(matching(entries, wanted), page))
 
 
 def _ranked(query: str, entries: Iterable[Entry], wanted: Filter, limit: int) -> list[RankedItem]:

@@ -13,7 +13,11 @@ from memoranda.store.checks import check_metadata
 from memoranda.store.codec import copy_item
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Filter, merge_scope, metadata_matches
+from memoranda.store.namespaces import is_below
 from memoranda.store.observers import Observers
+from memoranda.store.owners import Listing, Owner
+from memoranda.store.pages import Order, Page
+from memoranda.store.writes import Write
 
 UNSET: Any = object()
 """The default of scope arguments, since None there is a mistake and not "any"."""
@@ -26,9 +30,13 @@ def scope_metadata(**named: Any) -> MemoryMetadata:
         if value is None:
             raise InputError(f"scoped({name}=None) would not bind {name}. Leave it out, or give a value.", field=name)
     if not given:
-        raise InputError(f"scoped() needs at least one of {', '.join(SCOPE_FIELDS)}.", field="scope")
+        raise InputError(f"scoped() needs at least one of {', '.join(SCOPE_FIELDS)} and namespace.", field="scope")
     scope = MemoryMetadata(**given)
     check_metadata(scope, "scope")
+    if "namespace" in given and not scope.namespace:
+        raise InputError(
+            "scoped(namespace=()) would not bind the namespace. Leave it out, or name a place.", field="namespace"
+        )
     return scope
 
 
@@ -47,9 +55,12 @@ class ScopedEngine(Engine):
         self._observers = Observers(store._observers)
         self._write_lock = store._write_lock
         self._serialises_writes = store._serialises_writes
+        self._lifetimes = store._lifetimes
+        self.clock = lambda: store.clock()
 
     def __repr__(self) -> str:
-        bound = ", ".join(f"{name}=…" for name in SCOPE_FIELDS if getattr(self.scope, name) is not None)
+        names = [name for name in SCOPE_FIELDS if getattr(self.scope, name) is not None]
+        bound = ", ".join(f"{name}=…" for name in (*names, *(["namespace"] if self.scope.namespace else [])))
         return f"{self._store!r}.scoped({bound})"
 
     @property
@@ -83,20 +94,21 @@ class ScopedEngine(Engine):
                     field=f"metadata.{name}",
                 )
             values[name] = given if bound is None else bound
+        place = item.metadata.namespace or self.scope.namespace
+        if not is_below(place, self.scope.namespace):
+            raise InputError(
+                f"The item {item.id!r} lies in another namespace than this handle's scope; it was not stored.",
+                field="metadata.namespace",
+            )
         stamped = copy_item(item)
-        stamped.__dict__["metadata"] = MemoryMetadata(**values, extra=stamped.metadata.extra)
+        stamped.__dict__["metadata"] = MemoryMetadata(**values, namespace=place, extra=stamped.metadata.extra)
         return self._store._prepared(stamped)
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         await self._store._add(item, merge_scope(within, self.scope))
 
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        await self._store._add_many(items, merge_scope(within, self.scope), ttl)
-
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        await self._store._add_deleted(items, merge_scope(within, self.scope), deleted)
+    async def _apply(self, write: Write) -> int:
+        return await self._store._apply(write.narrowed(self.scope))
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         return await self._store._update_many(items, merge_scope(within, self.scope))
@@ -105,8 +117,12 @@ class ScopedEngine(Engine):
         item = await self._store._get(item_id)
         return item if item is not None and metadata_matches(self.scope, item.metadata) else None
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        return await self._store._search(wanted.narrowed(self.scope), limit)
+    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+        found = await self._store._get_many(ids)
+        return [item for item in found if metadata_matches(self.scope, item.metadata)]
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        return await self._store._search(wanted.narrowed(self.scope), page)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         return await self._store._rank(query, wanted.narrowed(self.scope), limit, mode)
@@ -117,9 +133,28 @@ class ScopedEngine(Engine):
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         return await self._store._count(wanted.narrowed(self.scope), include_deleted)
 
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
-        async for item in self._store._scan(wanted.narrowed(self.scope), include_deleted):
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        async for item in self._store._scan(wanted.narrowed(self.scope), include_deleted, order):
             yield item
+
+    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        async for owner in self._store._owners(listing, wanted.narrowed(self.scope)):
+            yield owner
+
+    async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
+        return await self._store._pop(wanted.narrowed(self.scope), purge)
+
+    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        return await self._store._touch(ids, ttl, now, merge_scope(within, self.scope))
+
+    async def _sweep(self, wanted: Filter) -> int:
+        return await self._store._sweep(wanted.narrowed(self.scope))
+
+    async def _sweep_anywhere(self, wanted: Filter) -> int:
+        return await self._store._sweep_anywhere(wanted)
+
+    async def _soonest_expiry(self) -> str | None:
+        return await self._store._soonest_expiry()
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         return await self._store._delete(item_id, merge_scope(within, self.scope))

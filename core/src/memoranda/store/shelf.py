@@ -8,13 +8,16 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store.conditions import InScope, metadata_conditions
+from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter
 
 _SPARSE = 64
 """Up to how many entries a list is gone through for each one that leaves it; beyond, each is looked for."""
 
 _scope_of = itemgetter(*SCOPE_FIELDS)
+
+Field = tuple[str, str | tuple[str, ...]]
+"""The name of a field and its value; a namespace is in the lists of all places above it too."""
 
 
 class Entry(NamedTuple):
@@ -43,7 +46,7 @@ class Shelf:
     def __init__(self) -> None:
         self._by_id: dict[str, Entry] = {}
         self._all: list[Entry] = []
-        self._by_field: dict[tuple[str, str], list[Entry]] = {}
+        self._by_field: dict[Field, list[Entry]] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -68,7 +71,7 @@ class Shelf:
 
     def take_many(self, gone: Sequence[Entry]) -> None:
         """Remove several entries, which are in order, touching only the stretches of lists where they stand."""
-        by_field: dict[tuple[str, str], list[Entry]] = {}
+        by_field: dict[Field, list[Entry]] = {}
         for entry in gone:
             del self._by_id[entry.item.id]
             for field in _fields(entry):
@@ -93,13 +96,17 @@ class Shelf:
                         return []
                     if len(entries) < len(shortest):
                         shortest = entries
+            if metadata.namespace:
+                entries = self._by_field.get(("namespace", metadata.namespace), [])
+                if len(entries) < len(shortest):
+                    shortest = entries
         return shortest
 
 
 def names_at_most_one_field(wanted: Filter) -> bool:
     """Whether a filter asks for one field of a scope or none, and nothing else: all candidates match then."""
     named = metadata_conditions(wanted.metadata)
-    return len(named) <= 1 and wanted.conditions == named and all(type(each) is InScope for each in named)
+    return len(named) <= 1 and wanted.conditions == named and all(type(each) in (InScope, Below) for each in named)
 
 
 def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
@@ -108,9 +115,13 @@ def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
     return [entry for entry in entries if matches(entry.item)]
 
 
-def _fields(entry: Entry) -> list[tuple[str, str]]:
-    values = _scope_of(entry.item.metadata.__dict__)
-    return [(name, value) for name, value in zip(SCOPE_FIELDS, values, strict=True) if value is not None]
+def _fields(entry: Entry) -> list[Field]:
+    held = entry.item.metadata.__dict__
+    fields: list[Field] = [
+        (name, value) for name, value in zip(SCOPE_FIELDS, _scope_of(held), strict=True) if value is not None
+    ]
+    place = held["namespace"]
+    return fields + [("namespace", place[:depth]) for depth in range(1, len(place) + 1)] if place else fields
 
 
 def _remove(entries: list[Entry], gone: Sequence[Entry]) -> None:

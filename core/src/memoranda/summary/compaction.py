@@ -9,6 +9,7 @@ is lost then, and the next :func:`compact` finishes the work without asking the 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from memoranda.summary.generation import (
 )
 from memoranda.summary.undoing import ATTEMPTS, archived_by, check_store, expand, may_stand_for, undo
 from memoranda.tokens import TokenCounter
+from memoranda.windowing import as_said
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Registry
@@ -137,7 +139,7 @@ async def compact(
 
 
 async def _unarchived(store: BaseStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
-    return [item async for item in store.scan(metadata=metadata, archived=False)]
+    return as_said([item async for item in store.scan(metadata=metadata, archived=False, order="added")])
 
 
 async def _finish(store: BaseStore, live: Sequence[MemoryItem]) -> bool:
@@ -305,7 +307,14 @@ def _common_metadata(items: Sequence[MemoryItem]) -> MemoryMetadata:
         for key, value in first.extra.items()
         if all(key in item.metadata.extra and json_equal(value, item.metadata.extra[key]) for item in items)
     }
-    return MemoryMetadata(**fields, extra=extra)
+    return MemoryMetadata(**fields, namespace=_common_place(items), extra=extra)
+
+
+def _common_place(items: Sequence[MemoryItem]) -> tuple[str, ...]:
+    """Return the narrowest namespace that all items lie in or below."""
+    places = [item.metadata.namespace for item in items]
+    common = itertools.takewhile(lambda elements: len(set(elements)) == 1, zip(*places, strict=False))
+    return tuple(elements[0] for elements in common)
 
 
 def _mark(item: MemoryItem) -> str:

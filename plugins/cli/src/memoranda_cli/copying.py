@@ -101,7 +101,7 @@ async def _copy(
 
 async def _batches(store: BaseStore, metadata: Any, hidden: set[str], deleted: bool) -> AsyncIterator[list[Incoming]]:
     batch: list[Incoming] = []
-    async for item in store.scan(metadata=metadata, include_deleted=deleted):
+    async for item in store.scan(metadata=metadata, include_deleted=deleted, order="added"):
         batch.append(Incoming(item, item.id in hidden))
         if len(batch) == BATCH:
             yield batch

@@ -141,10 +141,11 @@ def _kibibytes(file: Path) -> int:
 async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> None:
     """Show the window, what is left out, a search and the summary trigger, all read from the store."""
     from memoranda.tokens import estimate_tokens
+    from memoranda.windowing import as_said
     from memoranda_cli.render import conversation
     from memoranda_cli.window import window_of
 
-    items = [item async for item in store.scan(metadata=owner, archived=False)]
+    items = as_said([item async for item in store.scan(metadata=owner, archived=False, order="added")])
     window = window_of(items, rounds=ROUNDS, tokens=None, count=estimate_tokens)
     tokens = sum(estimate_tokens(item) for item in window.shown)
     _head(terminal, "2", f"What a model gets: the last {ROUNDS} rounds, about {tokens} tokens")

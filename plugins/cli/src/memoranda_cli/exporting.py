@@ -56,7 +56,7 @@ async def _export(url: str, store_options: list[str] | None, metadata: Any, dele
         total = await store.count(metadata=metadata, include_deleted=deleted)
         output.write(header(store=redacted(url)) + "\n")
         with progress("exporting", total) as advance:
-            async for item in store.scan(metadata=metadata, include_deleted=deleted):
+            async for item in store.scan(metadata=metadata, include_deleted=deleted, order="added"):
                 output.write(line_of(item, hidden=item.id in hidden) + "\n")
                 digest.take(item, hidden=item.id in hidden)
                 advance(1)

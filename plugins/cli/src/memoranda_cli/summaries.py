@@ -57,6 +57,7 @@ def summarize(
 ) -> None:
     """Summarize a conversation and print the summaries; nothing is stored."""
     from memoranda.summary import generate_summary
+    from memoranda.windowing import as_said
     from memoranda_cli.model import chosen_model
     from memoranda_cli.stores import opened, run
 
@@ -65,7 +66,7 @@ def summarize(
     async def work() -> SummaryResult:
         async with chosen_model(base_url, model, command) as summarizer:
             async with opened(store, store_options) as source:
-                items = [item async for item in source.scan(metadata=metadata, archived=False)]
+                items = as_said([item async for item in source.scan(metadata=metadata, archived=False, order="added")])
             with progress("asking the model", None):
                 return await generate_summary(items, config, summarizer)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.integrity import call_ids, results_behind_calls, whole_groups
-from memoranda.windowing import last_rounds, rounds_within
+from memoranda.windowing import as_said, last_rounds, rounds_within
 from memoranda_cli import options
 from memoranda_cli.terminal import preview, say, show, show_json
 
@@ -124,7 +124,7 @@ async def _read(
     from memoranda_cli.stores import opened
 
     async with opened(url, store_options) as store:
-        live = [item async for item in store.scan(metadata=metadata, archived=False)]
+        live = as_said([item async for item in store.scan(metadata=metadata, archived=False, order="added")])
         return live, [item async for item in store.scan(metadata=metadata, archived=True)] if archived else []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability, Condition, Filter
+from memoranda.store import BaseStore, Capability, Condition, Filter, Page
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, equal
 
@@ -62,10 +62,10 @@ class ConditionCases(Cases):
             shown = replace(wanted, archived=False)
 
             async def found(wanted: Filter = shown, limit: int = 10) -> list[str]:
-                return contents(await store._search(wanted, limit))
+                return contents(await store._search(wanted, Page(limit)))
 
             async def scanned(wanted: Filter = wanted) -> list[str]:
-                return [item.content async for item in store._scan(wanted, False)]
+                return [item.content async for item in store._scan(wanted, False, "created")]
 
             async def counted(wanted: Filter = wanted) -> int:
                 return await store._count(wanted, False)

@@ -1,0 +1,65 @@
+"""When items end: a clock that never runs backwards, and the time of the next sweep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from memoranda.items import MemoryItem, utc_text
+from memoranda.store.codec import copy_item
+
+END_OF_TIME = "9999-12-31T23:59:59.999999+00:00"
+
+
+class Lifetimes:
+    """The present as a store sees it, and what is known of the items that will expire.
+
+    What has expired stays so though the clock is set back: the latest time that was ever looked at counts. ``latest``
+    is for a store to keep across restarts. ``in_use`` is whether any item may expire at all; a store that knows of none
+    need not ask for the time.
+    """
+
+    def __init__(self) -> None:
+        self.latest = ""
+        self.in_use = False
+        self._soonest: str | None = None
+
+    def now(self, clock: Callable[[], float]) -> str:
+        """Return the present as items carry times."""
+        present = utc_text(datetime.fromtimestamp(clock(), UTC))
+        self.latest = max(self.latest, present)
+        return self.latest
+
+    def note(self, ends: str | None) -> None:
+        """Remember that something expires at this time."""
+        if ends is not None:
+            self.in_use = True
+            if self._soonest is None or ends < self._soonest:
+                self._soonest = ends
+
+    def is_due(self, clock: Callable[[], float]) -> bool:
+        """Whether something may have expired that was not swept yet."""
+        return self._soonest is not None and self._soonest <= self.now(clock)
+
+    def swept(self, soonest: str | None) -> None:
+        """Remember what a sweep left: when the next item expires."""
+        self._soonest = soonest
+
+
+def end_of_life(now: str, ttl: float) -> str | None:
+    """Return when a life of so many seconds ends that begins now; None if it never does."""
+    if math.isinf(ttl):
+        return None
+    try:
+        return utc_text(datetime.fromisoformat(now) + timedelta(seconds=ttl))
+    except (OverflowError, ValueError):
+        return END_OF_TIME
+
+
+def with_lifetime(item: MemoryItem, ttl: float | None, now: str) -> MemoryItem:
+    """Return a copy that lives ``ttl`` seconds from now on; infinity ends its lifetime."""
+    changed = copy_item(item)
+    changed.__dict__["ttl"] = None if ttl is None or math.isinf(ttl) else ttl
+    changed.__dict__["expires_at"] = None if ttl is None else end_of_life(now, ttl)
+    return changed

@@ -1,0 +1,87 @@
+"""Who has something in a store: users, sessions, tasks, agents and namespaces, with how much and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from memoranda.errors import InputError, shown
+from memoranda.items import SCOPE_FIELDS, MemoryItem
+from memoranda.shapes import whole_number
+from memoranda.store.namespaces import namespace_key, namespace_of
+
+OwnerField = Literal["user_id", "session_id", "task_id", "agent_id", "namespace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One value of a field: how many items have it, and when the first and the last of them were created."""
+
+    value: str | tuple[str, ...]
+    count: int
+    first: str
+    last: str
+
+    def joined(self, other: Owner) -> Owner:
+        """Return both, which have the same value, as one."""
+        return Owner(self.value, self.count + other.count, min(self.first, other.first), max(self.last, other.last))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which owners are listed: by which field, and of namespaces how deep and with which end."""
+
+    by: OwnerField = "user_id"
+    depth: int | None = None
+    suffix: tuple[str, ...] = ()
+
+    def of(self, items: Iterable[MemoryItem]) -> list[Owner]:
+        """Return the owners of items, in order: what an engine does without reading them all."""
+        found: dict[str, Owner] = {}
+        for item in items:
+            key = self._key(item)
+            if key is not None:
+                value = namespace_of(key) if self.by == "namespace" else key
+                one = Owner(value, 1, item.created_at, item.created_at)
+                found[key] = found[key].joined(one) if key in found else one
+        return list(self.shown(found[key] for key in sorted(found)))
+
+    def _key(self, item: MemoryItem) -> str | None:
+        if self.by == "namespace":
+            return namespace_key(item.metadata.namespace) or None
+        value: str | None = getattr(item.metadata, self.by)
+        return value
+
+    def shown(self, owners: Iterable[Owner]) -> Iterator[Owner]:
+        """Yield of all owners, which come in order, those with the suffix, joined where the depth cuts them off."""
+        if self.by != "namespace":
+            yield from owners
+            return
+        waiting: Owner | None = None
+        for owner in owners:
+            assert isinstance(owner.value, tuple)
+            if self.suffix and owner.value[-len(self.suffix) :] != self.suffix:
+                continue
+            cut = Owner(owner.value[: self.depth], owner.count, owner.first, owner.last)
+            if waiting is not None and waiting.value != cut.value:
+                yield waiting
+                waiting = None
+            waiting = cut if waiting is None else waiting.joined(cut)
+        if waiting is not None:
+            yield waiting
+
+
+def check_listing(by: str, depth: int | None, suffix: Iterable[str]) -> Listing:
+    """Return what is to be listed. Raises InputError, naming the argument."""
+    if by not in get_args(OwnerField):
+        known = ", ".join((*SCOPE_FIELDS, "namespace"))
+        raise InputError(f"{shown(by, text=True)} owns nothing; there are {known}.", field="by")
+    end = () if isinstance(suffix, str) else tuple(suffix)
+    if isinstance(suffix, str) or not all(isinstance(element, str) for element in end):
+        raise InputError("suffix must be a tuple of texts.", field="suffix")
+    if by != "namespace" and (depth is not None or end):
+        raise InputError("depth and suffix are for namespaces alone.", field="by")
+    if depth is not None and whole_number(depth, "depth") == 0:
+        raise InputError("depth must be at least 1.", field="depth")
+    return Listing(by, depth, end)  # type: ignore[arg-type]  # checked above

@@ -1,0 +1,300 @@
+"""The reading half of the contract: by id, by filter, by rank, one after the other. See :class:`BaseStore`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.ranking.results import RERANKED, RankedItem, reranked
+from memoranda.shapes import check_text, each, truth
+from memoranda.store.capabilities import Capability, SearchMode
+from memoranda.store.engine import Engine
+from memoranda.store.filters import Moment, check_filter, metadata_matches
+from memoranda.store.lifetimes import end_of_life
+from memoranda.store.owners import Owner, OwnerField, check_listing
+from memoranda.store.pages import EVERYTHING, Order, Page, check_order
+from memoranda.store.window import read_window
+from memoranda.store.writes import HEAD_ONLY
+from memoranda.tokens import TokenCounter
+
+
+class Reading(Engine):
+    """What a store's reading methods promise."""
+
+    async def get(
+        self, item_id: str, *, metadata: MemoryMetadata | None = None, refresh: bool = False
+    ) -> MemoryItem | None:
+        """Return the item of this id, or None if there is none, it was removed, or it does not match ``metadata``.
+
+        Without ``metadata`` whoever knows an id reads the item; a scoped handle or a filter closes that door. Archived
+        items are returned. The item is the caller's own copy and carries the version the store gave it. With
+        ``refresh``, an item that has a ttl lives that long once more.
+        """
+        self._ensure_open()
+        check_text(item_id, "item_id")
+        if metadata is not None:
+            check_filter(metadata)
+        item = await self._get(item_id)
+        if item is None or not metadata_matches(metadata, item.metadata) or self._is_over(item):
+            return None
+        return (await self._refreshed([item], refresh))[0]
+
+    async def get_many(
+        self, ids: Iterable[str], *, metadata: MemoryMetadata | None = None, refresh: bool = False
+    ) -> list[MemoryItem]:
+        """Return the items of these ids, in the order of the ids and each once; those that are not there are left out.
+
+        Everything else is as :meth:`get` says.
+        """
+        self._ensure_open()
+        check_filter(metadata)
+        wanted = list(dict.fromkeys(check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")))
+        if not wanted:
+            return []
+        found = {
+            item.id: item
+            for item in await self._get_many(wanted)
+            if metadata_matches(metadata, item.metadata) and not self._is_over(item)
+        }
+        return await self._refreshed([found[item_id] for item_id in wanted if item_id in found], refresh)
+
+    async def search(
+        self,
+        *,
+        query: str = "",
+        metadata: MemoryMetadata | None = None,
+        memory_type: str | None = None,
+        status: MemoryStatus | None = None,
+        limit: int = 10,
+        mode: SearchMode | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        order: Order | None = None,
+        refresh: bool = False,
+    ) -> list[MemoryItem]:
+        """Return the items that match every filter, newest first; of equal time, the last added first.
+
+        ``query`` is a literal substring of the content, compared by Unicode case folding; the empty text matches all.
+        With a ``mode`` other than ``"substring"`` the query is a question instead, and items come best first: see
+        :meth:`search_ranked`. Archived items are not shown. ``limit`` is the most to return: 0 returns nothing, one
+        beyond the number of items returns all, a negative one is an InputError. ``offset`` passes over so many before.
+
+        ``since`` and ``until`` (a datetime with a zone, or ISO-8601 text) bound ``created_at``, the first included and
+        the second not. ``where`` asks for values of ``metadata.extra`` and of the item's fields, such as
+        ``{"score": {"$gte": 3}, "kind": "fact"}``: see :mod:`memoranda.store.values`. ``order`` is by ``"created"``,
+        which is the default, by ``"updated"``, or as the items were ``"added"``. With ``refresh``, what is returned and has a ttl lives that long
+        once more.
+        """
+        self._ensure_open()
+        mode = self._checked_mode(mode)
+        page = Page.checked(limit, offset, order or self.default_order)
+        if mode != "substring" and query:
+            ranked = await self.search_ranked(
+                query=query,
+                metadata=metadata,
+                memory_type=memory_type,
+                status=status,
+                limit=limit,
+                mode=mode,
+                since=since,
+                until=until,
+                where=where,
+                offset=offset,
+            )
+            return await self._refreshed([found.item for found in ranked], refresh)
+        wanted = self._filter(
+            query=query,
+            metadata=metadata,
+            memory_type=memory_type,
+            status=status,
+            since=since,
+            until=until,
+            where=where,
+        )
+        found = await self._search(wanted, page) if page.limit else []
+        if self._observers:
+            self._observers.searched(query, found)
+        return await self._refreshed(found, refresh)
+
+    async def search_ranked(
+        self,
+        *,
+        query: str,
+        metadata: MemoryMetadata | None = None,
+        memory_type: str | None = None,
+        status: MemoryStatus | None = None,
+        limit: int = 10,
+        mode: SearchMode | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        offset: int = 0,
+    ) -> list[RankedItem]:
+        """Return the items that answer the query best, best first, each with its score and what made it.
+
+        ``mode`` is ``"text"`` (words, weighted by how rare they are, with the neighbouring turns), ``"semantic"``
+        (embeddings) or ``"hybrid"`` (both); None is the store's own default, or text where that is substring. Filters,
+        ``limit`` and ``offset`` are those of :meth:`search`; items with no relation to the query are left out of a text
+        ranking. Raises UnsupportedError for a mode that this store does not have, InputError for an empty query.
+        """
+        self._ensure_open()
+        mode = self._checked_mode(mode)
+        if mode == "substring":
+            mode = "text"
+        self._require(Capability(mode))
+        page = Page.checked(limit, offset, "created")
+        if not check_text(query, "query"):
+            raise InputError("A ranked search needs a query.", field="query")
+        wanted = self._filter(
+            metadata=metadata, memory_type=memory_type, status=status, since=since, until=until, where=where
+        )
+        if not page.limit:
+            ranked = []
+        elif self.reranker is not None:
+            ranked = await self._rank(query, wanted, min(max(page.end, RERANKED), EVERYTHING), mode)
+            ranked = await reranked(self.reranker, query, ranked)
+        else:
+            ranked = await self._rank(query, wanted, page.end, mode)
+        ranked = ranked[page.offset : page.end]
+        if self._observers:
+            self._observers.searched(query, [found.item for found in ranked])
+        return ranked
+
+    async def window(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        rounds: int | None = None,
+        tokens: int | None = None,
+        limit: int | None = None,
+        counter: TokenCounter | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[MemoryItem]:
+        """Return a conversation as a model may be shown it, oldest first, in the order in which it was said.
+
+        Every system item and every summary is in it, and of the rest the last ``rounds``, as many of the newest rounds
+        as fit into ``tokens``, the newest items up to ``limit``, or all three; without any of them, everything. What a
+        tool was asked is there with all its results or not at all. No more is read than that takes. ``counter`` counts
+        the tokens of an item; the library's own estimate does otherwise. Filters are those of :meth:`search`.
+        """
+        self._ensure_open()
+        wanted = self._filter(metadata=metadata, since=since, until=until, where=where)
+        shown = await read_window(self._search, wanted, rounds=rounds, tokens=tokens, limit=limit, counter=counter)
+        if self._observers:
+            self._observers.searched("", shown)
+        return shown
+
+    async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
+        """Return the id of the item that was added last, which :meth:`append` asks for; None if there is none.
+
+        Archived items count, summaries do not: they come later than what they stand for.
+        """
+        self._ensure_open()
+        wanted = self._filter(metadata=metadata, archived=None).also(HEAD_ONLY)
+        newest = await self._search(wanted, Page(1, order="added"))
+        return newest[0].id if newest else None
+
+    async def count(
+        self,
+        *,
+        include_deleted: bool = False,
+        metadata: MemoryMetadata | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Return the number of items, archived ones included; with ``include_deleted`` also deleted ones.
+
+        Filters are those of :meth:`search`.
+        """
+        self._ensure_open()
+        wanted = self._filter(metadata=metadata, archived=None, since=since, until=until, where=where)
+        return await self._count(wanted, include_deleted)
+
+    async def scan(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        memory_type: str | None = None,
+        status: MemoryStatus | None = None,
+        archived: bool | None = None,
+        include_deleted: bool = False,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        order: Order | None = None,
+    ) -> AsyncGenerator[MemoryItem, None]:
+        """Yield every item that matches, archived ones too, oldest first; of equal time, the first added first.
+
+        Memory use does not grow with the number of items on a store that streams. Items that are there for the whole
+        scan are yielded exactly once; others may or may not be. ``include_deleted`` needs the capability ``delete``.
+        Filters and ``order`` are those of :meth:`search`.
+        """
+        self._ensure_open()
+        if include_deleted:
+            self._require(Capability.DELETE)
+        wanted = self._filter(
+            metadata=metadata,
+            memory_type=memory_type,
+            status=status,
+            archived=archived,
+            since=since,
+            until=until,
+            where=where,
+        )
+        async for item in self._scan(wanted, include_deleted, check_order(order or self.default_order)):
+            yield item
+
+    async def owners(
+        self,
+        by: OwnerField = "user_id",
+        *,
+        within: MemoryMetadata | None = None,
+        depth: int | None = None,
+        suffix: Iterable[str] = (),
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> AsyncGenerator[Owner, None]:
+        """Yield who has something, in order, each with how many items and the times of the first and the last.
+
+        ``by`` is ``"user_id"``, ``"session_id"``, ``"task_id"``, ``"agent_id"`` or ``"namespace"``; items without one,
+        and deleted ones, belong to nobody here, archived ones count. ``within`` bounds whose items are looked at; its
+        namespace is the place below which namespaces are listed. Namespaces are cut off below ``depth`` elements, and
+        ``suffix`` keeps those that end so. The order is that of the texts' characters, of namespaces that of
+        :func:`memoranda.store.namespace_key`. ``limit`` and ``offset`` page through it.
+        """
+        self._ensure_open()
+        listing = check_listing(by, depth, suffix)
+        page = Page.checked(EVERYTHING if limit is None else limit, offset, "created")
+        position = 0
+        if page.limit:
+            async for owner in self._owners(listing, self._filter(metadata=within, archived=None)):
+                position += 1
+                if position > page.offset:
+                    yield owner
+                if position >= page.end:
+                    return
+
+    def _is_over(self, item: MemoryItem) -> bool:
+        ends = item.expires_at
+        return ends is not None and ends <= self._lifetimes.now(self.clock)
+
+    async def _refreshed(self, found: list[MemoryItem], refresh: bool) -> list[MemoryItem]:
+        """Return the items, those with a ttl given a new life if that is wanted."""
+        if not truth(refresh, "refresh"):
+            return found
+        mortal = [item for item in found if item.ttl is not None]
+        if mortal:
+            now = self._lifetimes.now(self.clock)
+            async with self._alone():
+                await self._touch([item.id for item in mortal], None, now, None)
+            for item in mortal:
+                assert item.ttl is not None
+                item.__dict__["expires_at"] = end_of_life(now, item.ttl)
+        return found

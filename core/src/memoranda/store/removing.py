@@ -1,0 +1,123 @@
+"""The removing part of the contract: clearing, deleting, taking, purging. See :class:`memoranda.store.BaseStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.shapes import check_text
+from memoranda.store.capabilities import Capability
+from memoranda.store.conditions import Expiry
+from memoranda.store.engine import Engine
+from memoranda.store.filters import Filter, Moment, check_clearing, check_filter
+
+
+class Removing(Engine):
+    """What a store's removing methods promise."""
+
+    async def clear(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Remove the items that match, archived ones too, and return how many; without a filter, all of them.
+
+        Filters are those of :meth:`search`. A store with the capability ``delete`` keeps them as deleted, and
+        :meth:`restore` brings them back. An empty ``MemoryMetadata()`` is an InputError.
+        """
+        self._ensure_open()
+        check_clearing(metadata)
+        wanted = self._filter(metadata=metadata, archived=None, since=since, until=until, where=where)
+        async with self._alone():
+            removed = await self._clear(wanted)
+        if self._observers:
+            self._observers.cleared(self._bounds(metadata), removed)
+        return removed
+
+    async def pop(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        memory_type: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        purge: bool = False,
+    ) -> MemoryItem | None:
+        """Remove the item that was added last of those that match, and return it; None if there is none.
+
+        However many call at the same time, each item is returned once. Removing is what :meth:`clear` does; with
+        ``purge`` nothing of it is left, as after :meth:`purge`. Archived items are not looked at.
+        """
+        self._ensure_open()
+        if purge:
+            self._require(Capability.PURGE)
+        wanted = self._filter(metadata=metadata, memory_type=memory_type, where=where)
+        async with self._alone():
+            popped = await self._pop(wanted, purge)
+        if self._observers and popped is not None:
+            self._observers.cleared(self._bounds(metadata), 1)
+        return popped
+
+    async def delete(self, item_id: str, *, metadata: MemoryMetadata | None = None) -> bool:
+        """Delete the item and return whether one matched. It can be restored. Capability ``delete``."""
+        self._ensure_open()
+        self._require(Capability.DELETE)
+        check_text(item_id, "item_id")
+        check_filter(metadata)
+        async with self._alone():
+            deleted = await self._delete(item_id, metadata)
+        if self._observers and deleted:
+            self._observers.cleared(self._bounds(metadata), 1)
+        return deleted
+
+    async def restore(self, item_id: str | None = None, *, metadata: MemoryMetadata | None = None) -> int:
+        """Bring back what :meth:`delete` or :meth:`clear` hid and return how many: one id, or all that match.
+
+        Content and version are as they were. Capability ``delete``.
+        """
+        self._ensure_open()
+        self._require(Capability.DELETE)
+        if item_id is not None:
+            check_text(item_id, "item_id")
+        wanted = self._filter(metadata=metadata, archived=None)
+        async with self._alone():
+            return await self._restore(item_id, wanted)
+
+    async def purge(
+        self,
+        item_id: str | None = None,
+        *,
+        metadata: MemoryMetadata | None = None,
+        deleted_only: bool = False,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Remove items for good, deleted ones too, with every trace in every index, and return how many.
+
+        Name an id, a filter, or ``deleted_only`` to empty the bin; none of the three is an InputError, and so is an
+        empty ``MemoryMetadata()``. Filters are those of :meth:`search`. A purged id can be used again by anyone. What
+        has expired goes too, and does not count. Capability ``purge``.
+        """
+        self._ensure_open()
+        self._require(Capability.PURGE)
+        check_clearing(metadata)
+        filtered = metadata is not None or since is not None or until is not None or bool(where)
+        if item_id is None and not filtered and not deleted_only and not self._bounded:
+            raise InputError("purge() needs an item id, a filter, or deleted_only=True.", field="metadata")
+        if item_id is not None:
+            check_text(item_id, "item_id")
+        wanted = self._filter(metadata=metadata, archived=None, since=since, until=until, where=where)
+        now = self._now()
+        async with self._alone():
+            if now is not None:
+                bounds = Filter(metadata=metadata, archived=None, further=(Expiry(now, expired=True),))
+                await self._sweep(bounds)
+            purged = await self._purge(item_id, wanted, deleted_only)
+        if self._observers:
+            self._observers.cleared(self._bounds(metadata), purged)
+        return purged

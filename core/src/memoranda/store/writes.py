@@ -1,0 +1,98 @@
+"""What one call writes: a batch that a store with the capability ``atomic`` takes as a whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from memoranda.errors import InputError, TurnConflictError, VersionConflictError
+from memoranda.integrity import conversation_of
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store.conditions import Condition, InScope
+from memoranda.store.filters import Filter, merge_scope
+from memoranda.store.succession import successor
+from memoranda.store.values import Value
+
+HEAD_ONLY = Value("memory_type", False, "$ne", "summary")
+"""What can be the head of a conversation: anything but a summary, which comes later than what it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Which item a conversation must still end with: of those that match, the one that was added last."""
+
+    conversation: Filter
+    head: str | None
+
+    def check(self, found: str | None) -> None:
+        """Raise TurnConflictError unless the conversation ends with the item of this id; None for an empty one."""
+        if found != self.head:
+            raise TurnConflictError(self.head, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A batch: ``deletes`` are removed first, then ``adds`` are stored in their order.
+
+    ``within`` bounds both, as it does in :meth:`memoranda.store.BaseStore.add`; an id to delete that lies outside is
+    passed over. ``hidden`` are ids among the adds that arrive deleted. ``keep_created`` leaves a replaced item its
+    ``created_at``. ``purge`` removes the deletes for good. With ``fresh`` every id must be new, or VersionConflictError
+    is raised; ``expected`` is checked before anything is written, and nobody else's :class:`Expected` write to that
+    conversation may come in between.
+    """
+
+    adds: Sequence[MemoryItem] = ()
+    within: MemoryMetadata | None = None
+    hidden: frozenset[str] = frozenset()
+    deletes: Sequence[str] = ()
+    keep_created: bool = False
+    purge: bool = False
+    fresh: bool = False
+    expected: Expected | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but items to add, as in most writes."""
+        return not (self.hidden or self.deletes or self.keep_created or self.fresh or self.expected)
+
+    def narrowed(self, scope: MemoryMetadata) -> Write:
+        """Return this batch bounded by a scope."""
+        expected = self.expected
+        if expected is not None:
+            expected = replace(expected, conversation=expected.conversation.narrowed(scope))
+        return replace(self, within=merge_scope(self.within, scope), expected=expected)
+
+
+def kept(write: Write, stored: Callable[[str], MemoryItem | None]) -> list[MemoryItem]:
+    """Return the items to add as a store should keep them, each with its next version.
+
+    ``stored`` gives what is held under an id, hidden items included. All conflicts are found before anything is
+    changed, those inside the batch too: raises IdConflictError and VersionConflictError.
+    """
+    seen: dict[str, MemoryItem] = {}
+    found = []
+    for item in write.adds:
+        existing = seen.get(item.id) or stored(item.id)
+        if write.fresh and existing is not None:
+            raise VersionConflictError(item.id, 0, existing.version)
+        next_one = successor(existing, item, write.within)
+        if write.keep_created and existing is not None:
+            next_one.__dict__["created_at"] = existing.created_at
+        seen[item.id] = next_one
+        found.append(next_one)
+    return found
+
+
+def conversation_filter(items: Sequence[MemoryItem]) -> Filter:
+    """Return the filter of the one conversation that the items belong to. Raises InputError where there are several."""
+    if len({conversation_of(item) for item in items}) != 1:
+        raise InputError(
+            "append() takes the items of one turn, at least one, all with the same user_id and session_id.",
+            field="items",
+        )
+    user, session = conversation_of(items[0])
+    return Filter(archived=None, further=(_has("user_id", user), _has("session_id", session), HEAD_ONLY))
+
+
+def _has(field: str, value: str | None) -> Condition:
+    return InScope(field, value) if value is not None else Value(field, False, "$eq", None)

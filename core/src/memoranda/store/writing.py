@@ -1,0 +1,278 @@
+"""The writing half of the contract: adding, replacing and comparing. See :class:`memoranda.store.BaseStore`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+
+from memoranda.errors import IdConflictError, InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.shapes import check_text, each, seconds
+from memoranda.store.capabilities import Capability
+from memoranda.store.checks import storable
+from memoranda.store.codec import copy_item, dump_item, load_item
+from memoranda.store.conditions import Expiry
+from memoranda.store.engine import Engine
+from memoranda.store.filters import Filter, check_filter
+from memoranda.store.lifetimes import end_of_life, with_lifetime
+from memoranda.store.values import Value
+from memoranda.store.writes import Expected, Write, conversation_filter
+
+
+class Writing(Engine):
+    """What a store's writing methods promise."""
+
+    async def add(
+        self,
+        item: MemoryItem,
+        *,
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+        keep_created: bool = False,
+    ) -> None:
+        """Store the item. When this returns, it is stored: a persistent store still has it after a crash.
+
+        An id that exists is replaced as a whole and its version goes up by one; it keeps its place in the order of
+        adding, and with ``keep_created`` its ``created_at``. An id that was deleted comes back with the new content. An
+        id that belongs to another ``user_id``, or to an item outside ``within``, is refused with IdConflictError and
+        stays untouched. The caller's item is not changed, and changing it later changes nothing stored.
+
+        ``ttl`` (seconds; capability ``ttl``), or else the item's own ``ttl``, makes the item vanish by itself: from
+        that moment on it is as if it had been purged, whatever the clock does later. Raises InputError, naming the
+        field, for what no store can hold.
+        """
+        self._ensure_open()
+        check_filter(within, "within")
+        (item,) = self._accepted([item], ttl)
+        async with self._alone():
+            await self._commit(Write([item], within, keep_created=keep_created))
+        if self._observers:
+            self._observers.added([item])
+
+    async def add_many(
+        self,
+        items: Iterable[MemoryItem],
+        *,
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+        deleted: Collection[str] = (),
+        keep_created: bool = False,
+    ) -> None:
+        """Store several items, in their order, as :meth:`add` does each.
+
+        All are checked before any is written. A store with the capability ``atomic`` writes all or none; another may
+        have written the first ones when it raises.
+
+        ``deleted`` holds the ids of those that arrive deleted, as after :meth:`delete`: nobody sees them at any moment,
+        not even if the process dies in between, and :meth:`restore` shows them. It is for copies of other stores, needs
+        the capability ``add_deleted`` and takes no ``ttl``; an id that is not among the items is an InputError.
+        Observers may change these items before they are stored, and are not told of them afterwards.
+        """
+        self._ensure_open()
+        check_filter(within, "within")
+        batch = self._accepted(items, ttl)
+        hidden = self._arriving_deleted(batch, ttl, deleted)
+        if not batch:
+            return
+        async with self._alone():
+            await self._commit(Write(batch, within, hidden, keep_created=keep_created))
+        shown = [item for item in batch if item.id not in hidden]
+        if self._observers and shown:
+            self._observers.added(shown)
+
+    async def append(
+        self,
+        items: Iterable[MemoryItem],
+        *,
+        after: str | None,
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+    ) -> str:
+        """Store a turn whole, if nobody else has said anything meanwhile, and return the id of its last item.
+
+        The items are new, and of one conversation: one ``user_id`` and one ``session_id``. ``after`` is the id that
+        :meth:`head` gave before the turn was thought of, None for a conversation that was empty. If the conversation
+        has gone on since, TurnConflictError is raised and nothing is stored: of several who answer the same message
+        with ``append``, one is heard, and no two turns are ever mixed. An id that exists is a VersionConflictError.
+        """
+        self._ensure_open()
+        check_filter(within, "within")
+        if after is not None:
+            check_text(after, "after")
+        batch = self._accepted(items, ttl)
+        expected = Expected(conversation_filter(batch).also(*self._alive()), after)
+        async with self._alone():
+            await self._commit(Write(batch, within, fresh=True, expected=expected))
+        if self._observers:
+            self._observers.added(batch)
+        return batch[-1].id
+
+    async def apply(
+        self,
+        *,
+        adds: Iterable[MemoryItem] = (),
+        deletes: Iterable[str] = (),
+        within: MemoryMetadata | None = None,
+        ttl: float | None = None,
+        keep_created: bool = False,
+        purge: bool = False,
+    ) -> int:
+        """Delete some items and store others, all or none, and return how many were deleted.
+
+        The capability ``atomic`` promises all or none. Deleting is what :meth:`clear` does, or with ``purge`` what
+        :meth:`purge` does; ids that are not there, or lie outside ``within``, are passed over. Adding is what
+        :meth:`add_many` does. An id that is to be both deleted and added is an InputError.
+        """
+        self._ensure_open()
+        check_filter(within, "within")
+        if purge:
+            self._require(Capability.PURGE)
+        batch = self._accepted(adds, ttl)
+        gone = list(dict.fromkeys(check_text(item_id, "deletes") for item_id in each(deletes, "deletes", "ids")))
+        if not {item.id for item in batch}.isdisjoint(gone):
+            raise InputError("apply() was told to both add and delete the same id.", field="deletes")
+        if not batch and not gone:
+            return 0
+        async with self._alone():
+            removed = await self._commit(Write(batch, within, deletes=gone, keep_created=keep_created, purge=purge))
+        if self._observers and removed:
+            self._observers.cleared(self._bounds(within), removed)
+        if self._observers and batch:
+            self._observers.added(batch)
+        return removed
+
+    async def update(self, item: MemoryItem, *, within: MemoryMetadata | None = None) -> MemoryItem:
+        """Replace the item if the store still has the version it carries, and return it with its new version.
+
+        Version 0 means that there must be no such item yet. Otherwise raises VersionConflictError and changes nothing;
+        an item outside ``within`` raises IdConflictError.
+        """
+        return (await self.update_many([item], within=within))[0]
+
+    async def update_many(
+        self, items: Iterable[MemoryItem], *, within: MemoryMetadata | None = None
+    ) -> list[MemoryItem]:
+        """Compare-and-set several items: each as :meth:`update` does it, all or none.
+
+        An id that occurs twice is an InputError. On a store without the capability ``atomic`` a crash, but no error of
+        its own, may leave the first ones written.
+        """
+        self._ensure_open()
+        check_filter(within, "within")
+        batch = self._accepted(items, None)
+        if len({item.id for item in batch}) != len(batch):
+            raise InputError("update_many takes each id once.", field="id")
+        if not batch:
+            return []
+        async with self._alone():
+            await self._make_room(batch)
+            updated = await self._update_many(batch, within)
+        if self._observers:
+            self._observers.added(updated)
+        return updated
+
+    async def touch(
+        self, ids: Iterable[str], *, ttl: float | None = None, metadata: MemoryMetadata | None = None
+    ) -> int:
+        """Let items live ``ttl`` seconds from now on, and return how many of them there were.
+
+        Without ``ttl`` each lives its own ttl once more, and items that have none are left alone; ``math.inf`` lets
+        them stay for good. Content, times and version stay as they are. Capability ``ttl``.
+        """
+        self._ensure_open()
+        self._require(Capability.TTL)
+        check_filter(metadata)
+        wanted = [check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")]
+        if ttl is not None and ttl != math.inf:
+            ttl = seconds(ttl, "ttl")
+        if not wanted:
+            return 0
+        async with self._alone():
+            touched = await self._touch(wanted, ttl, self._lifetimes.now(self.clock), metadata)
+        if ttl is not None:
+            self._lifetimes.note(end_of_life(self._lifetimes.latest, ttl))
+        return touched
+
+    async def sweep(self) -> int:
+        """Remove for good what has expired, and return how many items that were. Capability ``ttl``.
+
+        Nobody needs to call it: expired items are never shown, and are swept in passing.
+        """
+        self._ensure_open()
+        self._require(Capability.TTL)
+        now = self._lifetimes.now(self.clock)
+        return await self._sweep(Filter(archived=None, further=(Expiry(now, expired=True),)))
+
+    async def _commit(self, write: Write) -> int:
+        """Store a batch. An id that an expired item still holds is free."""
+        await self._make_room(write.adds)
+        try:
+            return await self._carry_out(write)
+        except IdConflictError:
+            # What another process stored may have expired without this one knowing of it.
+            if not self._lifetimes.in_use or not await self._sweep_ids(write.adds):
+                raise
+            return await self._carry_out(write)
+
+    async def _carry_out(self, write: Write) -> int:
+        if len(write.adds) == 1 and write.is_plain:
+            await self._add(write.adds[0], write.within)
+            return 0
+        return await self._apply(write)
+
+    async def _make_room(self, items: Sequence[MemoryItem]) -> None:
+        if self._lifetimes.is_due(self.clock):
+            await self._sweep_ids(items)
+
+    async def _sweep_ids(self, items: Sequence[MemoryItem]) -> int:
+        ids = [item.id for item in items]
+        expired = Expiry(self._lifetimes.now(self.clock), expired=True)
+        return await self._sweep_anywhere(Filter(archived=None, further=(expired, Value("id", False, "$in", ids))))
+
+    def _alive(self) -> list[Expiry]:
+        now = self._now()
+        return [] if now is None else [Expiry(now)]
+
+    def _arriving_deleted(
+        self, batch: Sequence[MemoryItem], ttl: float | None, deleted: Collection[str]
+    ) -> frozenset[str]:
+        if not deleted:
+            return frozenset()
+        self._require(Capability.ADD_DELETED)
+        if ttl is not None:
+            raise InputError("An item that arrives deleted takes no ttl.", field="ttl")
+        hidden = frozenset({deleted} if isinstance(deleted, str) else each(deleted, "deleted", "ids"))
+        if not hidden <= {item.id for item in batch}:
+            raise InputError("deleted names an id that is not among the items.", field="deleted")
+        return hidden
+
+    def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+        """Return the items ready to be stored: checked, stamped, as the observers want them, with their lifetimes."""
+        if ttl is not None:
+            self._require(Capability.TTL)
+            ttl = seconds(ttl, "ttl")
+        accepted = []
+        for given in each(items, "items", "memory items"):
+            item = self._prepared(self._as_read(storable(given)))
+            # Where a write waits for others, the caller may change the item meanwhile.
+            accepted.append(copy_item(item) if item is given and self._serialises_writes else item)
+        if self._observers:
+            accepted = [self._observers.before_add(item) for item in accepted]
+            accepted = [storable(item) for item in accepted]
+            accepted = [self._prepared(self._as_read(item)) for item in accepted]
+        return [self._with_lifetime(item, ttl) for item in accepted]
+
+    def _with_lifetime(self, item: MemoryItem, ttl: float | None) -> MemoryItem:
+        if ttl is None and item.ttl is None and item.expires_at is None:
+            return item
+        self._require(Capability.TTL)
+        if ttl is not None or item.expires_at is None:
+            item = with_lifetime(item, item.ttl if ttl is None else ttl, self._lifetimes.now(self.clock))
+        self._lifetimes.note(item.expires_at)
+        return item
+
+    def _as_read(self, item: MemoryItem) -> MemoryItem:
+        """Return the item as the class it will be read as, so that nothing is stored that could not be read."""
+        if type(item) is self.item_types.get(item.memory_type, MemoryItem):
+            return item
+        return load_item(dump_item(item), self.item_types)
