@@ -86,8 +86,8 @@ class Reading(Engine):
         ``since`` and ``until`` (a datetime with a zone, or ISO-8601 text) bound ``created_at``, the first included and
         the second not. ``where`` asks for values of ``metadata.extra`` and of the item's fields, such as
         ``{"score": {"$gte": 3}, "kind": "fact"}``: see :mod:`memoranda.store.values`. ``order`` is by ``"created"``,
-        which is the default, by ``"updated"``, or as the items were ``"added"``. With ``refresh``, what is returned and has a ttl lives that long
-        once more.
+        which is the default, by ``"updated"``, or as the items were ``"added"``. With ``refresh``, what is returned and
+        has a ttl lives that long once more.
         """
         self._ensure_open()
         mode = self._checked_mode(mode)
