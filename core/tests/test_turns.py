@@ -49,7 +49,7 @@ class FourMethods(BaseStore):
         return None
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        return page.of(self.items)
+        return self.items[::-1][page.offset : page.end]
 
     async def _clear(self, wanted: Filter) -> int:
         return 0

@@ -18,11 +18,16 @@ from memoranda.store import (
     Capability,
     Filter,
     InMemoryStore,
+    Order,
+    Page,
     SearchMode,
+    Write,
     check_expected,
     check_owner,
     copy_item,
     extra_matches,
+    in_order,
+    kept,
     metadata_matches,
     successor,
 )
@@ -42,8 +47,10 @@ class DictStore(BaseStore):
         found = self.data.get(item_id)
         return None if found is None else copy_item(found)
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        return [copy_item(item) for item in self.newest_first() if self.matches(wanted, item)][:limit]
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        by_time = page.order == "created"
+        newest = self.newest_first() if by_time else in_order(self.data.values(), page.order)[::-1]
+        return [copy_item(item) for item in newest if self.matches(wanted, item)][page.offset : page.end]
 
     async def _clear(self, wanted: Filter) -> int:
         gone = [item.id for item in self.data.values() if self.matches(wanted, item)]
@@ -99,13 +106,13 @@ class ReplacementMoves(DictStore):
 
 
 class LimitIgnored(DictStore):
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        return await super()._search(wanted, 10**9)
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        return await super()._search(wanted, replace(page, limit=10**9))
 
 
 class LimitBeforeFilter(DictStore):
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        newest = self.newest_first()[:limit]
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        newest = self.newest_first()[: page.limit]
         return [copy_item(item) for item in newest if self.matches(wanted, item)]
 
 
@@ -391,20 +398,29 @@ class LosesUpdates(DictStore):
             await self._add(item, within)
         return [copy_item(self.data[item.id]) for item in items]
 
+    async def _apply(self, write: Write) -> int:
+        """Bring both, so that the base class keeps nobody out meanwhile."""
+        return await super()._apply(write)
+
 
 class HalfABatch(DictStore):
     """Says that its batches are atomic, and adds one by one."""
 
     capabilities = BASE_CAPABILITIES | {Capability.ATOMIC}
 
+    async def _apply(self, write: Write) -> int:
+        for item in write.adds:
+            await self._add(item, write.within)
+        return 0
+
 
 class HalfABatchWhenCancelled(HalfABatch):
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        for item in items:
-            successor(self.data.get(item.id), item, within)
-        for item in items:
-            await self._add(item, within)
+    async def _apply(self, write: Write) -> int:
+        kept(write, self.data.get)
+        for item in write.adds:
+            await self._add(item, write.within)
             await asyncio.sleep(0)
+        return 0
 
 
 class StuckAfterCancel(DictStore):
@@ -426,7 +442,7 @@ class StuckAfterCancel(DictStore):
 
 class CountIsLimited(DictStore):
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        return len(await self._search(wanted, 10))
+        return len(await self._search(wanted, Page(10)))
 
 
 class CountLeaks(DictStore):
@@ -435,24 +451,24 @@ class CountLeaks(DictStore):
 
 
 class ScanNewestFirst(DictStore):
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
-        for item in await self._search(wanted, 10**9):
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        for item in await self._search(wanted, Page()):
             yield item
 
 
 class ScanByOffset(DictStore):
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         offset = 0
-        while page := (await self._search(wanted, 10**9))[::-1][offset : offset + 50]:
+        while page := (await self._search(wanted, Page()))[::-1][offset : offset + 50]:
             for item in page:
                 yield item
             offset += 50
 
 
 class ScanByTimeAlone(DictStore):
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         after = ""
-        while page := [item for item in (await self._search(wanted, 10**9))[::-1] if item.created_at > after][:100]:
+        while page := [item for item in (await self._search(wanted, Page()))[::-1] if item.created_at > after][:100]:
             for item in page:
                 yield item
             after = page[-1].created_at
@@ -576,7 +592,7 @@ class UntoldObservers(DictStore):
 
 
 class HangsForever(DictStore):
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         await asyncio.Event().wait()
         return []
 
@@ -613,8 +629,8 @@ class MergesCallsOfOneId(DictStore):
 
 
 class SharesMetadata(DictStore):
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        found = await super()._search(wanted, limit)
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        found = await super()._search(wanted, page)
         for item in found:
             item.metadata = found[0].metadata
         return found
@@ -650,16 +666,17 @@ class RankingRemembers(InMemoryStore):
 
 
 class ScanOfTheBinLeaks(InMemoryStore):
-    def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
-        return super()._scan(Filter(archived=None) if include_deleted else wanted, include_deleted)
+    def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        return super()._scan(Filter(archived=None) if include_deleted else wanted, include_deleted, order)
 
 
 class BatchForgetsItself(InMemoryStore):
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        for item in items:
-            check_owner(self._stored(item.id), item, within)
-        for item in items:
+    async def _apply(self, write: Write) -> int:
+        for item in write.adds:
+            check_owner(self._stored(item.id), item, write.within)
+        for item in write.adds:
             self._put(successor(self._stored(item.id), item))
+        return 0
 
 
 class UpdatesPastTheBin(InMemoryStore):
@@ -674,27 +691,22 @@ class UpdatesPastTheBin(InMemoryStore):
 class DeletedArrivesLater(InMemoryStore):
     """Adds and then deletes, so that a reader meets the items in between."""
 
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        await self._add_many(items, within, None)
-        for item_id in deleted:
+    async def _apply(self, write: Write) -> int:
+        removed = await super()._apply(replace(write, hidden=frozenset()))
+        for item_id in write.hidden:
             await asyncio.sleep(0)
-            await self._delete(item_id, within)
+            await self._delete(item_id, write.within)
+        return removed
 
 
 class DeletedArrivesVisible(InMemoryStore):
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        await super()._add_deleted(items, within, frozenset())
+    async def _apply(self, write: Write) -> int:
+        return await super()._apply(replace(write, hidden=frozenset()))
 
 
 class DeletedArrivesAnywhere(InMemoryStore):
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        await super()._add_deleted(items, None, deleted)
+    async def _apply(self, write: Write) -> int:
+        return await super()._apply(replace(write, within=None) if write.hidden else write)
 
 
 WRONG_STORES: list[tuple[type[BaseStore], str]] = [

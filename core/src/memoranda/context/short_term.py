@@ -66,7 +66,7 @@ class Conversation(BaseStore):
         """
         self._ensure_open()
         metadata = self._in_scope(metadata)
-        page = Page.checked(limit, offset, order or self.default_order)
+        page = Page.checked(limit, offset, self._order(order))
         if self._checked_mode(mode) != "substring":
             return await super().search(
                 query=query,

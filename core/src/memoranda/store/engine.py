@@ -24,8 +24,9 @@ from memoranda.store.filters import Filter
 from memoranda.store.lifetimes import Lifetimes, end_of_life
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, Owner
-from memoranda.store.pages import Order, Page
+from memoranda.store.pages import Order, Page, check_order
 from memoranda.store.succession import check_expected, check_owner
+from memoranda.store.values import Value
 from memoranda.store.writes import Write
 from memoranda.turns import aside
 
@@ -271,6 +272,17 @@ class Engine(ABC):
         """Return the present, or None where nothing ever expires."""
         return self._lifetimes.now(self.clock) if self._lifetimes.in_use else None
 
+    async def _make_room(self, ids: Sequence[str]) -> None:
+        """Remove the items of these ids that have expired, if any may have: their ids are free."""
+        if self._lifetimes.is_due(self.clock):
+            await self._sweep_ids(ids)
+
+    async def _sweep_ids(self, ids: Sequence[str]) -> int:
+        expired = Expiry(self._lifetimes.now(self.clock), expired=True)
+        return await self._sweep_anywhere(
+            Filter(archived=None, further=(expired, Value("id", False, "$in", list(ids))))
+        )
+
     def _sweep_aside(self) -> None:
         """Remove what has expired while others go on, unless that is under way."""
         if self._sweeping is None or self._sweeping.done():
@@ -313,6 +325,9 @@ class Engine(ABC):
     def _require(self, capability: Capability) -> None:
         if capability not in self.capabilities:
             raise UnsupportedError(repr(self), f"the capability {capability.value!r}")
+
+    def _order(self, order: Order | None) -> Order:
+        return self.default_order if order is None else check_order(order)
 
     def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
         if mode is None:

@@ -14,7 +14,7 @@ from memoranda.store.engine import Engine
 from memoranda.store.filters import Moment, check_filter, metadata_matches
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
-from memoranda.store.pages import EVERYTHING, Order, Page, check_order
+from memoranda.store.pages import EVERYTHING, Order, Page
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY
 from memoranda.tokens import TokenCounter
@@ -91,7 +91,7 @@ class Reading(Engine):
         """
         self._ensure_open()
         mode = self._checked_mode(mode)
-        page = Page.checked(limit, offset, order or self.default_order)
+        page = Page.checked(limit, offset, self._order(order))
         if mode != "substring" and query:
             ranked = await self.search_ranked(
                 query=query,
@@ -248,7 +248,7 @@ class Reading(Engine):
             until=until,
             where=where,
         )
-        async for item in self._scan(wanted, include_deleted, check_order(order or self.default_order)):
+        async for item in self._scan(wanted, include_deleted, self._order(order)):
             yield item
 
     async def owners(

@@ -69,6 +69,7 @@ class Removing(Engine):
         check_text(item_id, "item_id")
         check_filter(metadata)
         async with self._alone():
+            await self._make_room([item_id])
             deleted = await self._delete(item_id, metadata)
         if self._observers and deleted:
             self._observers.cleared(self._bounds(metadata), 1)

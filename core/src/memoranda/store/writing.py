@@ -15,7 +15,6 @@ from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Filter, check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
-from memoranda.store.values import Value
 from memoranda.store.writes import Expected, Write, conversation_filter
 
 
@@ -165,7 +164,7 @@ class Writing(Engine):
         if not batch:
             return []
         async with self._alone():
-            await self._make_room(batch)
+            await self._make_room([item.id for item in batch])
             updated = await self._update_many(batch, within)
         if self._observers:
             self._observers.added(updated)
@@ -205,12 +204,13 @@ class Writing(Engine):
 
     async def _commit(self, write: Write) -> int:
         """Store a batch. An id that an expired item still holds is free."""
-        await self._make_room(write.adds)
+        ids = [item.id for item in write.adds]
+        await self._make_room(ids)
         try:
             return await self._carry_out(write)
         except IdConflictError:
             # What another process stored may have expired without this one knowing of it.
-            if not self._lifetimes.in_use or not await self._sweep_ids(write.adds):
+            if not self._lifetimes.in_use or not await self._sweep_ids(ids):
                 raise
             return await self._carry_out(write)
 
@@ -219,15 +219,6 @@ class Writing(Engine):
             await self._add(write.adds[0], write.within)
             return 0
         return await self._apply(write)
-
-    async def _make_room(self, items: Sequence[MemoryItem]) -> None:
-        if self._lifetimes.is_due(self.clock):
-            await self._sweep_ids(items)
-
-    async def _sweep_ids(self, items: Sequence[MemoryItem]) -> int:
-        ids = [item.id for item in items]
-        expired = Expiry(self._lifetimes.now(self.clock), expired=True)
-        return await self._sweep_anywhere(Filter(archived=None, further=(expired, Value("id", False, "$in", ids))))
 
     def _alive(self) -> list[Expiry]:
         now = self._now()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, Literal
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import Filter, check_expected, copy_item, dump_item, successor
+from memoranda.store import Filter, Page, Write, check_expected, copy_item, dump_item, kept, metadata_matches
 
 from memoranda_jsonl.journal import Entry, Journal
 
@@ -35,41 +34,55 @@ def live(journal: Journal, item_id: str) -> MemoryItem | None:
     return None if entry is None or entry.hidden else entry.item
 
 
-def put(
-    journal: Journal,
-    items: Sequence[MemoryItem],
-    within: MemoryMetadata | None,
-    deleted: frozenset[str] = frozenset(),
-) -> None:
-    """Add items, hidden if their id is in ``deleted``, or raise the first conflict and add none."""
-    kept: dict[str, MemoryItem] = {}
-    for item in items:
-        entry = journal.entries.get(item.id)
-        existing = kept.get(item.id) or (entry.item if entry else None)
-        kept[item.id] = successor(existing, item, within)
-    change: dict[str, list[Any]] = {"put": [dump_item(item) for item in kept.values()]}
-    if deleted:
-        change["hide"] = sorted(deleted)  # In the same line, so that nobody reads the one without the other.
-    journal.append(change)
+def carry_out(journal: Journal, write: Write) -> int:
+    """Delete and add, or raise the first conflict and change nothing; return how many were deleted."""
+    if write.expected is not None:
+        newest = newest_first(journal, write.expected.conversation, Page(1, order="added"))
+        write.expected.check(newest[0].id if newest else None)
+    adds = {item.id: item for item in kept(write, lambda item_id: held(journal, item_id))}
+    which = is_any if write.purge else is_live
+    gone = [item_id for item_id in write.deletes if _is_chosen(journal, item_id, which, write.within)]
+    # All of it in one line, so that nobody reads the one without the other.
+    change: dict[str, list[Any]] = {"put": [dump_item(item) for item in adds.values()]} if adds else {}
+    hidden = sorted(write.hidden) if write.purge else sorted({*write.hidden, *gone})
+    if hidden:
+        change["hide"] = hidden
+    if gone and write.purge:
+        change["drop"] = gone
+    if change:
+        journal.append(change)
+    if gone and write.purge:
+        journal.rewrite()
+    return len(gone)
+
+
+def held(journal: Journal, item_id: str) -> MemoryItem | None:
+    """Return the item of an id, hidden or not."""
+    entry = journal.entries.get(item_id)
+    return None if entry is None else entry.item
+
+
+def _is_chosen(journal: Journal, item_id: str, which: Which, within: MemoryMetadata | None) -> bool:
+    entry = journal.entries.get(item_id)
+    return entry is not None and which(entry) and metadata_matches(within, entry.item.metadata)
 
 
 def replace(journal: Journal, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
     """Compare-and-set items, or raise the first conflict and change none. Other processes wait for the lock."""
     for item in items:
         check_expected(item, live(journal, item.id), within)
-    put(journal, items, within)
+    carry_out(journal, Write(items, within))
     return [copy_item(journal.entries[item.id].item) for item in items]
 
 
-def oldest_first(journal: Journal, wanted: Filter, which: Which) -> list[MemoryItem]:
-    """Return the items that match; of equal time, the first added first."""
-    found = [entry.item for entry in journal.entries.values() if which(entry) and wanted.matches(entry.item)]
-    return sorted(found, key=attrgetter("created_at"))
+def as_added(journal: Journal, wanted: Filter, which: Which) -> list[MemoryItem]:
+    """Return the items that match, in the order of their adding."""
+    return [entry.item for entry in journal.entries.values() if which(entry) and wanted.matches(entry.item)]
 
 
-def newest_first(journal: Journal, wanted: Filter, limit: int) -> list[MemoryItem]:
-    """Return copies of the newest items that match; of equal time, the last added first."""
-    return [copy_item(item) for item in oldest_first(journal, wanted, is_live)[::-1][:limit]]
+def newest_first(journal: Journal, wanted: Filter, page: Page) -> list[MemoryItem]:
+    """Return copies of a page of the items that match."""
+    return [copy_item(item) for item in page.of(as_added(journal, wanted, is_live))]
 
 
 def change(
@@ -77,7 +90,7 @@ def change(
 ) -> int:
     """Hide, show or drop what matches, and return how many. What was dropped is gone from the file at once."""
     if item_id is None:
-        ids = [item.id for item in oldest_first(journal, wanted, which)]
+        ids = [item.id for item in as_added(journal, wanted, which)]
     else:
         entry = journal.entries.get(item_id)
         ids = [item_id] if entry is not None and which(entry) and wanted.matches(entry.item) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,19 +13,30 @@ from urllib.parse import unquote
 from memoranda.errors import InputError, StoreClosedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import truth
-from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, copy_item
+from memoranda.store import (
+    BASE_CAPABILITIES,
+    BaseStore,
+    Capability,
+    Filter,
+    Finding,
+    Order,
+    Page,
+    Write,
+    copy_item,
+    in_order,
+)
 from memoranda.urls import take_options, yes_or_no
 
 from memoranda_jsonl.journal import Journal
 from memoranda_jsonl.operations import (
+    as_added,
+    carry_out,
     change,
     is_any,
     is_hidden,
     is_live,
     live,
     newest_first,
-    oldest_first,
-    put,
     replace,
 )
 
@@ -87,29 +99,24 @@ class JsonLinesStore(BaseStore):
     # The four methods that every store has
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        await self._add_many([item], within, None)
+        await self._apply(Write([item], within))
 
     async def _get(self, item_id: str) -> MemoryItem | None:
         item = await self._do(lambda journal: live(journal, item_id))
         return None if item is None else copy_item(item)
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        return await self._do(lambda journal: newest_first(journal, wanted, limit))
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        return await self._do(lambda journal: newest_first(journal, wanted, page))
 
     async def _clear(self, wanted: Filter) -> int:
         return await self._do(lambda journal: change(journal, "hide", wanted, is_live))
 
     # What this engine does better than the defaults
 
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        own = [copy_item(item) for item in items]  # The caller may change theirs before the thread comes to them.
-        await self._do(lambda journal: put(journal, own, within))
-
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        own = [copy_item(item) for item in items]
-        await self._do(lambda journal: put(journal, own, within, deleted))
+    async def _apply(self, write: Write) -> int:
+        # The caller may change theirs before the thread comes to them.
+        own = dataclasses.replace(write, adds=[copy_item(item) for item in write.adds])
+        return await self._do(lambda journal: carry_out(journal, own))
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         own = [copy_item(item) for item in items]
@@ -118,8 +125,8 @@ class JsonLinesStore(BaseStore):
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         return len(await self._everything(wanted, include_deleted))
 
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
-        for item in await self._everything(wanted, include_deleted):
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        for item in in_order(await self._everything(wanted, include_deleted), order):
             yield copy_item(item)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
@@ -147,7 +154,7 @@ class JsonLinesStore(BaseStore):
         return [Finding("file", True, f"{lines:,} changes for {items:,} items in {self._path}")]
 
     async def _everything(self, wanted: Filter, include_deleted: bool) -> list[MemoryItem]:
-        return await self._do(lambda journal: oldest_first(journal, wanted, is_any if include_deleted else is_live))
+        return await self._do(lambda journal: as_added(journal, wanted, is_any if include_deleted else is_live))
 
     async def _do(self, work: Callable[[Journal], T]) -> T:
         """Run a function in the store's thread, with the lock held and everything read that others wrote."""

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from memoranda_testing.case import Cases
 from memoranda_testing.cases.arriving import ArrivingDeletedCases
 from memoranda_testing.cases.bad_input import InputCases
+from memoranda_testing.cases.batches import BatchCases, TurnCases
 from memoranda_testing.cases.compaction import CompactionCases
 from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
 from memoranda_testing.cases.conditions import ConditionCases
 from memoranda_testing.cases.isolation import IsolationCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
+from memoranda_testing.cases.lifetimes import LifetimeCases
 from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
 from memoranda_testing.cases.optional import ObserverCases, TtlCases
+from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
+from memoranda_testing.cases.places import NamespaceCases, OwnerCases, ValueCases
 from memoranda_testing.cases.ranked import RankingCases, TextRankingCases
 from memoranda_testing.cases.reading import FilterCases, LimitCases, OrderCases
 from memoranda_testing.cases.removing import ClearCases, DeleteCases, PurgeCases
@@ -30,10 +34,18 @@ TOPICS: tuple[type[Cases], ...] = (
     AddCases,
     AddManyCases,
     UpdateCases,
+    BatchCases,
+    TurnCases,
     OrderCases,
+    AddedOrderCases,
+    TimeCases,
     LimitCases,
     FilterCases,
     ConditionCases,
+    ValueCases,
+    NamespaceCases,
+    OwnerCases,
+    WindowCases,
     SubstringCases,
     RankingCases,
     TextRankingCases,
@@ -52,6 +64,7 @@ TOPICS: tuple[type[Cases], ...] = (
     CancellationCases,
     ObserverCases,
     TtlCases,
+    LifetimeCases,
     LifecycleCases,
     PersistenceCases,
 )

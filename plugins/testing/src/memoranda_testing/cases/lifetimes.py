@@ -1,0 +1,183 @@
+"""Lifetimes: items that expire, by a clock that the case moves."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import BaseStore, Capability
+from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.expect import contents, each_raises, equal, raises, that
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class LifetimeCases(Cases):
+    """What a ttl promises, to the moment."""
+
+    def on_a_clock(self, store: BaseStore) -> Clock:
+        """Give the store a clock of its own and return it."""
+        clock = Clock()
+        store.clock = clock
+        return clock
+
+    @needs(Capability.TTL)
+    async def test_an_expired_item_is_as_if_purged(self, store: BaseStore) -> None:
+        """From the moment on no call shows or counts it, deleted or not, and its id is free for anybody."""
+        clock = self.on_a_clock(store)
+        scope, other = self.scope(session_id="s"), self.scope()
+        item, kept = note("tea", scope, 0), note("tea kept", scope, 1)
+        await store.add(item, ttl=60)
+        await store.add(kept)
+        clock.now += 59.9
+        equal(len(await store.search(metadata=scope)), 2, "number found before the end")
+        clock.now += 0.1
+        equal(await store.get(item.id), None, "get")
+        equal(contents(await store.get_many([item.id, kept.id])), ["tea kept"], "get_many")
+        equal(contents(await store.search(metadata=scope)), ["tea kept"], "search")
+        equal(contents(await store.search(query="tea", metadata=scope, mode="text")), ["tea kept"], "ranked search")
+        equal(contents([each async for each in store.scan(metadata=scope)]), ["tea kept"], "scan")
+        equal(contents(await store.window(metadata=scope)), ["tea kept"], "window")
+        equal(await store.count(metadata=scope), 1, "count")
+        equal(await store.head(metadata=scope), kept.id, "head")
+        found = [
+            owner.count async for owner in store.owners("session_id", within=MemoryMetadata(user_id=scope.user_id))
+        ]
+        equal(found, [1], "owners")
+        if Capability.DELETE in store.capabilities:
+            equal(await store.delete(item.id), False, "delete")
+            equal(await store.restore(item.id), 0, "restore")
+            equal(await store.count(metadata=scope, include_deleted=True), 1, "count with deleted ones")
+        equal(await store.touch([item.id], ttl=60), 0, "touch")
+        await store.add(note("another's now", other, id=item.id))
+        again = await store.get(item.id)
+        equal(again and (again.content, again.version), ("another's now", 1), "the id in other hands")
+
+    @needs(Capability.TTL)
+    async def test_a_clock_that_is_set_back_resurrects_nothing(self, store: BaseStore) -> None:
+        """What was over once stays over."""
+        clock = self.on_a_clock(store)
+        scope = self.scope()
+        item = note("tea", scope)
+        await store.add(item, ttl=60)
+        clock.now += 61
+        equal(await store.get(item.id), None, "get after the end")
+        clock.now -= 3600
+        equal(await store.get(item.id), None, "get with the clock set back")
+        equal(await store.search(metadata=scope), [], "search with the clock set back")
+        equal(await store.count(metadata=scope), 0, "count with the clock set back")
+
+    @needs(Capability.TTL)
+    async def test_a_lifetime_is_the_items_or_the_calls(self, store: BaseStore) -> None:
+        """An item brings its own ttl, a call's goes before it, and a time that is given stays."""
+        clock = self.on_a_clock(store)
+        scope = self.scope()
+        own = MemoryItem(content="own", metadata=scope, ttl=10)
+        longer = MemoryItem(content="longer", metadata=scope, ttl=10)
+        await store.add_many([own, MemoryItem(content="for good", metadata=scope)])
+        await store.add(longer, ttl=30)
+        copied = await store.get(longer.id)
+        that(copied is not None and copied.ttl == 30, "An item must carry the ttl that it was given.")
+        equal(own.expires_at, None, "the caller's item")
+        clock.now += 15
+        equal(sorted(contents(await store.search(metadata=scope))), ["for good", "longer"], "after fifteen seconds")
+        if copied is not None:
+            await store.add(copied)  # As a copy or an import brings it: its end stays where it was.
+        clock.now += 16
+        equal(contents(await store.search(metadata=scope)), ["for good"], "after thirty seconds")
+
+    @needs(Capability.TTL)
+    async def test_touching_gives_new_life(self, store: BaseStore) -> None:
+        """A new ttl, its own once more, or none at all; content, times and version stay."""
+        clock = self.on_a_clock(store)
+        scope, other = self.scope(), self.scope()
+        items = [MemoryItem(content=text, metadata=scope, ttl=10) for text in ("own", "new", "for good", "untouched")]
+        plain = MemoryItem(content="plain", metadata=scope)
+        await store.add_many([*items, plain])
+        clock.now += 8
+        equal(await store.touch([items[0].id, plain.id, "nobody"]), 1, "number touched by their own ttl")
+        equal(await store.touch([items[1].id], ttl=100), 1, "number given a new ttl")
+        equal(await store.touch([items[2].id], ttl=math.inf), 1, "number kept for good")
+        equal(await store.touch([items[3].id], ttl=50, metadata=other), 0, "number touched in another's scope")
+        handle = store.scoped(user_id=str(other.user_id))
+        equal(await handle.touch([items[3].id], ttl=50), 0, "number touched through another's handle")
+        clock.now += 9
+        found = await store.search(metadata=scope, order="added")
+        equal(contents(found), ["plain", "for good", "new", "own"], "after seventeen seconds")
+        equal({item.version for item in found}, {1}, "versions")
+        clock.now += 2
+        equal(len(await store.search(metadata=scope)), 3, "number after nineteen seconds")
+        clock.now += 1000
+        equal(contents(await store.search(metadata=scope)), ["plain", "for good"], "after a long time")
+
+    @needs(Capability.TTL)
+    async def test_reading_can_refresh(self, store: BaseStore) -> None:
+        """With refresh, what is read lives its ttl once more, and nothing else does."""
+        clock = self.on_a_clock(store)
+        scope = self.scope()
+        items = [MemoryItem(content=f"{number}", metadata=scope, ttl=10) for number in range(4)]
+        await store.add_many(items)
+        clock.now += 6
+        read = await store.get(items[0].id, refresh=True)
+        again = await store.get(items[0].id)
+        equal(read and read.expires_at, again and again.expires_at, "the end that a refreshed read tells")
+        await store.get_many([items[1].id], refresh=True)
+        await store.search(metadata=scope, where={"id": items[2].id}, refresh=True)
+        await store.get(items[3].id)
+        clock.now += 6
+        equal(sorted(contents(await store.search(metadata=scope))), ["0", "1", "2"], "what was read in time")
+
+    @needs(Capability.TTL)
+    async def test_sweeping_removes_what_is_over_and_nothing_else(self, store: BaseStore) -> None:
+        """sweep says how many went; a handle sweeps its own."""
+        clock = self.on_a_clock(store)
+        mine, theirs = self.scope(), self.scope()
+        await store.add_many([note("mine", mine), note("theirs", theirs)], ttl=5)
+        await store.add(note("kept", mine))
+        clock.now += 6
+        handle = store.scoped(user_id=str(mine.user_id))
+        swept = await handle.sweep() + await store.sweep()
+        that(swept <= 2, f"Two items were over, and {swept} were swept.")
+        equal(await store.sweep(), 0, "number swept the second time")
+        equal(contents(await store.search(metadata=mine)), ["kept"], "what is left")
+
+    @needs(Capability.TTL, Capability.PURGE)
+    async def test_a_purge_does_not_count_what_was_over(self, store: BaseStore) -> None:
+        """Expired items go with a purge of their scope and are not counted."""
+        clock = self.on_a_clock(store)
+        scope = self.scope()
+        await store.add_many([note("a", scope), note("b", scope)], ttl=5)
+        await store.add(note("c", scope))
+        clock.now += 6
+        equal(await store.purge(metadata=scope), 1, "number purged")
+        clock.now -= 100
+        equal(await store.count(metadata=scope), 0, "count")
+
+    @needs(Capability.TTL)
+    async def test_a_turn_may_follow_what_expired(self, store: BaseStore) -> None:
+        """A head that is over is no head any more."""
+        clock = self.on_a_clock(store)
+        scope = self.scope(session_id="s")
+        await store.append([note("short", scope)], after=None, ttl=5)
+        clock.now += 6
+        await store.append([note("next", scope)], after=None)
+        equal(contents(await store.search(metadata=scope)), ["next"], "the conversation")
+
+    @needs(Capability.TTL)
+    async def test_what_is_no_lifetime_is_refused(self, store: BaseStore) -> None:
+        """Seconds above 0, on items as well as on calls."""
+        scope = self.scope()
+        for ttl in (0, -1, float("nan"), "3", True):
+            with raises(InputError, f"an item with the ttl {ttl!r}"):
+                await store.add(MemoryItem(content="x", metadata=scope, ttl=ttl))  # type: ignore[arg-type]  # the mistake under test
+            await each_raises(InputError, f"with the ttl {ttl!r}", touch=store.touch(["x"], ttl=ttl))  # type: ignore[arg-type]  # as above
