@@ -6,26 +6,16 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, tzinfo
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from memoranda.context.fitting import Fetched, Fitting
 from memoranda.context.merging import merged
-from memoranda.context.prompt import (
-    NOTES,
-    AssembledContext,
-    Decision,
-    Explanation,
-    Parts,
-    Source,
-    long_term_entry,
-    recent_entry,
-)
+from memoranda.context.prompt import AssembledContext
 from memoranda.context.short_term import Conversation
 from memoranda.errors import InputError, MemoryError
-from memoranda.integrity import whole_groups
-from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
 from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import Capability
@@ -33,15 +23,12 @@ from memoranda.store.filters import check_limit
 from memoranda.store.pages import EVERYTHING
 from memoranda.store.protocol import MemoryStore
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.windowing import as_said, newest, rounds_within
+from memoranda.windowing import as_said, newest
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_BUDGET = 8000
 
-_ALREADY = "it is in the context already"
-_DOES_NOT_FIT = "it does not fit the token budget"
-_INCOMPLETE = "its tool call or one of its results is not in the context"
 _RANKED = (Capability.HYBRID, Capability.TEXT, Capability.SEMANTIC)
 
 
@@ -49,19 +36,6 @@ class RecentMemories(Protocol):
     """What context assembly needs of a short-term manager. A manager with ``connect()`` is connected first."""
 
     async def get_recent(self, hours: float = 2.0, limit: int | None = None) -> Sequence[MemoryItem]: ...
-
-
-@dataclass(slots=True)
-class _Fetched:
-    """What there is to choose from, and what went wrong on the way."""
-
-    soul: str = ""
-    conversation: list[MemoryItem] = field(default_factory=list)
-    copies: list[MemoryItem] = field(default_factory=list)
-    recent: list[MemoryItem] = field(default_factory=list)
-    long_term: list[MemoryItem] = field(default_factory=list)
-    timezone: tzinfo = UTC
-    warnings: list[str] = field(default_factory=list)
 
 
 class ContextManager:
@@ -128,12 +102,12 @@ class ContextManager:
         given = items_of(conversation, "conversation")
         fetched = await self._fetch(input_query, short_term_manager, metadata)
         fetched.conversation, fetched.copies = merged(fetched.conversation, given)
-        return _Fitting(fetched, input_query, budget, self.token_counter).context()
+        return Fitting(fetched, input_query, budget, self.token_counter).context()
 
     async def _fetch(
         self, query: str, short_term: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
-    ) -> _Fetched:
-        fetched = _Fetched()
+    ) -> Fetched:
+        fetched = Fetched()
         results = await asyncio.gather(
             self._read_soul(fetched),
             self._read_short_term(fetched, short_term, metadata),
@@ -145,7 +119,7 @@ class ContextManager:
                 raise result
         return fetched
 
-    async def _read_soul(self, fetched: _Fetched) -> None:
+    async def _read_soul(self, fetched: Fetched) -> None:
         if self.soul_path is None:
             return
         try:
@@ -156,7 +130,7 @@ class ContextManager:
             fetched.warnings.append(f"The soul file {str(self.soul_path)!r} cannot be read: {type(error).__name__}.")
 
     async def _read_short_term(
-        self, fetched: _Fetched, source: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
+        self, fetched: Fetched, source: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
     ) -> None:
         if source is None:
             return
@@ -173,7 +147,7 @@ class ContextManager:
         if not fetched.recent and not fetched.conversation:
             fetched.warnings.append("There are no recent memories.")
 
-    async def _read_recent(self, fetched: _Fetched, source: RecentMemories) -> None:
+    async def _read_recent(self, fetched: Fetched, source: RecentMemories) -> None:
         connect = getattr(source, "connect", None)
         if connect is not None:
             await connect()
@@ -206,7 +180,7 @@ class ContextManager:
             older += [item for item in reversed(of_kind) if item.id not in ids]
         return sorted(older, key=lambda item: item.created_at)
 
-    async def _read_long_term(self, fetched: _Fetched, query: str, metadata: MemoryMetadata | None) -> None:
+    async def _read_long_term(self, fetched: Fetched, query: str, metadata: MemoryMetadata | None) -> None:
         if self.long_term is None or not self.long_term_limit:
             return
         try:
@@ -228,139 +202,6 @@ class ContextManager:
                 ranked: list[MemoryItem] = await cast(Any, store).search(query=query, mode=mode.value, **wanted)
                 return ranked
         return await store.search(query=query, **wanted) or await store.search(**wanted)
-
-
-class _Fitting:
-    """One context in the making."""
-
-    def __init__(self, fetched: _Fetched, query: str, budget: int, count: TokenCounter) -> None:
-        self._fetched = fetched
-        self._budget = budget
-        self._count = count
-        self._decisions: list[Decision] = []
-        self._warnings = fetched.warnings
-        self._said: Sequence[MemoryItem] = ()
-        self._parts = Parts(soul=fetched.soul, query=query, timezone=fetched.timezone)
-
-    def context(self) -> AssembledContext:
-        left = self._budget - self._keep_always()
-        left = self._fit_conversation(left)
-        left = self._fit_recent(left - self._cost(NOTES))
-        self._fit_long_term(left)
-        self._make_whole()
-        self._shrink()
-        explanation = Explanation(tuple(self._decisions), tuple(self._warnings), self._total(), self._budget)
-        return AssembledContext(self._parts, explanation)
-
-    def _cost(self, text: str) -> int:
-        return self._count(SystemMemory(content=text))
-
-    def _total(self) -> int:
-        return sum(self._count(item) for item in self._parts.items())
-
-    def _decide(self, source: Source, item_id: str, kept: bool, reason: str, tokens: int) -> None:
-        self._decisions.append(Decision(source, item_id, kept, reason, tokens))
-
-    def _keep_always(self) -> int:
-        soul = self._cost(self._parts.soul) if self._parts.soul.strip() else 0
-        query = self._count(HumanMemory(content=self._parts.query))
-        if soul:
-            self._decide("soul", "soul", True, "the soul is always kept", soul)
-        self._decide("query", "query", True, "the query is always kept", query)
-        if soul + query > self._budget:
-            self._warnings.append(
-                f"The soul and the query take {soul + query} tokens, more than the budget of {self._budget}."
-            )
-        return soul + query
-
-    def _fit_conversation(self, left: int) -> int:
-        items = self._fetched.conversation
-        for item in self._fetched.copies:
-            self._decide("conversation", item.id, False, _ALREADY, self._count(item))
-        if items and items[-1].memory_type == "human" and items[-1].content == self._parts.query:
-            self._decide("conversation", items[-1].id, False, "it is the query", self._count(items[-1]))
-            items = items[:-1]
-        kept = rounds_within(items, max(left, 0), self._count)
-        chosen = {id(item) for item in kept}
-        for item in reversed(items):
-            fits = id(item) in chosen
-            reason = "it is part of the conversation" if fits else _DOES_NOT_FIT
-            self._decide("conversation", item.id, fits, reason, self._count(item))
-        self._said = items
-        self._parts = replace(self._parts, conversation=kept)
-        return left - sum(self._count(item) for item in kept)
-
-    def _fit_recent(self, left: int) -> int:
-        shown = {item.id for item in self._parts.conversation}
-        kept: list[MemoryItem] = []
-        full = False
-        for item in reversed(self._fetched.recent):
-            tokens = self._cost(recent_entry(item, self._parts.timezone))
-            if item.id in shown:
-                self._decide("recent", item.id, False, _ALREADY, tokens)
-                continue
-            shown.add(item.id)
-            full = full or tokens > left
-            if not full:
-                kept.append(item)
-                left -= tokens
-            self._decide("recent", item.id, not full, _DOES_NOT_FIT if full else "it is recent", tokens)
-        self._parts = replace(self._parts, recent=kept[::-1])
-        return left
-
-    def _fit_long_term(self, left: int) -> None:
-        shown = {item.id for item in [*self._parts.conversation, *self._parts.recent]}
-        kept: list[MemoryItem] = []
-        for item in self._fetched.long_term:
-            tokens = self._cost(long_term_entry(item))
-            if item.id in shown:
-                self._decide("long-term", item.id, False, _ALREADY, tokens)
-                continue
-            fits = tokens <= left
-            if fits:
-                kept.append(item)
-                shown.add(item.id)
-                left -= tokens
-            reason = "the search found it" if fits else _DOES_NOT_FIT
-            self._decide("long-term", item.id, fits, reason, tokens)
-        self._parts = replace(self._parts, long_term=sorted(kept, key=lambda item: item.created_at))
-
-    def _make_whole(self) -> None:
-        """Take incomplete tool-call groups out."""
-        conversation = whole_groups(self._parts.conversation, self._said)
-        long_term = whole_groups(self._parts.long_term)
-        whole = {id(item) for item in [*conversation, *long_term]}
-        for item in [*self._parts.conversation, *self._parts.long_term]:
-            if id(item) not in whole:
-                self._drop(item, _INCOMPLETE)
-        self._parts = replace(self._parts, conversation=conversation, long_term=long_term)
-
-    def _shrink(self) -> None:
-        """Drop what comes last by priority while headings and line ends make the whole exceed the budget."""
-        while self._total() > self._budget:
-            if self._parts.long_term:
-                last = self._last_by_priority()
-                remaining = [item for item in self._parts.long_term if item is not last]
-                self._parts = replace(self._parts, long_term=whole_groups(remaining))
-                dropped = {id(item) for item in self._parts.long_term}
-                for item in [*remaining, last]:
-                    if id(item) not in dropped:
-                        self._drop(item, _DOES_NOT_FIT if item is last else _INCOMPLETE)
-            elif self._parts.recent:
-                self._drop(self._parts.recent[0], _DOES_NOT_FIT)
-                self._parts = replace(self._parts, recent=self._parts.recent[1:])
-            else:
-                return
-
-    def _last_by_priority(self) -> MemoryItem:
-        kept = {id(item) for item in self._parts.long_term}
-        return [item for item in self._fetched.long_term if id(item) in kept][-1]
-
-    def _drop(self, item: MemoryItem, reason: str) -> None:
-        for position, decision in enumerate(self._decisions):
-            if decision.kept and decision.item_id == item.id:
-                self._decisions[position] = replace(decision, kept=False, reason=reason)
-                return
 
 
 def _failed(what: str, error: Exception) -> str:
