@@ -176,7 +176,7 @@ async def test_empty_memories_are_warnings() -> None:
 
     assert context.explain().warnings == (
         "There are no recent memories.",
-        "There are no long-term memories for this query.",
+        "There are no long-term memories.",
     )
 
 
@@ -205,12 +205,12 @@ async def test_long_term_memories_are_the_ones_that_answer_best() -> None:
     assert "weather" not in str(context)
 
 
-async def test_a_store_without_ranking_gives_what_contains_the_query() -> None:
+async def test_a_store_without_ranking_gives_what_contains_the_query_before_what_is_newer() -> None:
     store = FourMethods()
     await store.add(HumanMemory(content="green tea, please"))
     await store.add(HumanMemory(content="nothing else"))
 
-    context = await ContextManager(long_term=store).assemble_context("green tea")
+    context = await ContextManager(long_term=store, long_term_limit=1).assemble_context("green tea")
 
     assert "green tea, please" in str(context)
     assert "nothing else" not in str(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 
@@ -16,13 +16,15 @@ from memoranda.context.prompt import (
     long_term_entry,
     recent_entry,
 )
-from memoranda.integrity import whole_groups
+from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
 from memoranda.tokens import TokenCounter
 from memoranda.windowing import rounds_within
 
 _ALREADY = "it is in the context already"
 _DOES_NOT_FIT = "it does not fit the token budget"
+_FOUND = "the search found it"
+_NEWEST = "it is one of the newest"
 _INCOMPLETE = "its tool call or one of its results is not in the context"
 
 
@@ -35,6 +37,9 @@ class Fetched:
     copies: list[MemoryItem] = field(default_factory=list)
     recent: list[MemoryItem] = field(default_factory=list)
     long_term: list[MemoryItem] = field(default_factory=list)
+    """What the search found, best first."""
+    newest: list[MemoryItem] = field(default_factory=list)
+    """What fills the room that this leaves, newest first."""
     timezone: tzinfo = UTC
     warnings: list[str] = field(default_factory=list)
 
@@ -42,10 +47,11 @@ class Fetched:
 class Fitting:
     """One context in the making."""
 
-    def __init__(self, fetched: Fetched, query: str, budget: int, count: TokenCounter) -> None:
+    def __init__(self, fetched: Fetched, query: str, budget: int, count: TokenCounter, long_term_limit: int) -> None:
         self._fetched = fetched
         self._budget = budget
         self._count = count
+        self._long_term_limit = long_term_limit
         self._decisions: list[Decision] = []
         self._warnings = fetched.warnings
         self._said: Sequence[MemoryItem] = ()
@@ -118,21 +124,64 @@ class Fitting:
         return left
 
     def _fit_long_term(self, left: int) -> None:
-        shown = {item.id for item in [*self._parts.conversation, *self._parts.recent]}
-        kept: list[MemoryItem] = []
+        """Keep what was found, best first, then the newest; half a tool-call group takes no room from the others."""
+        found, newest = self._unshown()
+        costs = {item.id: self._cost(long_term_entry(item)) for item in [*found, *newest]}
+        # Of one time, the order of the store counts: it tells a call from its result.
+        in_order = sorted([*newest[::-1], *found], key=lambda item: item.created_at)
+        reasons = dict.fromkeys(_halves(in_order), _INCOMPLETE)
+        while True:
+            kept, late = self._fitting([item for item in [*found, *newest] if item.id not in reasons], costs, left)
+            halves = _halves([item for item in in_order if item.id in _ids(kept)])
+            if not halves:
+                break
+            reasons |= dict.fromkeys(halves, _INCOMPLETE)
+        reasons |= dict.fromkeys(_ids(late), _DOES_NOT_FIT)
+        chosen = _ids(kept)
+        for items, reason in ((found, _FOUND), (newest, _NEWEST)):
+            for item in items:
+                if item.id in chosen or item.id in reasons:
+                    why = reason if item.id in chosen else reasons[item.id]
+                    self._decide("long-term", item.id, item.id in chosen, why, costs[item.id])
+        self._parts = replace(self._parts, long_term=[item for item in in_order if item.id in chosen])
+
+    def _unshown(self) -> tuple[list[MemoryItem], list[MemoryItem]]:
+        """Return what was found and the newest others, without what is in the context already.
+
+        The newest are often turns of the conversation, which may have other ids there, or the query itself.
+        """
+        conversation = self._parts.conversation
+        shown = _ids([*conversation, *self._parts.recent])
+        said = {_saying(item) for item in conversation} | {("human", self._parts.query)}
+        found: dict[str, MemoryItem] = {}
+        newest: dict[str, MemoryItem] = {}
         for item in self._fetched.long_term:
-            tokens = self._cost(long_term_entry(item))
             if item.id in shown:
-                self._decide("long-term", item.id, False, _ALREADY, tokens)
+                self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
+            else:
+                found.setdefault(item.id, item)
+        for item in self._fetched.newest:
+            if item.id in shown or item.id in found:
                 continue
-            fits = tokens <= left
-            if fits:
-                kept.append(item)
-                shown.add(item.id)
-                left -= tokens
-            reason = "the search found it" if fits else _DOES_NOT_FIT
-            self._decide("long-term", item.id, fits, reason, tokens)
-        self._parts = replace(self._parts, long_term=sorted(kept, key=lambda item: item.created_at))
+            if not (item.memory_type == "tool" or call_ids(item)) and _saying(item) in said:
+                self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
+            else:
+                newest[item.id] = item
+        return list(found.values()), list(newest.values())
+
+    def _fitting(
+        self, items: Sequence[MemoryItem], costs: Mapping[str, int], left: int
+    ) -> tuple[list[MemoryItem], list[MemoryItem]]:
+        """Return the items that fit, each in its turn until the limit is reached, and those that do not."""
+        kept: list[MemoryItem] = []
+        late: list[MemoryItem] = []
+        for item in items:
+            if len(kept) == self._long_term_limit:
+                break
+            fits = costs[item.id] <= left
+            (kept if fits else late).append(item)
+            left -= costs[item.id] if fits else 0
+        return kept, late
 
     def _make_whole(self) -> None:
         """Take incomplete tool-call groups out."""
@@ -163,10 +212,23 @@ class Fitting:
 
     def _last_by_priority(self) -> MemoryItem:
         kept = {id(item) for item in self._parts.long_term}
-        return [item for item in self._fetched.long_term if id(item) in kept][-1]
+        return [item for item in [*self._fetched.long_term, *self._fetched.newest] if id(item) in kept][-1]
 
     def _drop(self, item: MemoryItem, reason: str) -> None:
         for position, decision in enumerate(self._decisions):
             if decision.kept and decision.item_id == item.id:
                 self._decisions[position] = replace(decision, kept=False, reason=reason)
                 return
+
+
+def _ids(items: Iterable[MemoryItem]) -> set[str]:
+    return {item.id for item in items}
+
+
+def _halves(items: Sequence[MemoryItem]) -> set[str]:
+    """Return the ids of items, oldest first, whose tool-call group is not complete among them."""
+    return _ids(items) - _ids(whole_groups(items))
+
+
+def _saying(item: MemoryItem) -> tuple[str, str]:
+    return item.memory_type, item.content

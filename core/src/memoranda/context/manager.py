@@ -43,14 +43,17 @@ class ContextManager:
 
     ``soul_path`` is a text file that says who the agent is; it is read anew for every context. ``long_term`` is any
     store, a scoped handle included: a ranked search where the store has one, otherwise the newest items that contain
-    the query, otherwise the newest. At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a
+    the query; the newest items fill the room that this leaves, since an answer need not share a word with its question.
+    At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a
     conversation store, and ``long_term_limit`` long-term memories are looked at; system items of a conversation all
     stay, also where there are more of them. ``token_counter`` is a function from an item to its tokens.
 
     What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the system
     items and the newest whole rounds of the conversation; then the recent memories, newest first, without gaps; then
-    the long-term memories, best first, each one that still fits. A memory that is there twice is shown once. Last of
-    all, incomplete tool-call groups are taken out. In the context everything stands in the order of time.
+    the long-term memories that the search found, best first, and then the newest, each one that still fits. A memory
+    that is there twice is shown once; of the newest, what the conversation or the query says is passed over. Incomplete
+    tool-call groups are taken out. In the context everything stands in the order of time, and its explanation says of
+    each long-term memory whether the search found it or it is one of the newest.
 
     Raises InputError for options that make no sense. A missing soul file, a store or a Redis that cannot be reached and
     an empty memory raise nothing: they are warnings in the explanation of the context.
@@ -102,7 +105,7 @@ class ContextManager:
         given = items_of(conversation, "conversation")
         fetched = await self._fetch(input_query, short_term_manager, metadata)
         fetched.conversation, fetched.copies = merged(fetched.conversation, given)
-        return Fitting(fetched, input_query, budget, self.token_counter).context()
+        return Fitting(fetched, input_query, budget, self.token_counter, self.long_term_limit).context()
 
     async def _fetch(
         self, query: str, short_term: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
@@ -184,24 +187,31 @@ class ContextManager:
         if self.long_term is None or not self.long_term_limit:
             return
         try:
-            fetched.long_term = await self._relevant(self.long_term, query, metadata)
+            if query.strip():
+                fetched.long_term = await self._relevant(self.long_term, query, metadata)
+            fetched.newest = await self._newest(self.long_term, metadata)
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001  # as above
             fetched.warnings.append(_failed("Long-term memories", error))
             return
-        if not fetched.long_term:
-            fetched.warnings.append("There are no long-term memories for this query.")
+        if not fetched.long_term and not fetched.newest:
+            fetched.warnings.append("There are no long-term memories.")
 
     async def _relevant(self, store: MemoryStore, query: str, metadata: MemoryMetadata | None) -> list[MemoryItem]:
-        """Return long-term memories, best first."""
+        """Return what the search finds, best first."""
         capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
         wanted: dict[str, Any] = {"metadata": metadata, "limit": self.long_term_limit}
         for mode in _RANKED:
-            if query.strip() and mode in capabilities:
+            if mode in capabilities:
                 ranked: list[MemoryItem] = await cast(Any, store).search(query=query, mode=mode.value, **wanted)
                 return ranked
-        return await store.search(query=query, **wanted) or await store.search(**wanted)
+        return await store.search(query=query, **wanted)
+
+    async def _newest(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        """Return the newest memories, newest first, which a conversation view answers the other way round."""
+        found = await store.search(metadata=metadata, limit=self.long_term_limit)
+        return found[::-1] if isinstance(store, Conversation) else found
 
 
 def _failed(what: str, error: Exception) -> str:
