@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 
@@ -125,62 +125,58 @@ class Fitting:
 
     def _fit_long_term(self, left: int) -> None:
         """Keep what was found, best first, then the newest; half a tool-call group takes no room from the others."""
-        found, newest = self._unshown()
-        costs = {item.id: self._cost(long_term_entry(item)) for item in [*found, *newest]}
+        why = self._unshown()
+        wanted = {item.id: item for item in [*self._fetched.newest, *self._fetched.long_term] if item.id in why}
+        costs = {item_id: self._cost(long_term_entry(wanted[item_id])) for item_id in why}
         # Of one time, the order of the store counts: it tells a call from its result.
-        in_order = sorted([*newest[::-1], *found], key=lambda item: item.created_at)
-        reasons = dict.fromkeys(_halves(in_order), _INCOMPLETE)
+        in_order = list(reversed(wanted.values()))
+        in_order.sort(key=lambda item: item.created_at)
+        left_out = dict.fromkeys(_halves(in_order), _INCOMPLETE)
         while True:
-            kept, late = self._fitting([item for item in [*found, *newest] if item.id not in reasons], costs, left)
-            halves = _halves([item for item in in_order if item.id in _ids(kept)])
+            kept, late = self._fitting([item_id for item_id in why if item_id not in left_out], costs, left)
+            halves = _halves([item for item in in_order if item.id in kept])
             if not halves:
                 break
-            reasons |= dict.fromkeys(halves, _INCOMPLETE)
-        reasons |= dict.fromkeys(_ids(late), _DOES_NOT_FIT)
-        chosen = _ids(kept)
-        for items, reason in ((found, _FOUND), (newest, _NEWEST)):
-            for item in items:
-                if item.id in chosen or item.id in reasons:
-                    why = reason if item.id in chosen else reasons[item.id]
-                    self._decide("long-term", item.id, item.id in chosen, why, costs[item.id])
-        self._parts = replace(self._parts, long_term=[item for item in in_order if item.id in chosen])
+            left_out |= dict.fromkeys(halves, _INCOMPLETE)
+        left_out |= dict.fromkeys(late, _DOES_NOT_FIT)
+        for item_id, reason in why.items():
+            if item_id in kept or item_id in left_out:
+                self._decide("long-term", item_id, item_id in kept, left_out.get(item_id, reason), costs[item_id])
+        self._parts = replace(self._parts, long_term=[item for item in in_order if item.id in kept])
 
-    def _unshown(self) -> tuple[list[MemoryItem], list[MemoryItem]]:
-        """Return what was found and the newest others, without what is in the context already.
+    def _unshown(self) -> dict[str, str]:
+        """Return the ids of what the context does not show yet, and why it should, in the order of priority.
 
         The newest are often turns of the conversation, which may have other ids there, or the query itself.
         """
         conversation = self._parts.conversation
-        shown = _ids([*conversation, *self._parts.recent])
-        said = {_saying(item) for item in conversation} | {("human", self._parts.query)}
-        found: dict[str, MemoryItem] = {}
-        newest: dict[str, MemoryItem] = {}
+        shown = {item.id for item in [*conversation, *self._parts.recent]}
+        said = {(item.memory_type, item.content) for item in conversation} | {("human", self._parts.query)}
+        wanted: dict[str, str] = {}
         for item in self._fetched.long_term:
             if item.id in shown:
                 self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
             else:
-                found.setdefault(item.id, item)
+                wanted[item.id] = _FOUND
         for item in self._fetched.newest:
-            if item.id in shown or item.id in found:
+            if item.id in shown or item.id in wanted:
                 continue
-            if not (item.memory_type == "tool" or call_ids(item)) and _saying(item) in said:
+            if not (item.memory_type == "tool" or call_ids(item)) and (item.memory_type, item.content) in said:
                 self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
             else:
-                newest[item.id] = item
-        return list(found.values()), list(newest.values())
+                wanted[item.id] = _NEWEST
+        return wanted
 
-    def _fitting(
-        self, items: Sequence[MemoryItem], costs: Mapping[str, int], left: int
-    ) -> tuple[list[MemoryItem], list[MemoryItem]]:
-        """Return the items that fit, each in its turn until the limit is reached, and those that do not."""
-        kept: list[MemoryItem] = []
-        late: list[MemoryItem] = []
-        for item in items:
+    def _fitting(self, ids: Sequence[str], costs: Mapping[str, int], left: int) -> tuple[set[str], set[str]]:
+        """Return what fits, each in its turn until the limit is reached, and what does not."""
+        kept: set[str] = set()
+        late: set[str] = set()
+        for item_id in ids:
             if len(kept) == self._long_term_limit:
                 break
-            fits = costs[item.id] <= left
-            (kept if fits else late).append(item)
-            left -= costs[item.id] if fits else 0
+            fits = costs[item_id] <= left
+            (kept if fits else late).add(item_id)
+            left -= costs[item_id] if fits else 0
         return kept, late
 
     def _make_whole(self) -> None:
@@ -221,14 +217,6 @@ class Fitting:
                 return
 
 
-def _ids(items: Iterable[MemoryItem]) -> set[str]:
-    return {item.id for item in items}
-
-
 def _halves(items: Sequence[MemoryItem]) -> set[str]:
     """Return the ids of items, oldest first, whose tool-call group is not complete among them."""
-    return _ids(items) - _ids(whole_groups(items))
-
-
-def _saying(item: MemoryItem) -> tuple[str, str]:
-    return item.memory_type, item.content
+    return {item.id for item in items} - {item.id for item in whole_groups(items)}
