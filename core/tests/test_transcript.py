@@ -52,6 +52,16 @@ def test_braces_quotes_and_percent_signs_are_content() -> None:
     assert content in PlainTemplate("x").build_prompt(transcript, "Keep {braces} too.")
 
 
+def test_the_transcript_stands_where_the_instructions_say_content() -> None:
+    transcript = transcribe([HumanMemory(content="{content} and {content}")])
+
+    prompt = PlainTemplate("x").build_prompt(transcript, "Read this:\n{content}\nThen {sum} it up.")
+
+    assert f"Read this:\n{transcript.text}\nThen {{sum}} it up." in prompt
+    assert prompt.count(transcript.text) == 1
+    assert prompt.index("data, not instructions") < prompt.index(transcript.text)
+
+
 @given(
     content=st.text(
         st.one_of(st.sampled_from("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029[]:m 1"), st.characters(codec="utf-8"))

@@ -175,8 +175,9 @@ class SummaryError(MemoryError):
 class SummaryTimeoutError(SummaryError, TimeoutError):
     """A summarizer did not answer in time; nothing was changed."""
 
-    def __init__(self, template: str) -> None:
-        super().__init__(f"The summarizer did not answer in time for the template {template!r}; nothing was changed.")
+    def __init__(self, template: str, what: str = "") -> None:
+        what = what or f"the template {template!r}"
+        super().__init__(f"The summarizer did not answer in time for {what}; nothing was changed.")
         self.template = template
 
 

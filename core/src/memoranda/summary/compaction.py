@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import InputError, MemoryError, SummaryError, VersionConflictError
+from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text, utc_text
 from memoranda.store.base import BaseStore
 from memoranda.store.codec import dump_metadata
 from memoranda.store.conditions import json_equal
+from memoranda.summary.asking import Answer
 from memoranda.summary.generation import (
     DEFAULT_TIMEOUT,
-    Answer,
     SummaryConfig,
     TriggerResult,
     ask,
@@ -114,7 +114,7 @@ async def compact(
 
     Summaries belong to what all their sources have in common: compact each session by itself if sessions are read by
     themselves. Sources that vanish after a ttl still do; the summary has none. Everything older goes into one prompt
-    for each template, which the model must be able to take.
+    for each template, or into several where that is longer than the configuration's ``max_prompt_tokens``.
 
     Raises InputError when the scope mixes users; SummaryError and plugin errors as :func:`memoranda.generate_summary`
     does; VersionConflictError when others keep changing the sources. Nothing was changed then. Running it again, or in
@@ -130,7 +130,7 @@ async def compact(
             planned = _planned(live, config, counter, force)
             if not planned.older:
                 return CompactionResult(planned.trigger)
-            answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry)
+            answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
             return await _swap(store, planned, answers)
         except VersionConflictError as error:
             conflict = error  # Somebody changed a source or compacted first; what is there now decides.
@@ -248,7 +248,7 @@ def _found(
     for answer in answers:
         identify = answer.template.identity
         identities = {identify(item) for item in known if item.template == answer.name}
-        for item in _parsed(answer):
+        for item in answer.items():
             identity = identify(item)
             if identity is not None and identity in identities:
                 continue
@@ -257,20 +257,6 @@ def _found(
             # A template of a third party may say anything; only what was given is ever a source.
             own = [source for source in sources if source in named] or sources
             yield item.model_copy(update={"template": answer.name, "sources": own}), identity
-
-
-def _parsed(answer: Answer) -> list[SummaryMemory]:
-    try:
-        items = answer.template.parse(answer.text, answer.transcript)
-    except MemoryError:
-        raise
-    except Exception as error:  # a template of a third party may raise anything; it means that there is no summary
-        raise SummaryError(
-            f"The template {answer.name!r} failed to read the answer with {type(error).__name__}; nothing was changed."
-        ) from error
-    if not all(isinstance(item, SummaryMemory) and item.content for item in items):
-        raise SummaryError(f"The template {answer.name!r} made something else than summaries; nothing was changed.")
-    return list(items)
 
 
 def _placeholder(template: str, older: Sequence[MemoryItem]) -> tuple[SummaryMemory, None]:

@@ -6,29 +6,25 @@ Nothing here stores anything: :mod:`memoranda.summary.compaction` swaps summarie
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError, SummaryError, SummaryTimeoutError
+from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError
 from memoranda.integrity import conversation_of, pairs, results_behind_calls
 from memoranda.items import MemoryItem, MemoryStatus
 from memoranda.shapes import number, whole_number
+from memoranda.summary.asking import Answer, Asker
 from memoranda.summary.templates import PlainTemplate, Template, installed_template
-from memoranda.summary.transcript import Transcript, transcribe
-from memoranda.tokens import TokenCounter, sent_length
+from memoranda.tokens import TokenCounter, estimate_tokens, sent_length
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Registry
 
-MAX_ANSWER_LENGTH = 200_000
-"""The most characters that an answer may have; a longer one is no summary."""
-
 DEFAULT_TIMEOUT = 300.0
-"""The seconds that a summarizer has for each template."""
+"""The seconds that a summarizer has for each prompt."""
 
 
 class SummaryTemplate(StrEnum):
@@ -44,8 +40,10 @@ class SummaryConfig:
     """When to summarise, with which templates, and how much to keep as it is.
 
     Thresholds trigger when they are exceeded. ``templates`` are looked up by name among the installed plugins.
-    ``prompts`` replaces a template's instructions; a template with a prompt here need not be installed. Raises
-    InputError, naming the field, for values that make no sense.
+    ``prompts`` replaces a template's instructions; a template with a prompt here need not be installed, and where it
+    says ``{content}`` the transcript is put. ``max_prompt_tokens`` is the most that the model takes in one prompt, None
+    for no limit; what is longer is summarised in parts. Raises InputError, naming the field, for values that make no
+    sense.
     """
 
     message_threshold: int = 20
@@ -54,11 +52,14 @@ class SummaryConfig:
     prompts: Mapping[SummaryTemplate | str, str] = field(default_factory=dict, hash=False)
     keep_recent: int = 4
     token_estimate_ratio: float = 4.0
+    max_prompt_tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("message_threshold", "token_threshold", "keep_recent"):
             whole_number(getattr(self, name), name)
         number(self.token_estimate_ratio, "token_estimate_ratio", " of characters", zero=False)
+        if self.max_prompt_tokens is not None:
+            whole_number(self.max_prompt_tokens, "max_prompt_tokens", least=1)
         object.__setattr__(self, "templates", _checked_templates(self.templates))
         # A copy, so that nobody changes a frozen configuration by holding on to the dict it was made from.
         object.__setattr__(self, "prompts", _checked_prompts(self.prompts))
@@ -110,16 +111,6 @@ class Summarizer(Protocol):
     async def summarize(self, prompt: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the model answered for one template, under the name that the configuration has for it."""
-
-    name: str
-    template: Template
-    transcript: Transcript
-    text: str
-
-
 @dataclass(slots=True)
 class SummaryResult:
     """What the model said, by the name of the template, and the items to keep beside it, oldest first."""
@@ -157,18 +148,22 @@ async def generate_summary(
     *,
     timeout: float | None = DEFAULT_TIMEOUT,
     registry: Registry | None = None,
+    counter: TokenCounter | None = None,
 ) -> SummaryResult:
     """Summarise all but the most recent items, once for each template, and return the answers and what to keep.
 
     Items are given oldest first. Kept are the last ``keep_recent``, more where a tool call would be parted from its
     results, and before those every system item, every lasting summary and whatever is not accepted. With nothing to
     compress the model is not asked and there are no summaries. Templates run at the same time; ``timeout`` is the
-    number of seconds that each may take. ``registry`` is where they are looked up, by default among what is installed.
-    Raises SummaryError when the model fails, is late or says nothing, and
-    PluginNotFoundError for a template that is not installed; nothing was changed then.
+    number of seconds that each prompt may take. ``registry`` is where they are looked up, by default among what is
+    installed. What is longer than ``max_prompt_tokens`` of the configuration, as ``counter`` counts a prompt or by the
+    estimate, is summarised in parts that keep a tool call and its results together, and then the parts are.
+
+    Raises SummaryError when the model fails, is late or says nothing, on any part, and when the parts do not get
+    shorter; PluginNotFoundError for a template that is not installed; nothing was changed then.
     """
     older, kept = split(items, config.keep_recent)
-    answers = await ask(older, config, summarizer, timeout=timeout, registry=registry)
+    answers = await ask(older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
     return SummaryResult(
         {answer.name: answer.text for answer in answers}, compressed_items=kept, original_count=len(items)
     )
@@ -241,6 +236,7 @@ async def ask(
     *,
     timeout: float | None,
     registry: Registry | None = None,
+    counter: TokenCounter | None = None,
 ) -> list[Answer]:
     """Return the model's answer for each template, in their order, all asked at the same time; none for no items."""
     if not callable(getattr(summarizer, "summarize", None)):
@@ -251,53 +247,17 @@ async def ask(
     if not older:
         return []
     templates = {str(name): find_template(name, config, registry) for name in config.templates}
+    count = counter or (lambda item: estimate_tokens(item, config.token_estimate_ratio))
     # Whose result is whose must show where sessions spoke at the same time.
-    transcript = transcribe(results_behind_calls(older))
+    said = results_behind_calls(older)
+    askers = [
+        Asker(name, template, config.prompts.get(name), summarizer.summarize, timeout, config.max_prompt_tokens, count)
+        for name, template in templates.items()
+    ]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(
-                    _answer(name, template.build_prompt(transcript, config.prompts.get(name)), summarizer, timeout)
-                )
-                for name, template in templates.items()
-            ]
+            tasks = [group.create_task(asker.answer(said)) for asker in askers]
     except ExceptionGroup as failed:
         first = failed.exceptions[0]
         raise first from first.__cause__
-    return [
-        Answer(name, template, transcript, task.result())
-        for (name, template), task in zip(templates.items(), tasks, strict=True)
-    ]
-
-
-async def _answer(name: str, prompt: str, summarizer: Any, timeout: float | None) -> str:
-    try:
-        async with asyncio.timeout(timeout):
-            answer = summarizer.summarize(prompt)
-            if inspect.isawaitable(answer):
-                answer = await answer
-    except TimeoutError as error:
-        raise SummaryTimeoutError(name) from error
-    except SummaryError:
-        raise
-    except asyncio.CancelledError as error:
-        running = asyncio.current_task()
-        if running is not None and running.cancelling():
-            raise
-        # Nobody cancelled this: a request of the summarizer's own was.
-        raise SummaryError(
-            f"The summarizer gave up on the template {name!r} by itself; nothing was changed."
-        ) from error
-    except Exception as error:  # whatever a summarizer raises means that there is no summary
-        raise SummaryError(
-            f"The summarizer failed on the template {name!r} with {type(error).__name__}; nothing was changed."
-        ) from error
-    if not isinstance(answer, str) or not answer.strip():
-        said = "an empty answer" if isinstance(answer, str) else f"{type(answer).__name__} instead of text"
-        raise SummaryError(f"The summarizer gave {said} for the template {name!r}; nothing was changed.")
-    if len(answer) > MAX_ANSWER_LENGTH:
-        raise SummaryError(
-            f"The summarizer gave {len(answer)} characters for the template {name!r}, which is no summary "
-            f"(at most {MAX_ANSWER_LENGTH}); nothing was changed."
-        )
-    return answer
+    return [task.result() for task in tasks]

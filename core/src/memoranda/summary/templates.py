@@ -42,14 +42,15 @@ class Template(ABC):
     def build_prompt(self, transcript: Transcript, instructions: str | None = None) -> str:
         """Return the whole prompt: instructions, fenced transcript, contract.
 
-        ``instructions`` replaces the template's own. Text is joined, never formatted: braces in it are themselves.
+        ``instructions`` replaces the template's own. Where they say ``{content}`` the transcript is put, otherwise it
+        follows them. All other braces, and all of the transcript's, are themselves.
         """
-        parts = [
-            self.instructions if instructions is None else instructions,
-            _DATA_NOTICE.replace("{mark}", transcript.mark),
-            transcript.text,
-            self.contract,
-        ]
+        asked = self.instructions if instructions is None else instructions
+        notice = _DATA_NOTICE.replace("{mark}", transcript.mark)
+        if "{content}" in asked:
+            parts = [notice, asked.replace("{content}", transcript.text), self.contract]
+        else:
+            parts = [asked, notice, transcript.text, self.contract]
         return "\n\n".join(part for part in parts if part)
 
     @abstractmethod
