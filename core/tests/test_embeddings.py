@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.embeddings import Embeddings, HashingEmbeddings, embed_texts
+from memoranda.embeddings import WHITESPACE, Embeddings, HashingEmbeddings, embed_texts, has_text
 from memoranda.errors import BadVectorError, EmbeddingError, InputError, MemoryError
 from memoranda.ranking import cosines, normalised, pack_vector, unpack_vector
 
@@ -206,3 +206,21 @@ def test_zeros_stay_zeros() -> None:
 def test_importing_embeddings_imports_no_numpy() -> None:
     code = "import memoranda.embeddings, memoranda.ranking, sys; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_whitespace_is_what_python_takes_for_it() -> None:
+    every = {character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace()}
+    assert set(WHITESPACE) == every
+    assert not has_text(WHITESPACE)
+
+
+async def test_texts_without_text_have_zeros_and_are_not_sent() -> None:
+    class Strict(HashingEmbeddings):
+        async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
+            assert all(texts)
+            return await super().aembed_many(texts)
+
+    vectors = await embed_texts(Strict(8), ["", "green tea", " \n", "a cat"])
+
+    assert [any(vector) for vector in vectors] == [False, True, False, True]
+    assert [len(vector) for vector in vectors] == [8] * 4

@@ -12,12 +12,24 @@ from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.ranking.vectors import checked_vector
 from memoranda.shapes import whole_number
 
+WHITESPACE = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""Every character that Python takes for a space, for engines that look for text themselves."""
+
+
+def has_text(content: str) -> bool:
+    """Whether a content is more than whitespace. What is not has no vector, and is not found by meaning."""
+    return bool(content.strip())
+
 
 class Embeddings(ABC):
     """Turns text into vectors whose directions tell how alike the texts are.
 
     A subclass gives :meth:`embed`, :meth:`aembed` and :attr:`dimension`, and overrides :meth:`embed_many` and
-    :meth:`aembed_many` where its provider takes several texts at once. Vectors need not be normalised.
+    :meth:`aembed_many` where its provider takes several texts at once. Vectors need not be normalised. A store never
+    asks for the vector of a text that is nothing but whitespace, nor again for that of a content which it holds.
     """
 
     @abstractmethod
@@ -93,20 +105,21 @@ class HashingEmbeddings(Embeddings):
 async def embed_texts(embeddings: Embeddings, texts: Sequence[str]) -> list[array[float]]:
     """Return a checked vector for each text, as float32, not normalised.
 
-    This is how a store calls an embedder. Raises BadVectorError for a vector of the wrong length, an empty one or one
+    This is how a store calls an embedder, which is not asked for a text that is nothing but whitespace: that has the
+    vector of zeros. Raises BadVectorError for a vector of the wrong length, an empty one or one
     with values that are not finite; EmbeddingError when the provider fails or returns the wrong number of vectors.
     """
-    if not texts:
-        return []
-    vectors = await provided_vectors(embeddings, texts)
+    asked = [text for text in texts if has_text(text)]
+    vectors = await provided_vectors(embeddings, asked) if asked else []
     if not hasattr(vectors, "__len__"):
         raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
-    if len(vectors) != len(texts):
+    if len(vectors) != len(asked):
         raise EmbeddingError(
-            f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(texts)} texts; nothing was changed."
+            f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(asked)} texts; nothing was changed."
         )
     dimension = embeddings.dimension
-    return [checked_vector(vector, dimension) for vector in vectors]
+    checked = iter([checked_vector(vector, dimension) for vector in vectors])
+    return [next(checked) if has_text(text) else array("f", [0.0]) * dimension for text in texts]
 
 
 async def provided_vectors(embeddings: Embeddings, texts: Sequence[str]) -> Sequence[Sequence[float]]:

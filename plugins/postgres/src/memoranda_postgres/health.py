@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memoranda.embeddings import WHITESPACE
 from memoranda.ranking import terms_fingerprint
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
@@ -132,12 +133,14 @@ async def _vector_finding(
         )
     missing = await connection.fetchval(
         f"SELECT count(*) FROM {statements.dialect.table} LEFT JOIN {statements.dialect.vectors} "
-        f"ON item_id = id AND item_version = version WHERE deleted = 0 AND item_id IS NULL"
+        f"ON item_id = id AND item_version = version WHERE deleted = 0 AND item_id IS NULL "
+        f"AND btrim(content, $1) <> ''",
+        WHITESPACE,
     )
     if missing:
         detail = f"vectors of {model}; {missing} items have none and are not found by meaning"
         return Finding("pgvector", False, detail, "Run 'memoranda reindex' with the same embedder.")
-    return Finding("pgvector", True, f"vectors of {model}, one for every item")
+    return Finding("pgvector", True, f"vectors of {model}, one for every item that has text")
 
 
 async def _rows_finding(connection: Connection, table: str) -> Finding:

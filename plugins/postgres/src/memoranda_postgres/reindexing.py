@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from memoranda.embeddings import Embeddings, embed_texts
+from memoranda.embeddings import Embeddings, embed_texts, has_text
 from memoranda.ranking import normalised, terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import TEXT_COLUMNS, PostgresDialect, PostgresStatements
@@ -64,7 +64,8 @@ async def fill_vectors(
     server: Server, vectors: Vectors | None, embeddings: Embeddings, rows: Sequence[tuple[str, str, int]]
 ) -> None:
     """Embed the contents of items, given as id, content and version, and keep the vectors."""
-    if vectors is None or not rows:
+    rows = [row for row in rows if has_text(row[1])]
+    if vectors is None:
         return
     for start in range(0, len(rows), _PAGE):
         page = rows[start : start + _PAGE]

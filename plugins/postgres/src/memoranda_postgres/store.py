@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memoranda.embeddings import embed_texts
+from memoranda.embeddings import embed_texts, has_text
 from memoranda.errors import EmbeddingError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
@@ -234,13 +234,13 @@ class PostgresMemoryStore(BaseStore):
         """Return the additions with their vectors, where this store keeps some."""
         if self._vectors is None:
             return additions
-        shown = [addition for addition in additions if not addition.deleted]
-        vectors = await embed_texts(self._embeddings, [addition.row.content for addition in shown])
-        embedded = {
-            addition.row.id: addition._replace(vector=normalised(vector))
-            for addition, vector in zip(shown, vectors, strict=True)
-        }
-        return [embedded.get(addition.row.id, addition) for addition in additions]
+        rows = [addition.row for addition in additions if not addition.deleted and has_text(addition.row.content)]
+        # What an item says already has its vector.
+        vectors = await self._vectors.known({row.id: row.content for row in rows}) if rows else {}
+        asked = [row for row in rows if row.id not in vectors]
+        made = await embed_texts(self._embeddings, [row.content for row in asked])
+        vectors |= {row.id: normalised(vector) for row, vector in zip(asked, made, strict=True)}
+        return [addition._replace(vector=vectors.get(addition.row.id)) for addition in additions]
 
     # Reading
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
+from memoranda.embeddings import has_text
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements, owner_of
@@ -47,7 +48,8 @@ class Upserts:
         rows = await connection.fetch(text, *values, timeout=self._server.timeout)
         versions = {row["id"]: row["version"] for row in rows}
         await self.keep_vectors(connection, additions, versions)
-        await self._drop_vectors(connection, [addition.row.id for addition in additions if addition.deleted])
+        gone = [added.row.id for added in additions if added.deleted or not has_text(added.row.content)]
+        await self._drop_vectors(connection, gone)
         return versions
 
     async def claim(self, connection: Connection, additions: list[Addition]) -> set[str]:
@@ -128,7 +130,7 @@ class Upserts:
         return sorted(row[0] for row in rows)
 
     async def _drop_vectors(self, connection: Connection, ids: Sequence[str]) -> None:
-        """Remove the vectors of items that are hidden now, as deleting them would."""
+        """Remove the vectors of items that are hidden now, as deleting them would, or that have no text any more."""
         if ids and self._has_vectors:
             await connection.execute(
                 f"DELETE FROM {self._dialect.vectors} WHERE item_id = ANY($1::text[])",

@@ -1,17 +1,17 @@
 """Vectors in a table of their own, next to the items, through pgvector.
 
 They are kept at length one. A vector belongs to one version of its item: after a change by a process that has no
-embedder it is out of date, and is not found until ``reindex`` has made a new one. Only one model's vectors are kept;
-its name and dimension stand in the table of the schema's version.
+embedder it is out of date, and is not found until ``reindex`` has made a new one. An item without text has none. Only
+one model's vectors are kept; its name and dimension stand in the table of the schema's version.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
-from memoranda.embeddings import Embeddings
+from memoranda.embeddings import WHITESPACE, Embeddings
 from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
@@ -87,6 +87,16 @@ class Vectors:
         )
         return found
 
+    async def known(self, contents: Mapping[str, str]) -> dict[str, Sequence[float]]:
+        """Return the present vectors of those ids that have one for this very content, of this store's model."""
+        rows = await self._server.fetch(
+            f"SELECT id, content, embedding::real[] AS vector FROM {self._dialect.table} JOIN {self._dialect.vectors} "
+            f"ON item_id = id AND item_version = version WHERE {self._dialect.by_ids('$1')} AND EXISTS "
+            f"(SELECT FROM {self._dialect.meta} WHERE vector_model = $2 AND vector_dimension = $3)",
+            [list(contents), self.model, self.dimension],
+        )
+        return {row["id"]: row["vector"] for row in rows if contents[row["id"]] == row["content"]}
+
     async def keep(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[float]]]) -> None:
         """Store the vectors of versions of items, in the transaction that stored or locked those.
 
@@ -148,14 +158,14 @@ class Vectors:
         return {row[0]: similarity(row[1]) for row in rows}
 
     async def missing(self, page: int) -> AsyncGenerator[list[tuple[str, str, int]], None]:
-        """Yield pages of the ids, contents and versions of live items that have no present vector."""
+        """Yield pages of the ids, contents and versions of live items with text that have no present vector."""
         after = ""
         while True:
             rows = await self._server.fetch(
                 f"SELECT id, content, version FROM {self._dialect.table} LEFT JOIN {self._dialect.vectors} "
                 f"ON item_id = id AND item_version = version WHERE deleted = 0 AND item_id IS NULL AND id > $1 "
-                f"ORDER BY id LIMIT {page}",
-                [after],
+                f"AND btrim(content, $2) <> '' ORDER BY id LIMIT {page}",
+                [after, WHITESPACE],
             )
             if not rows:
                 return

@@ -221,13 +221,12 @@ class SQLiteMemoryStore(BaseStore):
         runs = [_upserts(list(run), within, deleted=gone) for gone, run in groupby(rows, lambda row: row.id in deleted)]
         await self._opened().writer.upsert_runs(runs, vectors)
 
-    async def _vectors_of(self, rows: Sequence[Row]) -> list[tuple[bytes, str, str]]:
+    async def _vectors_of(self, rows: Sequence[Row]) -> list[tuple[bytes | None, str, str]]:
         """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
         if self._vectors is None:
             return []
         with self._call():
-            packed = await self._vectors.embedded([row.content for row in rows])
-        return [(vector, row.id, self._vectors.model) for vector, row in zip(packed, rows, strict=True)]
+            return await self._vectors.of({row.id: row.content for row in rows}, self._rows)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [(copy_item(item), pack(item)) for item in items]

@@ -1,16 +1,18 @@
 """Vectors beside the items, in a table of their own: of one model at a time, at length one, as float32.
 
 A vector belongs to one version of its item: after a change by a program that has no embedder it is out of date, and is
-not used until ``reindex`` has made a new one. Triggers remove the vectors of what is deleted or purged.
+not used until ``reindex`` has made a new one. An item without text has none. Triggers remove the vectors of what is
+deleted or purged.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from heapq import nlargest
+from typing import Any
 
-from memoranda.embeddings import Embeddings, embed_texts
+from memoranda.embeddings import WHITESPACE, Embeddings, embed_texts, has_text
 from memoranda.ranking import pack_vector
 from memoranda_sqlite.dialect import DELETED
 from memoranda_sqlite.schema import TABLE, meta, set_meta
@@ -28,11 +30,20 @@ _CREATE = (
 )
 
 _VALID = "memoranda_vectors.item_version = version"
+_KNOWN = (
+    f"SELECT id, content, vector FROM {TABLE} JOIN memoranda_vectors ON item = {TABLE}.rowid AND {_VALID} "
+    f"WHERE EXISTS (SELECT 1 FROM memoranda_meta WHERE key = 'vector_model' AND value = ?) AND id IN"
+)
+_LOOKED_UP = 500
 _MISSING = (
     f"state <> {DELETED} AND typeof(content) = 'text' "
     f"AND NOT EXISTS (SELECT 1 FROM memoranda_vectors WHERE item = {TABLE}.rowid AND {_VALID}) "
-    f"AND memoranda_is_text(CAST(id || content AS BLOB))"
+    f"AND memoranda_is_text(CAST(id || content AS BLOB)) AND trim(content, ?) <> ''"
 )
+
+
+Rows = Callable[[str, Sequence[Any]], Awaitable[list[Any]]]
+"""Reads the rows of a statement."""
 
 
 class Vectors:
@@ -56,6 +67,23 @@ class Vectors:
             connection.execute("DELETE FROM memoranda_vectors")
             set_meta(connection, "vector_model", self.model)
 
+    async def of(self, contents: Mapping[str, str], rows: Rows) -> list[tuple[bytes | None, str, str]]:
+        """Return the vectors of contents by the ids of their items, as ``KEEP_VECTOR`` takes them.
+
+        The embedder is asked for those that their items do not have already; a content without text has None. ``rows``
+        reads from the file.
+        """
+        vectors: dict[str, bytes | None] = {item_id: None for item_id in contents if not has_text(contents[item_id])}
+        ids = [item_id for item_id in contents if item_id not in vectors]
+        for start in range(0, len(ids), _LOOKED_UP):
+            some = ids[start : start + _LOOKED_UP]
+            known = await rows(f"{_KNOWN} ({', '.join('?' * len(some))})", [self.model, *some])
+            vectors |= {item_id: vector for item_id, content, vector in known if content == contents[item_id]}
+        asked = [item_id for item_id in ids if item_id not in vectors]
+        made = await self.embedded([contents[item_id] for item_id in asked])
+        vectors |= dict(zip(asked, made, strict=True))
+        return [(vector, item_id, self.model) for item_id, vector in vectors.items()]
+
     async def embedded(self, texts: Sequence[str]) -> list[bytes]:
         """Return the packed vectors of texts. Raises EmbeddingError when the embedder fails."""
         vectors = await embed_texts(self._embeddings, texts)
@@ -74,14 +102,14 @@ def stored_model(connection: sqlite3.Connection) -> str | None:
 
 
 def missing(connection: sqlite3.Connection, most: int) -> list[tuple[str, int, str]]:
-    """Return the id, version and content of items that have no vector, or an outdated one."""
+    """Return the id, version and content of items with text that have no vector, or an outdated one."""
     text = f"SELECT id, version, content FROM {TABLE} WHERE {_MISSING} ORDER BY rowid LIMIT ?"
-    return connection.execute(text, (most,)).fetchall()
+    return connection.execute(text, (WHITESPACE, most)).fetchall()
 
 
 def count_missing(connection: sqlite3.Connection) -> int:
-    """Return how many items have no vector, or an outdated one."""
-    (count,) = connection.execute(f"SELECT count(*) FROM {TABLE} WHERE {_MISSING}").fetchone()
+    """Return how many items with text have no vector, or an outdated one."""
+    (count,) = connection.execute(f"SELECT count(*) FROM {TABLE} WHERE {_MISSING}", (WHITESPACE,)).fetchone()
     return int(count)
 
 

@@ -34,11 +34,17 @@ KEEP_VECTOR = (
 )
 """Keeps the vector of the item of an id, unless another program has gone over to another model meanwhile."""
 
+_DROP_VECTOR = "DELETE FROM memoranda_vectors WHERE item = (SELECT rowid FROM memory_items WHERE id = ?)"
+
 
 def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]]) -> None:
-    """Keep vectors, given as the values of ``KEEP_VECTOR``; a file without an embedder has no table for them."""
+    """Keep vectors, given as the values of ``KEEP_VECTOR``; a file without an embedder has no table for them.
+
+    None in the place of a vector takes away what the item had.
+    """
     if vectors:
-        connection.executemany(KEEP_VECTOR, vectors)
+        connection.executemany(_DROP_VECTOR, [(item_id,) for vector, item_id, _ in vectors if vector is None])
+        connection.executemany(KEEP_VECTOR, [values for values in vectors if values[0] is not None])
 
 
 class Request:

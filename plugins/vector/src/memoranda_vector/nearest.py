@@ -46,8 +46,13 @@ async def _product(table: Table, matrix: Matrix, vector: Matrix) -> NDArray[np.f
 def best(table: Table, rows: Rows | None, found: NDArray[np.float32], limit: int) -> list[tuple[int, float]]:
     """Return the rows with the highest similarities, best first; of equal ones the newest first.
 
-    ``found`` are the similarities of the rows. Zero vectors have a similarity of 0 and come last.
+    ``found`` are the similarities of the rows. Zero vectors have a similarity of 0 and come last; an item
+    without text has no vector, and is none of them.
     """
+    blank = table.blank_rows(rows, len(found))
+    if blank is not None:
+        kept = np.flatnonzero(~blank).astype(np.int32)
+        rows, found = kept if rows is None else rows[kept], found[kept]
     zero = table.zero_rows(rows, len(found))
     order = found if zero is None else np.where(zero, _BELOW_ALL, found)
     if limit < len(order):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, ClassVar
 
-from memoranda.embeddings import Embeddings
+import numpy as np
+
+from memoranda.embeddings import Embeddings, has_text
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
@@ -43,7 +45,8 @@ class VectorMemoryStore(BaseStore):
     query's. The names of speakers are taken out of a query before it is embedded. ``mode="text"`` and ``"hybrid"``
     rank by words, and by both; ``weights`` says how much counts. Without a query the newest items come first.
 
-    Every add calls the embedder, all texts of :meth:`add_many` at once; if that fails, nothing is changed. Deleting or
+    Adding calls the embedder, with all texts of :meth:`add_many` at once; if that fails, nothing is changed. A content
+    that its item has already keeps its vector, and one without text has none: it is not found by meaning. Deleting or
     clearing an item removes its vector; restoring it calls the embedder again. Search is exact. With ``ann=True``
     (extra ``ann``) an approximate index answers unfiltered searches by meaning above ``ann_above`` items.
     """
@@ -142,7 +145,7 @@ class VectorMemoryStore(BaseStore):
     async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
         kept = kept_copies(items)
         self._check_owners(kept, within)  # Before the embedder is paid for.
-        vectors = await embed_matrix(self._embeddings, [item.content for item in kept])
+        vectors = await self._vectors_of(kept)
         self._check_owners(kept, within)
         self._put(kept, vectors)
 
@@ -152,7 +155,7 @@ class VectorMemoryStore(BaseStore):
         kept = kept_copies(items)
         self._check_owners(kept, within)
         shown = [item for item in kept if item.id not in deleted]
-        vectors = iter(await embed_matrix(self._embeddings, [item.content for item in shown]))
+        vectors = iter(await self._vectors_of(shown))
         self._check_owners(kept, within)
         for item in kept:
             if item.id in deleted:
@@ -163,10 +166,26 @@ class VectorMemoryStore(BaseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = kept_copies(items)
         self._check_expected(kept, within)
-        vectors = await embed_matrix(self._embeddings, [item.content for item in kept])
+        vectors = await self._vectors_of(kept)
         self._check_expected(kept, within)
         self._put(kept, vectors)
         return [copy_item(item) for item in kept]
+
+    async def _vectors_of(self, items: Sequence[MemoryItem]) -> Matrix:
+        """Return a vector for each item: the one that its content has already, and zeros where there is no text."""
+        vectors = np.zeros((len(items), self._embeddings.dimension), dtype=np.float32)
+        asked = []
+        for place, item in enumerate(items):
+            row = self._table.row_of(item.id)
+            if row is not None and self._table.item(row).content == item.content:
+                vectors[place] = self._table.matrix[row]
+            elif has_text(item.content):
+                asked.append(place)
+        made = await embed_matrix(self._embeddings, [items[place].content for place in asked])
+        if len(asked) == len(items):
+            return made
+        vectors[asked] = made
+        return vectors
 
     def _check_owners(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
         """Raise for the first conflict, with what is stored or inside the batch."""
@@ -283,7 +302,7 @@ class VectorMemoryStore(BaseStore):
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         candidates = self._candidates(item_id, wanted)
         chosen = await aside(sifting(len(candidates)), matching, candidates, wanted)
-        vectors = await embed_matrix(self._embeddings, [hidden.item.content for hidden in chosen])
+        vectors = await self._vectors_of([hidden.item for hidden in chosen])
         restored = 0
         async for some in slices(range(len(chosen)), CHANGED_AT_ONCE):
             for number in some:

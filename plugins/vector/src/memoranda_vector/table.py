@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.embeddings import has_text
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.ranking import fold_words, speaker_of
 from memoranda.store import Archived, Condition, FieldEquals, Filter, InScope
@@ -58,9 +59,11 @@ class Table:
         self._added: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._archived: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._zero: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._blank: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._used: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._archived_count = 0
         self._zero_count = 0
+        self._blank_count = 0
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -125,6 +128,9 @@ class Table:
         if not vector.any():
             self._zero[row] = True
             self._zero_count += 1
+        if not has_text(item.content):
+            self._blank[row] = True
+            self._blank_count += 1
         return row
 
     def put_new(self, items: Sequence[MemoryItem], vectors: Matrix, added: int) -> Rows:
@@ -179,16 +185,20 @@ class Table:
             facet.remove(row)
         self._archived_count -= int(self._archived[row])
         self._zero_count -= int(self._zero[row])
-        self._archived[row] = self._zero[row] = self._used[row] = False
+        self._blank_count -= int(self._blank[row])
+        self._archived[row] = self._zero[row] = self._blank[row] = self._used[row] = False
 
     def _mark(self, rows: Rows, items: Sequence[MemoryItem], vectors: Matrix) -> None:
         archived = np.fromiter((item.archived_by is not None for item in items), dtype=np.bool_, count=len(items))
         zero = np.einsum("ij,ij->i", vectors, vectors) == 0
+        blank = np.fromiter((not has_text(item.content) for item in items), dtype=np.bool_, count=len(items))
         self._archived[rows] = archived
         self._zero[rows] = zero
+        self._blank[rows] = blank
         self._used[rows] = True
         self._archived_count += int(archived.sum())
         self._zero_count += int(zero.sum())
+        self._blank_count += int(blank.sum())
 
     def _new_rows(self, count: int) -> list[int]:
         """Return rows to fill, free ones first, in ascending order."""
@@ -216,7 +226,7 @@ class Table:
             self.matrix.resize(shape, refcheck=False)
         for facet in self.facets.values():
             facet.grow(grown)
-        for name in ("_times", "_added", "_archived", "_zero", "_used"):
+        for name in ("_times", "_added", "_archived", "_zero", "_blank", "_used"):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros(grown - capacity, dtype=column.dtype)]))
 
@@ -308,6 +318,12 @@ class Table:
         if not self._zero_count:
             return None
         return self._zero[:height] if rows is None else self._zero[rows]
+
+    def blank_rows(self, rows: Rows | None, height: int) -> NDArray[np.bool_] | None:
+        """Return which of the rows (None: all below ``height``) hold an item without text; None if no row does."""
+        if not self._blank_count:
+            return None
+        return self._blank[:height] if rows is None else self._blank[rows]
 
     def _all(self) -> Rows | None:
         if not self._free:

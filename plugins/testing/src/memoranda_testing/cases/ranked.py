@@ -80,6 +80,41 @@ class RankingCases(Cases):
         (found,) = await store.search(query="an entirely different subject", metadata=scope, mode="semantic", limit=1)
         equal(found.id, first.id, "the best item for the new content")
 
+    @needs(Capability.SEMANTIC)
+    async def test_an_item_that_is_added_again_keeps_its_meaning(self, store: BaseStore) -> None:
+        """Adding or updating an item with the content that it has changes neither order nor scores."""
+        scope = self.scope()
+        items = [note(text, scope, second) for second, text in enumerate(SENTENCES)]
+        await store.add_many(items)
+
+        async def ranking() -> list[tuple[str, float]]:
+            found = await store.search_ranked(query=SENTENCES[0], metadata=scope, mode="semantic")
+            return [(each.item.id, round(each.score, 6)) for each in found]
+
+        before = await ranking()
+        that(before, "Nothing was ranked by its meaning.")
+        await store.add(items[0])
+        await store.add_many(items)
+        stored = [item async for item in store.scan(metadata=scope)]
+        await store.update_many(stored)
+        equal(await ranking(), before, "the ranking by meaning after the same contents were stored again")
+
+    @needs(Capability.SEMANTIC)
+    async def test_an_item_without_text_has_no_meaning(self, store: BaseStore) -> None:
+        """Content that is empty or whitespace is stored and listed, and is not found by meaning."""
+        scope = self.scope()
+        blank = [note(content, scope, second) for second, content in enumerate(("", "  ", "\n\t", "\u2003\u3000"))]
+        text, emptied = note(SENTENCES[0], scope, 10), note(SENTENCES[1], scope, 11)
+        await store.add(blank[0])
+        await store.add_many([*blank[1:], text, emptied])
+        await store.add(note("", scope, 11, id=emptied.id))
+        found = await store.search(query=SENTENCES[1], metadata=scope, mode="semantic", limit=100)
+        equal(contents(found), [SENTENCES[0]], "what is found by meaning")
+        equal(await store.count(metadata=scope), 6, "number of items")
+        await store.add(note(SENTENCES[1], scope, 11, id=emptied.id))
+        found = await store.search(query=SENTENCES[1], metadata=scope, mode="semantic", limit=1)
+        equal([item.id for item in found], [emptied.id], "what is found by meaning once it has text again")
+
     async def test_what_others_store_does_not_change_a_ranking(self, store: BaseStore) -> None:
         """Items, order and scores stay the same while others' memories with the same words grow and are cleared."""
         await self._stays(store, "text")
