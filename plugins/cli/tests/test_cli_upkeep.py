@@ -139,6 +139,17 @@ def test_summarize_stores_nothing(command: Command, url: str) -> None:
 
 
 @pytest.mark.usefixtures("template")
+def test_a_limit_of_the_prompt_that_leaves_no_room_is_refused(command: Command, url: str) -> None:
+    line = ("summarize", "--session", "s", "--template", "brief", "--command", MODEL, "--store", url)
+
+    refused = command(*line, "--max-prompt-tokens", "10")
+
+    assert refused.exit_code != 0
+    assert "give it at least" in " ".join(refused.stderr.split())
+    assert command(*line, "--max-prompt-tokens", "4000").exit_code == 0
+
+
+@pytest.mark.usefixtures("template")
 def test_compact_archives_and_undo_brings_back(command: Command, url: str) -> None:
     line = ("compact", "--user", "ada", "--session", "s", "--template", "brief", "--command", MODEL, "--store", url)
 

@@ -22,6 +22,15 @@ Template = Annotated[
     typer.Option("--template", "-t", metavar="NAME", help="An installed template; may be repeated. [conversation]"),
 ]
 Keep = Annotated[int, typer.Option("--keep", min=0, help="How many of the newest items to leave as they are.")]
+Longest = Annotated[
+    int | None,
+    typer.Option(
+        "--max-prompt-tokens",
+        min=1,
+        help="The most estimated tokens of one prompt; what is longer is summarized in parts.",
+        rich_help_panel=MODEL,
+    ),
+]
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model's name.", rich_help_panel=MODEL)]
 BaseUrl = Annotated[
     str | None,
@@ -51,6 +60,7 @@ def summarize(
     model: Model = None,
     base_url: BaseUrl = None,
     command: Command = None,
+    max_prompt_tokens: Longest = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -61,7 +71,7 @@ def summarize(
     from memoranda_cli.model import chosen_model
     from memoranda_cli.stores import opened, run
 
-    config = _config(template, keep)
+    config = _config(template, keep, max_prompt_tokens=max_prompt_tokens)
 
     async def work() -> SummaryResult:
         async with chosen_model(base_url, model, command) as summarizer:
@@ -93,6 +103,7 @@ def compact(
     model: Model = None,
     base_url: BaseUrl = None,
     command: Command = None,
+    max_prompt_tokens: Longest = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -105,7 +116,9 @@ def compact(
     from memoranda_cli.model import chosen_model
     from memoranda_cli.stores import opened, run
 
-    config = _config(template, keep, message_threshold=messages, token_threshold=tokens)
+    config = _config(
+        template, keep, message_threshold=messages, token_threshold=tokens, max_prompt_tokens=max_prompt_tokens
+    )
     if dry_run:
         run(_preview(store, store_options, metadata, config, force))
         return
@@ -185,10 +198,10 @@ def undo(
         say(f"{len(back)} items are shown again.")
 
 
-def _config(template: list[str] | None, keep: int, **thresholds: Any) -> SummaryConfig:
+def _config(template: list[str] | None, keep: int, **limits: Any) -> SummaryConfig:
     from memoranda.summary import SummaryConfig
 
-    return SummaryConfig(templates=tuple(template or ("conversation",)), keep_recent=keep, **thresholds)
+    return SummaryConfig(templates=tuple(template or ("conversation",)), keep_recent=keep, **limits)
 
 
 def _show_summary(name: str, text: str) -> None:
