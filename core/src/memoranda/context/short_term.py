@@ -55,7 +55,9 @@ class Conversation(BaseStore):
         limit, which keeps the newest of the others; last, tool calls without all their
         results and results without their call are taken out, so that fewer than ``limit`` items may be left. System
         items stay: they count towards the limit, and where there are more of them than it allows, all of them are
-        returned and nothing else. A limit of 0 returns nothing.
+        returned and nothing else. A limit of 0 returns nothing. The limit is ten items unless you say otherwise, which
+        is five rounds of a question and an answer however large ``max_rounds`` is: for whole rounds give a limit that
+        holds them.
 
         A filter by ``memory_type`` asks for a listing of those records, not for a conversation: the limit then keeps
         simply the newest, and tool calls and results are not paired. With a ranked ``mode`` the result is a listing
@@ -139,7 +141,9 @@ class ShortTermMemory(Conversation, InMemoryStore):
     """An in-memory conversation whose :meth:`search` returns what a model may be shown, oldest first.
 
     ``scope`` says how broadly a metadata filter matches: ``"user"``, ``"session"`` or ``"task"``. ``max_rounds`` keeps
-    only the last rounds; 0 keeps all. Raises MemoryError for any other scope.
+    only the last rounds; 0 keeps all. What a search returns is cut to its ``limit`` as well, ten items by default: to
+    see twenty rounds ask for ``search(limit=…)`` as many items as they may have. Raises MemoryError for any other
+    scope.
     """
 
     def __init__(self, *, scope: str = "task", max_rounds: int = 0) -> None:
