@@ -171,6 +171,30 @@ def test_a_call_that_fits_no_prompt_is_an_error_that_names_it() -> None:
     assert model.prompts == []
 
 
+def test_a_call_that_leaves_little_room_for_its_result_is_refused_before_it_is_paid_for_in_crumbs() -> None:
+    calls = [{"id": "c1", "name": "write", "arguments": {"text": "x" * 1500}}]
+    items: list[MemoryItem] = [
+        AIMemory(content="", tool_calls=calls, id="big"),
+        ToolMemory(content="word " * 3000, tool_call_id="c1"),
+    ]
+    model = Model()
+    with pytest.raises(SummaryError, match="'big'"):
+        summarised(items, model)
+    assert model.prompts == []
+
+
+def test_many_small_results_of_one_call_share_prompts() -> None:
+    calls = [{"id": f"c{number}", "name": "look"} for number in range(60)]
+    results = [ToolMemory(content=f"word{number} " * 12, tool_call_id=f"c{number}") for number in range(60)]
+    model = Model()
+
+    summarised([AIMemory(content="", tool_calls=calls), *results], model, max_prompt_tokens=1500)
+
+    of_results = [prompt for prompt in model.prompts if "word" in prompt]
+    assert 1 < len(of_results) < 10
+    assert all("(calls look" in prompt for prompt in of_results)
+
+
 _KINDS = st.sampled_from(["human", "call", "result"])
 
 

@@ -141,33 +141,38 @@ class Asker:
             )
         return list(self._fitted(_units(items)))
 
-    def _fitted(self, units: Sequence[Sequence[MemoryItem]]) -> Iterator[Sequence[MemoryItem]]:
-        """Yield the units in as many halves as it takes for each to fit."""
-        together = [item for unit in units for item in unit]
+    def _fitted(
+        self, units: Sequence[Sequence[MemoryItem]], called: Sequence[MemoryItem] = ()
+    ) -> Iterator[Sequence[MemoryItem]]:
+        """Yield the units in as many halves as it takes for each to fit, the call that they answer before each.
+
+        Only what does not fit by itself is parted: the results of one call, and the text of one item.
+        """
+        together = [*called, *(item for unit in units for item in unit)]
         if self._fits(together):
             yield together
         elif len(units) > 1:
-            yield from self._fitted(units[: len(units) // 2])
-            yield from self._fitted(units[len(units) // 2 :])
+            yield from self._fitted(units[: len(units) // 2], called)
+            yield from self._fitted(units[len(units) // 2 :], called)
+        elif len(units[0]) > 1:
+            call, *results = units[0]
+            yield from self._fitted([[result] for result in results], [call])
         else:
-            # What does not fit by itself is cut; every piece of a result comes with its call.
-            called, said = (together[:1], together[1:]) if len(together) > 1 else ([], together)
-            for item in said:
-                yield from ([*called, piece] for piece in self._pieces(called, item))
+            (item,) = units[0]
+            yield from self._fitted(self._cut(item, called), called)
 
-    def _pieces(self, called: Sequence[MemoryItem], item: MemoryItem) -> Iterator[MemoryItem]:
+    def _cut(self, item: MemoryItem, called: Sequence[MemoryItem]) -> list[list[MemoryItem]]:
+        """Return an item as two with half of its text each. Raises SummaryError where that does not help."""
         text = item.content
-        if self._fits([*called, item]):
-            yield item
-            return
-        if len(text) < 2:
+        assert self.limit is not None, "without a limit everything fits"
+        if len(text) < 2 or 2 * self._tokens(called) > self.limit + self._tokens(()):
+            named = called[0] if called else item
             raise SummaryError(
-                f"The item {item.id!r} and the tool call that it belongs to do not fit a prompt of {self.limit} tokens "
-                f"for the template {self.name!r}; nothing was changed. Give max_prompt_tokens more."
+                f"The item {named.id!r} leaves no room in a prompt of {self.limit} tokens for the template "
+                f"{self.name!r}; nothing was changed. Give max_prompt_tokens more."
             )
         middle = text.rfind(" ", len(text) // 4, len(text) // 2) + 1 or len(text) // 2
-        for half in (text[:middle], text[middle:]):
-            yield from self._pieces(called, item.model_copy(update={"content": half}))
+        return [[item.model_copy(update={"content": half})] for half in (text[:middle], text[middle:])]
 
 
 def _units(items: Sequence[MemoryItem]) -> list[list[MemoryItem]]:
