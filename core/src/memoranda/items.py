@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from memoranda._pydantic import find_plugins_of_pydantic
 from memoranda.errors import InputError, shown
+from memoranda.payloads import payload_text
 
 find_plugins_of_pydantic()
 
@@ -149,6 +150,11 @@ class MemoryItem(_Model):
     type is not enough. ``archived_by`` holds the id of the summary that stands for this item; an archived item is kept
     and can be read by its id, but searches no longer show it. ``ttl`` is how many seconds the item lives from the
     moment it is stored, ``expires_at`` when that ends, which the store works out; a time that is given stays as it is.
+
+    Items of one conversation with the same ``group`` are shown all or none, such as a model's reasoning and the call it
+    led to. ``payload`` is the item as a provider gave it, as JSON text: text is kept to the byte, anything else is
+    encoded (see :mod:`memoranda.payloads`); ``payload_format`` names what it is in, which is how
+    :mod:`memoranda.messages` knows its own.
     """
 
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
@@ -166,6 +172,9 @@ class MemoryItem(_Model):
     archived_by: str | None = None
     ttl: Annotated[float | None, BeforeValidator(_lifetime)] = None
     expires_at: Annotated[str | None, BeforeValidator(_utc_or_none)] = None
+    group: str | None = None
+    payload: Annotated[str | None, BeforeValidator(payload_text)] = None
+    payload_format: str | None = None
 
     own_fields: ClassVar[frozenset[str]] = frozenset()
     """The names of the fields that subclasses add; filled in for every class."""
@@ -232,12 +241,13 @@ class AIMemory(MemoryItem):
 
 
 class ToolMemory(MemoryItem):
-    """The result of one tool call."""
+    """The result of a tool call; ``also_answers`` are the ids of further calls that the same item answers."""
 
     memory_type: str = "tool"
     tool_call_id: str = ""
     tool_name: str = ""
     is_error: bool = False
+    also_answers: list[str] = Field(default_factory=list)
 
 
 class SummaryMemory(MemoryItem):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memoranda import ToolMemory
 from memoranda.store import dump_item
 from memoranda.sync import open as open_store
 
@@ -44,6 +45,20 @@ def test_what_is_exported_and_imported_is_the_same(command: Command, source: str
 
     assert everything(target) == everything(source)
     assert len(everything(target)) == 7
+
+
+def test_payloads_and_groups_are_exported_imported_and_copied_to_the_byte(command: Command, tmp_path: Path) -> None:
+    source, target, third = (f"shelf:///{tmp_path / name}" for name in ("source", "target", "third"))
+    payloads = ['{ "a" : [NaN, "\\u0000\\ud800"] }', "[" * 5_000 + "]" * 5_000, "é no JSON"]
+    with open_store(source) as store:
+        store.add_many([ToolMemory(content="", payload=each, group="g", also_answers=["x"]) for each in payloads])
+
+    assert command("export", "all.jsonl", "--store", source).exit_code == 0
+    assert command("import", "all.jsonl", "--store", target).exit_code == 0
+    assert command("copy", target, third).exit_code == 0
+
+    assert everything(third) == everything(target) == everything(source)
+    assert sorted(item["payload"] for item in everything(third)) == sorted(payloads)
 
 
 def test_an_export_is_versioned_json_lines_for_its_owner_alone(command: Command, source: str, tmp_path: Path) -> None:

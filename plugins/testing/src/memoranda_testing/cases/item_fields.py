@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from memoranda.items import HumanMemory, MemoryItem
+from memoranda.items import HumanMemory, MemoryItem, ToolMemory
 from memoranda.store import BaseStore, dump_item
 from memoranda_testing.case import Cases, made
 from memoranda_testing.cases.round_trips import AWKWARD_JSON, returns
@@ -71,8 +71,37 @@ EVERY_KIND: dict[str, Any] = {
 """Fields of an item that no store has seen, those included that some engine has a use of its own for."""
 
 
+DEPTH = 5_000
+"""Levels of nesting that no reader or writer of JSON gets through without a stack of its own."""
+
+PAYLOADS: dict[str, str] = {
+    "spaces and an order of keys": '{ "b" : 1.0,\t"a":\n[1e2, -0] }',
+    "escapes": '"\\u0000 \\ud800 \\u00e9 \\/ \\\\"',
+    "what is not in JSON": "[NaN, Infinity, -Infinity]",
+    "a key twice": '{"a":1,"a":2}',
+    "more than the nesting of a field": "[" * DEPTH + "]" * DEPTH,
+    "no JSON": "'{",
+    "nothing": "",
+}
+"""Texts that a store would spoil by reading them."""
+
+
 class ItemFieldCases(Cases):
     """Whatever fields an item has, none is lost."""
+
+    async def test_a_payload_comes_back_to_the_byte(self, store: BaseStore) -> None:
+        """A provider's item is text to a store, whatever it holds, and comes back as it was given."""
+        for what, payload in PAYLOADS.items():
+            item = HumanMemory(content="hi", payload=payload, payload_format="example", metadata=self.scope())
+            await returns(store, item, f"an item whose payload has {what}")
+
+    async def test_what_belongs_together_still_does(self, store: BaseStore) -> None:
+        """The group of an item and the calls that a result answers come back."""
+        for group in ("g", "", "группа"):
+            item = ToolMemory(
+                content="", group=group, tool_call_id="a", also_answers=["b", "", "a"], metadata=self.scope()
+            )
+            await returns(store, item, "a result of several calls in a group")
 
     async def test_unknown_type_and_fields_round_trip(self, store: BaseStore) -> None:
         """A type that is not installed comes back as MemoryItem with every field it had."""
