@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
-from memoranda.integrity import call_ids, is_whole, pairs, whole_groups
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.integrity import answered_ids, answers, call_ids, is_whole, pairs, whole_groups
 from memoranda.windowing import last_rounds, newest
 
 
@@ -174,3 +174,75 @@ def test_calls_that_cannot_be_answered_are_not_shown() -> None:
 def test_a_call_without_an_id_is_answered_by_nothing() -> None:
     call = MemoryItem(content="", memory_type="ai", tool_calls=[{"name": "search"}])  # type: ignore[call-arg]  # a field that the class does not know
     assert whole_groups([call, ToolMemory(content="found")]) == []
+
+
+def thought(group: str, session: str | None = None) -> MemoryItem:
+    """What led to a call and makes none itself."""
+    return AIMemory(content="thought", group=group, metadata=MemoryMetadata(session_id=session))
+
+
+def led_to(group: str, *call_ids: str) -> AIMemory:
+    return AIMemory(content="call", group=group, tool_calls=[{"id": call_id} for call_id in call_ids])
+
+
+def test_what_led_to_an_unanswered_call_is_not_shown() -> None:
+    asked = HumanMemory(content="?")
+    assert whole_groups([asked, thought("g"), led_to("g", "a")]) == [asked]
+
+
+def test_a_group_whose_call_lacks_its_result_takes_its_other_calls_and_their_results_along() -> None:
+    items = [thought("g"), led_to("g", "a"), led_to("g", "b"), ToolMemory(content="", tool_call_id="a")]
+    assert whole_groups(items) == []
+    whole = [*items, ToolMemory(content="", tool_call_id="b")]
+    assert whole_groups(whole) == whole
+
+
+def test_the_groups_of_two_conversations_have_nothing_in_common() -> None:
+    items = [thought("g", "other"), thought("g"), led_to("g", "a")]
+    assert whole_groups(items) == items[:1]
+
+
+def test_a_group_is_that_of_the_history_where_one_is_given() -> None:
+    history = [thought("g"), thought("g"), HumanMemory(content="hi")]
+    assert whole_groups(history[1:], history) == history[2:]
+    assert whole_groups(history[1:]) == history[1:]
+
+
+def test_one_item_answers_several_calls() -> None:
+    calls = conversation("call a b", "call c")
+    result = ToolMemory(content="", tool_call_id="b", also_answers=["c", "a"])
+    assert whole_groups([*calls, result]) == [*calls, result]
+    assert whole_groups([calls[0], result]) == []
+    assert [link.caller for link in answers([*calls, result])] == [0, 1, 0]
+
+
+def test_a_result_that_names_a_call_twice_answers_it_once() -> None:
+    (call,) = conversation("call a")
+    assert whole_groups([call, ToolMemory(content="", tool_call_id="a", also_answers=["a"])]) == []
+
+
+@st.composite
+def tied_histories(draw: Any) -> list[MemoryItem]:
+    """Histories whose items are in groups, and whose results may answer several calls."""
+    items = draw(histories())
+    for item in items:
+        item.group = draw(st.sampled_from([None, None, "g", "h"]))
+        if isinstance(item, ToolMemory):
+            item.also_answers = draw(st.lists(st.sampled_from("abcd"), max_size=2))
+    return items
+
+
+@given(tied_histories(), st.data())
+def test_whatever_is_chosen_groups_and_pairs_are_shown_all_or_none(history: list[MemoryItem], data: Any) -> None:
+    picked = data.draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history)))
+    kept = {
+        id(item) for item in whole_groups([item for item, is_in in zip(history, picked, strict=True) if is_in], history)
+    }
+    for group in ("g", "h"):
+        assert len({id(item) in kept for item in history if item.group == group}) <= 1
+    for link in answers(history):
+        assert (id(history[link.result]) in kept) == (id(history[link.caller]) in kept)
+    for position, item in enumerate(history):
+        own = [link.call_id for link in answers(history) if position in (link.result, link.caller)]
+        if id(item) in kept:
+            assert sorted(own) == sorted(call_ids(item) + answered_ids(item))

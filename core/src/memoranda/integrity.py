@@ -13,13 +13,18 @@ a wrong context; one that holds another's result is worse. Which result answers 
   answers the call of its id that waits in the conversation, by the same rule; where calls of several tasks or agents
   wait, nobody can tell whose it is, and it answers nothing.
 
+What belongs together in other ways, such as a model's reasoning and the call it led to, says so by its ``group``: the
+items of a conversation with the same group are shown all or none. Both rules hold at once, at any remove: a group whose
+call lacks its result goes whole, and with it the results of its other calls.
+
 These functions import no store.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from memoranda.items import MemoryItem
 
@@ -45,46 +50,96 @@ def call_ids(item: MemoryItem) -> list[str]:
     return [str(call.get("id") or "") if isinstance(call, Mapping) else "" for call in calls]
 
 
+def answered_ids(item: MemoryItem) -> list[str]:
+    """Return the ids of the calls that a tool's item answers; empty for all other items."""
+    if item.memory_type != "tool":
+        return []
+    further = getattr(item, "also_answers", None)
+    first = str(getattr(item, "tool_call_id", ""))
+    return [first, *map(str, further)] if further and isinstance(further, (list, tuple)) else [first]
+
+
 def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None) -> list[MemoryItem]:
     """Return the items, oldest first, without incomplete tool-call groups; nothing else is dropped.
 
     An AI item with calls stays if every one of its calls has a result after it, and a result stays if it answers a call
-    of an AI item that stays. Ids that a provider uses again in later turns pair up turn by turn; a second result for
-    the same call answers nothing. The module says which result answers which call.
+    of an AI item that stays, or with ``also_answers`` a call with each of its ids. Ids that a provider uses again in
+    later turns pair up turn by turn; a second result for the same call answers nothing. The module says which result
+    answers which call. Items of a conversation with the same ``group`` stay if all of them do.
 
-    ``history`` is what the items were chosen from, the same objects. Pairs are then made in it, so that a result whose
-    own call was not chosen cannot pass for the answer to another call of that id.
+    ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
+    result whose own call was not chosen cannot pass for the answer to another call of that id.
     """
-    if history is None:
-        callers, missing = pairs(items)
-        return [item for at, item in enumerate(items) if _is_shown(item, at, callers.get(at), missing)]
-    callers, missing = pairs(history)
-    positions = {id(item): position for position, item in enumerate(history)}
-    chosen = {positions[id(item)] for item in items}
-    for result, caller in callers.items():
-        if result not in chosen or caller not in chosen:
-            missing[caller] += 1
-    return [item for item in items if _is_shown(item, at := positions[id(item)], callers.get(at), missing)]
+    said = items if history is None else history
+    links, missing, orphans = _linked(said)
+    hidden = orphans | {caller for caller, count in missing.items() if count}
+    positions: Iterable[int] = range(len(items))
+    if history is not None:
+        at = {id(item): position for position, item in enumerate(history)}
+        positions = [at[id(item)] for item in items]
+        hidden.update(set(range(len(history))).difference(positions))
+    if hidden:
+        for together in _together(said, links):
+            if not hidden.isdisjoint(together):
+                hidden.update(together)
+    return [item for item, position in zip(items, positions, strict=True) if position not in hidden]
+
+
+class Answer(NamedTuple):
+    """That a result answers a call: the positions of the two items, and the id that the call has in both."""
+
+    result: int
+    call_id: str
+    caller: int
+
+
+def answers(items: Sequence[MemoryItem]) -> list[Answer]:
+    """Return which result answers which call, in the order of the results. The module says how that is told."""
+    return _linked(items)[0]
 
 
 def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
     """Return for each result's position that of the item that called, and for each caller how many results it lacks.
 
-    Results that answer nothing are not among the first. The module says which result answers which call.
+    Results that answer nothing are not among the first; one that answers several items' calls has the last of them.
     """
-    callers: dict[int, int] = {}
+    links, missing, _ = _linked(items)
+    return {link.result: link.caller for link in sorted(links, key=_by_result)}, missing
+
+
+def shown_together(items: Sequence[MemoryItem]) -> list[list[int]]:
+    """Return the sets of two and more positions whose items are shown all or none, each in order, oldest first."""
+    return sorted(_together(items, _linked(items)[0]))
+
+
+def _by_result(link: Answer) -> tuple[int, int]:
+    return link.result, link.caller
+
+
+class _Linked(NamedTuple):
+    links: list[Answer]
+    missing: dict[int, int]  # how many results each caller lacks
+    orphans: set[int]  # the results with an id that answers nothing
+
+
+def _linked(items: Sequence[MemoryItem]) -> _Linked:
+    links: list[Answer] = []
     missing: dict[int, int] = {}
+    orphans: set[int] = set()
     waiting: dict[_Own, list[int]] = {}
     unclaimed: list[tuple[int, _Own]] = []
     for position, item in enumerate(items):
         kind = item.memory_type
         if kind == "tool":
-            own = _own(item, str(getattr(item, "tool_call_id", "")))
-            calls = waiting.get(own)
-            if calls and own[0]:
-                callers[position] = calls.pop()
-            elif calls is None and own[0]:
-                unclaimed.append((position, own))
+            for call_id in answered_ids(item):
+                own = _own(item, call_id)
+                calls = waiting.get(own)
+                if calls and call_id:
+                    links.append(Answer(position, call_id, calls.pop()))
+                elif calls is None and call_id:
+                    unclaimed.append((position, own))
+                else:
+                    orphans.add(position)
         elif kind == "ai" and (ids := call_ids(item)):
             missing[position] = len(ids)
             for call_id in ids:
@@ -94,12 +149,34 @@ def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
                     calls.append(position)
                 else:
                     waiting[own] = [position]  # Whatever waited under this name is answered no more.
-    foreign = [position for position, own in unclaimed if own not in waiting]
+    foreign = [(position, own) for position, own in unclaimed if own not in waiting]
     if foreign:
-        callers = dict(sorted((callers | _sub_agents_answers(items, foreign, callers)).items()))
-    for caller in callers.values():
-        missing[caller] -= 1
-    return callers, missing
+        found = _sub_agents_answers(items, foreign, links)
+        claimed = {(link.result, link.call_id) for link in found}
+        links = sorted(links + found)
+    else:
+        claimed = set()
+    orphans.update(position for position, own in unclaimed if (position, own[0]) not in claimed)
+    for link in links:
+        missing[link.caller] -= 1
+    return _Linked(links, missing, orphans)
+
+
+def _together(items: Sequence[MemoryItem], links: Sequence[Answer]) -> Iterable[list[int]]:
+    """Return the positions that ties connect, at any remove: of a result to its calls, and of a group to itself."""
+    ties = [(link.caller, link.result) for link in links]
+    first: dict[tuple[str | None, str | None, str], int] = {}
+    for position, item in enumerate(items):
+        if item.group is not None:
+            ties.append((first.setdefault((*conversation_of(item), item.group), position), position))
+    sets: dict[int, list[int]] = {}
+    for one, other in ties:
+        ours, theirs = sets.setdefault(one, [one]), sets.setdefault(other, [other])
+        if ours is not theirs:
+            larger, smaller = (ours, theirs) if len(ours) >= len(theirs) else (theirs, ours)
+            larger += smaller
+            sets.update(dict.fromkeys(smaller, larger))
+    return [sorted(found) for found in {id(found): found for found in sets.values()}.values() if len(found) > 1]
 
 
 def results_behind_calls(items: Sequence[MemoryItem]) -> list[MemoryItem]:
@@ -126,29 +203,24 @@ def _own(item: MemoryItem, call_id: str) -> _Own:
 
 
 def _sub_agents_answers(
-    items: Sequence[MemoryItem], results: Sequence[int], callers: Mapping[int, int]
-) -> dict[int, int]:
+    items: Sequence[MemoryItem], results: Sequence[tuple[int, _Own]], links: Sequence[Answer]
+) -> list[Answer]:
     """Return which call each of these results answers, none of them of a task and agent that made such a call.
 
     What a task and agent answered itself is left to it, also where its answer comes later.
     """
-    answered = Counter((caller, str(getattr(items[result], "tool_call_id", ""))) for result, caller in callers.items())
+    answered = Counter((link.caller, link.call_id) for link in links)
     waiting: dict[_Shared, dict[_Own, list[int]]] = {}
-    foreign = set(results)
-    found: dict[int, int] = {}
+    foreign: dict[int, list[_Own]] = {}
+    for position, own in results:
+        foreign.setdefault(position, []).append(own)
+    found: list[Answer] = []
     for position, item in enumerate(items):
-        if position in foreign:
-            shared = _own(item, str(getattr(item, "tool_call_id", "")))[:3]
-            candidates = [calls for calls in waiting.get(shared, {}).values() if calls]
+        for own in foreign.get(position, ()):
+            candidates = [calls for calls in waiting.get(own[:3], {}).values() if calls]
             if len(candidates) == 1:
-                found[position] = candidates[0].pop()
+                found.append(Answer(position, own[0], candidates[0].pop()))
         for call_id, count in Counter(call_ids(item)).items():
             own = _own(item, call_id)
             waiting.setdefault(own[:3], {})[own] = [position] * (count - answered[position, call_id])
     return found
-
-
-def _is_shown(item: MemoryItem, position: int, caller: int | None, missing: Mapping[int, int]) -> bool:
-    if item.memory_type == "tool":
-        return caller is not None and missing[caller] == 0
-    return missing.get(position, 0) == 0

@@ -110,7 +110,8 @@ class Conversation(BaseStore):
         """
         scope = _scope_of(wanted)
         kinds = {item.memory_type for item in matching}
-        if scope == wanted or not {"ai", "tool"} <= kinds:  # Nothing to pair, or nothing to pair it wrongly with.
+        grouped = any(item.group is not None for item in matching)
+        if scope == wanted or not (grouped or {"ai", "tool"} <= kinds):  # Nothing to pair, or nothing to pair it with.
             return matching
         known = {item.id: item for item in matching}
         said = [known.pop(item.id, item) for item in reversed(await self._search(scope, Page(order="added")))]

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError
-from memoranda.integrity import conversation_of, pairs, results_behind_calls
+from memoranda.integrity import conversation_of, pairs, results_behind_calls, shown_together
 from memoranda.items import MemoryItem, MemoryStatus
 from memoranda.shapes import number, whole_number
 from memoranda.summary.asking import Answer, Asker
@@ -172,26 +172,25 @@ async def generate_summary(
 def split(items: Sequence[MemoryItem], keep_recent: int) -> tuple[list[MemoryItem], list[MemoryItem]]:
     """Return the items to compress and the items to keep, both oldest first.
 
-    A tool call and its results are always on the same side; a call of the last round that still waits for a result is
-    kept, since the result would come without its call.
+    A tool call and its results are always on the same side, and so are the items of a group; a call of the last round
+    that still waits for a result is kept, since the result would come without its call.
     """
-    callers, missing = pairs(items)
+    _, missing = pairs(items)
+    together = shown_together(items)
     start = max(len(items) - keep_recent, 0)
-    last_of = dict.fromkeys(missing, -1)
-    for result, caller in callers.items():
-        last_of[caller] = max(last_of[caller], result)
     last_human = {conversation_of(item): at for at, item in enumerate(items) if item.memory_type == "human"}
-    for caller in sorted(missing, reverse=True):
-        waiting = missing[caller] > 0 and caller > last_human.get(conversation_of(items[caller]), -1)
-        if caller < start and (waiting or last_of[caller] >= start):
-            start = caller
+    waiting = {at for at, count in missing.items() if count and at > last_human.get(conversation_of(items[at]), -1)}
+    for positions in sorted([*together, *([at] for at in waiting)], reverse=True):
+        if positions[0] < start and (positions[-1] >= start or not waiting.isdisjoint(positions)):
+            start = positions[0]
     pinned = {position for position, item in enumerate(items) if is_pinned(item)}
-    pinned_groups = {callers.get(position, position) for position in pinned}
+    for positions in together:
+        if not pinned.isdisjoint(positions):
+            pinned.update(positions)
     older: list[MemoryItem] = []
     kept: list[MemoryItem] = []
     for position, item in enumerate(items):
-        stays = position >= start or position in pinned or callers.get(position, position) in pinned_groups
-        (kept if stays else older).append(item)
+        (kept if position >= start or position in pinned else older).append(item)
     return older, kept
 
 

@@ -49,10 +49,14 @@ def window_of(
     kept = {id(item) for item in whole}
     for item in shown:
         if id(item) not in kept:
-            reasons[id(item)] = (
-                "a call without all its results" if call_ids(item) else "a result without its whole call"
-            )
+            reasons[id(item)] = _why_incomplete(item)
     return Window(whole, [(item, reasons[id(item)]) for item in items if id(item) in reasons])
+
+
+def _why_incomplete(item: MemoryItem) -> str:
+    if call_ids(item):
+        return "a call without all its results"
+    return "a result without its whole call" if item.memory_type == "tool" else "part of a group that is not whole"
 
 
 def _cut(items: Sequence[MemoryItem], kept: list[MemoryItem], reason: str, reasons: dict[int, str]) -> list[MemoryItem]:
