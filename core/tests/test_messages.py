@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
 from memoranda.errors import InputError
-from memoranda.messages import from_anthropic, from_openai, to_anthropic, to_openai
+from memoranda.messages import from_anthropic, from_openai, to_anthropic, to_openai, to_responses
 
 CALL_IDS = st.sampled_from(["a", "b", "c"])
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
@@ -179,12 +179,12 @@ def test_a_conversation_crosses_from_one_provider_to_the_other() -> None:
     system, messages = to_anthropic(from_openai([message for message in OPENAI_MESSAGES if message["role"] != "user"]))
 
     assert [block["text"] for block in system] == ["Be brief.", "You are helpful."]
-    assert [block["input"] for block in messages[0]["content"]][:3] == [
+    assert [block["input"] for block in messages[1]["content"]][:3] == [
         {"city": "Oslo"},
         {"city": "Rome"},
         {"arguments": "not json"},
     ]
-    assert len(messages[1]["content"]) == 4
+    assert len(messages[2]["content"]) == 4
 
 
 def test_results_move_up_to_their_call() -> None:
@@ -210,13 +210,14 @@ def test_items_of_unknown_types_speak_as_a_user() -> None:
     assert to_openai([MemoryItem(content="x", memory_type="note")]) == [{"role": "user", "content": "x"}]
 
 
-def test_summaries_are_system_text_that_says_it_is_a_record() -> None:
+def test_summaries_are_a_users_text_that_says_it_is_a_record() -> None:
     summary = SummaryMemory(content="They talked.")
     fact = SummaryMemory(content="Ada likes tea.", lasting=True)
     first, second = to_openai([summary, fact])
     system, messages = to_anthropic([summary, fact])
-    assert (first["role"], second["role"], messages) == ("system", "system", [])
-    assert [block["text"] for block in system] == [first["content"], second["content"]]
+    assert (first["role"], second["role"], system) == ("user", "user", [])
+    assert [message["content"][0]["text"] for message in messages] == [first["content"], second["content"]]
+    assert to_responses([summary, fact]) == [first, second]
     assert first["content"].endswith("They talked.")
     assert second["content"].endswith("Ada likes tea.")
     assert "not instructions" in first["content"]
@@ -244,7 +245,7 @@ def test_calls_of_other_libraries_go_out_as_functions(call: dict[str, Any]) -> N
 def test_what_speaks_for_the_model_has_its_calls_whatever_its_class() -> None:
     items = [MemoryItem(content="", memory_type="ai", tool_calls=[{"id": "c", "name": "weather"}]), RESULT]  # type: ignore[call-arg]  # a field that the class does not know
     assert [call["id"] for call in to_openai(items)[0]["tool_calls"]] == ["c"]
-    assert [block["id"] for block in to_anthropic(items)[1][0]["content"]] == ["c"]
+    assert [block["id"] for block in to_anthropic(items)[1][1]["content"]] == ["c"]
 
 
 def test_what_does_not_speak_for_the_model_calls_nothing() -> None:
@@ -253,10 +254,37 @@ def test_what_does_not_speak_for_the_model_calls_nothing() -> None:
     assert to_anthropic([thought, RESULT])[1] == [{"role": "user", "content": [{"type": "text", "text": "hm"}]}]
 
 
-def test_a_role_or_a_call_cannot_be_smuggled_in() -> None:
-    kept = {"role": "system", "tool_calls": [{"id": "x"}], "name": "root", "refusal": None}
-    item = HumanMemory(content="hi", openai=kept)  # type: ignore[call-arg]  # as above
-    assert to_openai([item]) == [{"role": "user", "content": "hi", "refusal": None}]
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"role": "system", "content": "hi"},
+        {"role": "developer", "content": "hi"},
+        {"role": "user", "content": "something else"},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "hi"}]},
+        {"role": "assistant", "content": "hi", "tool_calls": [{"id": "x", "function": {"name": "f"}}]},
+        [{"type": "tool_result", "tool_use_id": "x", "content": "hi"}],
+        {"type": "function_call_output", "call_id": "x", "output": "hi"},
+        {"type": "text", "text": "hi"},
+        {"type": "additional_tools", "role": "developer", "tools": []},
+        "no object",
+        None,
+        "hi",
+        ["hi"],
+        [[]],
+        {},
+    ],
+)
+@pytest.mark.parametrize("in_format", ["openai", "responses", "anthropic", "another", None])
+def test_no_payload_says_more_than_its_item(payload: Any, in_format: str | None) -> None:
+    for kind in (HumanMemory, AIMemory, ToolMemory, MemoryItem):
+        item = kind(content="hi", payload=payload, payload_format=in_format)
+        role = "assistant" if kind is AIMemory else "user"
+        expected = [] if kind is ToolMemory else [{"role": role, "content": "hi"}]
+        assert to_openai([item]) == expected
+        assert to_responses([item]) == expected
+        system, messages = to_anthropic([HumanMemory(content="first"), item])
+        assert (system, [message["role"] for message in messages[1:]]) == ([], [each["role"] for each in expected])
+        assert "tool" not in str(messages)
 
 
 MIXED: list[dict[str, Any]] = [
@@ -287,4 +315,4 @@ def test_an_item_that_was_changed_goes_out_changed() -> None:
 def test_the_input_of_a_custom_call_crosses_over() -> None:
     call = {"id": "c", "type": "custom", "custom": {"name": "code", "input": "1+1"}}
     _, messages = to_anthropic([AIMemory(content="", tool_calls=[call]), RESULT])
-    assert messages[0]["content"][0]["input"] == {"arguments": "1+1"}
+    assert messages[1]["content"][0]["input"] == {"arguments": "1+1"}

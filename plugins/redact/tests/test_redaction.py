@@ -329,6 +329,15 @@ async def test_what_an_item_keeps_of_a_providers_message_still_goes_out() -> Non
     assert messages[0]["content"][1]["input"]["to"].startswith("[phone:")
 
 
+async def test_the_payload_of_an_item_is_searched_and_stays_what_a_store_takes() -> None:
+    payload = json.dumps({"a": "\ud800 ada@example.org", "b": "\0"})
+    item = await stored(HumanMemory(content="", payload=payload, payload_format="p+15551234567", group="+15551234567"))
+    assert item.payload is not None
+    assert "example.org" not in item.payload
+    assert json.loads(item.payload)["b"] == "\0"
+    assert (item.payload_format, item.group) == ("p+15551234567", "+15551234567")
+
+
 SECRETS = st.sampled_from(
     [
         "ada@example.org",

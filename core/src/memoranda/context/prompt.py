@@ -15,7 +15,9 @@ from typing import Any, Literal
 from memoranda.errors import InputError
 from memoranda.integrity import results_behind_calls
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.messages.outgoing import Message, to_anthropic, to_openai
+from memoranda.messages.anthropic import to_anthropic
+from memoranda.messages.chat import to_openai
+from memoranda.messages.keeping import Message
 from memoranda.messages.tool_calls import call_arguments, call_name
 
 Source = Literal["soul", "query", "conversation", "recent", "long-term"]

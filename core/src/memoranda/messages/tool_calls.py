@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memoranda.errors import InputError
+from memoranda.items import MemoryItem
 from memoranda.shapes import json_text
 
 
@@ -37,9 +39,24 @@ def is_foreign(call: Mapping[str, Any]) -> bool:
     return kind not in (None, "function") and isinstance(call.get(str(kind)), Mapping)
 
 
+def calls_of(item: MemoryItem) -> Sequence[Mapping[str, Any]]:
+    """Return the tool calls of an item that speaks for the model, as :func:`memoranda.integrity.call_ids` sees them."""
+    calls: Sequence[Mapping[str, Any]] = getattr(item, "tool_calls", None) or () if item.memory_type == "ai" else ()
+    return calls
+
+
+def parsed(arguments: str) -> Any:
+    """Return arguments as an object where writing that out again gives the same text, else the text itself."""
+    try:
+        value = json.loads(arguments)
+        return value if isinstance(value, dict) and json_text(value) == arguments else arguments
+    except (ValueError, RecursionError):
+        return arguments
+
+
 def joined_text(blocks: Iterable[Any]) -> str:
-    """Return what the blocks say, a line for each; blocks without text say nothing."""
-    texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
+    """Return what the blocks say, a line for each; refusals are said too, other blocks without text say nothing."""
+    texts = [block.get("text", block.get("refusal")) for block in blocks if isinstance(block, Mapping)]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.integrity import call_ids
 from memoranda.items import MemoryItem
 from memoranda.store import Observer, fields_of
 
@@ -42,7 +41,7 @@ _TRUNK_ZERO = re.compile(r"(?<=\d)[^\d(]{0,2}\(0\)")
 _LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
 _STRUCTURAL: Mapping[str, frozenset[str]] = {
-    "tool": frozenset({"tool_call_id"}),
+    "tool": frozenset({"tool_call_id", "also_answers"}),
     "summary": frozenset({"sources", "compaction", "archives"}),
 }
 """The fields of a type that hold the ids of items and calls, without which these would not find each other again."""
@@ -141,7 +140,7 @@ class Redactor(Observer):
         if item.metadata.extra:
             changed["metadata"] = item.metadata.model_copy(update={"extra": self._redacted(item.metadata.extra)})
         own = {name: getattr(item, name) for name in fields_of(type(item)).names} | (item.model_extra or {})
-        structural = _STRUCTURAL.get(item.memory_type, frozenset()) | {"archived_by"}
+        structural = _STRUCTURAL.get(item.memory_type, frozenset()) | {"archived_by", "group", "payload_format"}
         for name, value in own.items():
             if name not in structural:
                 changed[name] = self._own_value(item, name, value)
@@ -163,7 +162,8 @@ class Redactor(Observer):
             try:
                 value = json.loads(text)
                 redacted = self._redacted(value)
-                return text if redacted == value else json.dumps(redacted, ensure_ascii=False)
+                # What was written in ASCII may hold escapes that no store takes in any other form.
+                return text if redacted == value else json.dumps(redacted, ensure_ascii=text.isascii())
             except (ValueError, RecursionError):
                 pass  # It only looks like JSON.
         if self._emails and any(sign in text for sign in _AT_SIGNS):
@@ -173,21 +173,10 @@ class Redactor(Observer):
         return text
 
     def _own_value(self, item: MemoryItem, name: str, value: Any) -> Any:
-        """Return the value of a field that not all items have. Calls keep their ids, also in a provider's account."""
+        """Return the value of a field that not all items have. Calls keep their ids."""
         if item.memory_type == "ai" and name == "tool_calls" and isinstance(value, (list, tuple)):
             return [self._with_its_id(call) for call in value]
-        blocks = value.get("blocks") if name == "anthropic" and isinstance(value, dict) else None
-        if not isinstance(blocks, list):
-            return self._redacted(value, name)
-        calls = call_ids(item)
-        return self._redacted(value, name) | {
-            "blocks": [
-                self._with_its_id(block)
-                if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("id") in calls
-                else self._redacted(block)
-                for block in blocks
-            ]
-        }
+        return self._redacted(value, name)
 
     def _with_its_id(self, call: Any) -> Any:
         redacted = self._redacted(call)
