@@ -84,7 +84,7 @@ class StoreError(MemoryError):
     """A store could not do what it was asked."""
 
 
-class StoreClosedError(StoreError):
+class StoreClosedError(StoreError, RuntimeError):
     """The store was closed, or never opened."""
 
     def __init__(self, store: str, *, opened: bool = True) -> None:
@@ -97,7 +97,7 @@ class StoreUnavailableError(StoreError, ConnectionError):
 
 
 class StoreMisuseError(StoreError, RuntimeError):
-    """A store is used from an event loop, thread or process it does not belong to."""
+    """A store is used from a process, or what it was given from an event loop, to which it does not belong."""
 
 
 class UnsupportedError(StoreError, NotImplementedError):
