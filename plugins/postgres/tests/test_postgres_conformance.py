@@ -76,6 +76,8 @@ class TestPartitionedWithVectors(OnTheWheelsServer):
 
 @pytest.mark.rare("given pool")
 class TestGivenPool(StoreConformance):
+    any_loop = False
+
     @pytest_asyncio.fixture
     async def pool(self, wheel_url: str) -> AsyncIterator[Any]:
         async with asyncpg.create_pool(wheel_url, min_size=1, max_size=4) as pool:

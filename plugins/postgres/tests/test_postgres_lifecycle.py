@@ -6,7 +6,9 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import asyncpg
@@ -37,6 +39,19 @@ async def fetch(url: str, text: str, *values: Any) -> list[Any]:
         return await connection.fetch(text, *values)
     finally:
         await connection.close()
+
+
+async def settled(url: str, most: int) -> list[Any]:
+    """Return our connections once the server has noticed the end of those that were dropped."""
+    deadline = time.monotonic() + 20
+    while len(found := await fetch(url, OURS)) > most and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    return found
+
+
+async def gone(url: str) -> list[Any]:
+    """Return the connections that we still have, after a while if there are any."""
+    return await settled(url, 0)
 
 
 OPENER = """
@@ -133,19 +148,112 @@ async def test_closing_leaves_no_connection(url: str) -> None:
     assert await fetch(url, OURS) == []
 
 
-def test_a_second_event_loop_is_refused_at_once(url: str) -> None:
-    store = PostgresMemoryStore(url)
+async def test_a_given_pool_serves_its_own_event_loop_alone(url: str) -> None:
+    async with asyncpg.create_pool(url, min_size=1, max_size=2) as pool:
+        store = PostgresMemoryStore(pool=pool)
+        await store.init()
+
+        async def elsewhere() -> None:
+            for call in (store.get("x"), store.add(HumanMemory(content="x")), store.init()):
+                with pytest.raises(StoreMisuseError, match="another event loop"):
+                    await call
+            await store.close()
+
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        assert await pool.fetchval("SELECT 1") == 1
+
+
+def test_an_event_loop_that_ends_leaves_no_connection(url: str) -> None:
+    store = PostgresMemoryStore(url, max_size=3)
+
+    async def use() -> None:
+        await store.init()
+        await asyncio.gather(*(store.count() for _ in range(20)))
+
+    for _ in range(3):
+        asyncio.run(use())
+        assert asyncio.run(gone(url)) == []
+    asyncio.run(store.close())
+
+
+def test_an_event_loop_that_ends_in_the_middle_leaves_no_connection(url: str) -> None:
+    store = PostgresMemoryStore(url, max_size=3)
+
+    async def use(turns: int) -> None:
+        await store.init()
+        calls = [asyncio.ensure_future(store.count()) for _ in range(20)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        del calls
+
+    for turns in (1, 3, 10, 30):
+        asyncio.run(use(turns))
+        assert asyncio.run(gone(url)) == []
+    asyncio.run(store.close())
+
+
+def test_connections_of_a_loop_that_was_just_closed_are_closed_by_the_next(url: str) -> None:
+    store = PostgresMemoryStore(url, max_size=3)
     first = asyncio.new_event_loop()
     first.run_until_complete(store.init())
+    first.close()
 
-    async def elsewhere() -> None:
-        for call in (store.get("x"), store.add(HumanMemory(content="x")), store.init(), store.close()):
-            with pytest.raises(StoreMisuseError, match="another event loop"):
-                await call
+    async def use() -> list[Any]:
+        assert await store.count() == 0
+        await asyncio.sleep(0)
+        await store.close()
+        return await gone(url)
 
-    asyncio.run(elsewhere())
-    first.run_until_complete(store.add(HumanMemory(content="still at home")))
-    first.run_until_complete(store.close())
+    assert asyncio.run(use()) == []
+
+
+def test_more_event_loops_than_connections_all_have_their_turn(url: str) -> None:
+    store = PostgresMemoryStore(url, max_size=2)
+
+    async def use() -> None:
+        for _ in range(5):
+            await asyncio.gather(*(store.count() for _ in range(5)))
+
+    asyncio.run(store.init())
+    with ThreadPoolExecutor(5) as threads:
+        for call in [threads.submit(asyncio.run, use()) for _ in range(5)]:
+            call.result()
+    asyncio.run(store.close())
+    assert asyncio.run(gone(url)) == []
+
+
+async def test_event_loops_together_open_no_more_connections_than_allowed(url: str) -> None:
+    async with PostgresMemoryStore(url, max_size=3) as store:
+        await asyncio.gather(*(store.count() for _ in range(20)))
+        together = threading.Barrier(2)
+
+        async def use() -> None:
+            await asyncio.gather(*(store.count() for _ in range(20)))
+            await asyncio.to_thread(together.wait, 30)  # The loop has its connections as long as it lives.
+            await asyncio.to_thread(together.wait, 30)
+
+        other = asyncio.ensure_future(asyncio.to_thread(asyncio.run, use()))
+        await asyncio.to_thread(together.wait, 30)
+        assert len(await settled(url, 3)) <= 3
+        await asyncio.to_thread(together.wait, 30)
+        await other
+
+
+async def test_a_loop_without_connections_is_given_the_place_of_an_idle_one(url: str) -> None:
+    async with PostgresMemoryStore(url, max_size=1, timeout=20) as store:
+        for _ in range(3):
+            assert await asyncio.to_thread(asyncio.run, store.count()) == 0
+            assert await store.count() == 0
+
+
+def test_a_loop_that_stands_still_keeps_no_place_from_others(url: str) -> None:
+    store = PostgresMemoryStore(url, max_size=1, timeout=20)
+    first = asyncio.new_event_loop()
+    first.run_until_complete(store.init())
+    assert asyncio.run(store.count()) == 0
+    assert first.run_until_complete(store.count()) == 0
+    asyncio.run(store.close())
+    assert asyncio.run(gone(url)) == []
     first.close()
 
 

@@ -6,7 +6,9 @@ Public methods check, stamp and tell observers before they come here: see :class
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -15,6 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from memoranda.errors import InputError, MemoryError, StoreClosedError, UnsupportedError, VersionConflictError, shown
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
+from memoranda.loops import LoopLock, undivided
 from memoranda.ranking.results import RankedItem, Reranker
 from memoranda.ranking.scopes import rank_scope, ranking_weight
 from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
@@ -62,6 +65,13 @@ class Engine(ABC):
     clock: Callable[[], float] = staticmethod(time.time)
     """Tells the present, in seconds of Unix time, by which items expire."""
 
+    thread_safe: ClassVar[bool] = False
+    """Whether several threads, with an event loop each, may be in this class's own methods at once.
+
+    Where not, each of them runs from one ``await`` to the next while no other thread's does. Set it where the engine
+    has locks, or a thread, of its own.
+    """
+
     _serialises_writes: bool = True
     _bounded: ClassVar[bool] = False
 
@@ -70,12 +80,18 @@ class Engine(ABC):
         # The default compare-and-set reads, compares and adds; a lock keeps other writers out in between, and so it is
         # with batches. A backend that brings its own of both does not pay for it.
         cls._serialises_writes = cls._update_many is Engine._update_many or cls._apply is Engine._apply
+        if not cls.thread_safe:
+            for name, method in list(vars(cls).items()):
+                if name.startswith("_") and hasattr(Engine, name) and _is_async(method):
+                    setattr(cls, name, undivided(method))
 
     def __init__(self) -> None:
         self._state: Literal["new", "open", "closed"] = "new" if self.needs_init else "open"
         self._observers = Observers()
-        self._write_lock = asyncio.Lock()
-        self._lifecycle_lock = asyncio.Lock()
+        self._write_lock = LoopLock()
+        self._lifecycle_lock = LoopLock()
+        self._turn = threading.RLock()
+        """Held by the thread whose step it is in a store that is not ``thread_safe``."""
         self._lifetimes = Lifetimes()
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -87,10 +103,11 @@ class Engine(ABC):
     async def init(self) -> None:
         """Open the store and create what it needs. Calling it again while open does nothing.
 
-        A closed store may be opened again. Raises StoreUnavailableError when the engine cannot be reached,
-        SchemaTooNewError before anything is touched when a later release wrote it.
+        It is open for every event loop of the process then. A closed store may be opened again. Raises
+        StoreUnavailableError when the engine cannot be reached, SchemaTooNewError before anything is touched when a
+        later release wrote it.
         """
-        async with self._lifecycle_lock:
+        async with self._lifecycle_lock.held():
             if self._state != "open" or not self.needs_init:
                 await self._init()
                 if Capability.TTL in self.capabilities:
@@ -99,8 +116,8 @@ class Engine(ABC):
                 self._state = "open"
 
     async def close(self) -> None:
-        """Wait for calls under way, then release everything. Calling it again does nothing."""
-        async with self._lifecycle_lock:
+        """Wait for calls under way, then release everything, in whichever loops. Calling it again does nothing."""
+        async with self._lifecycle_lock.held():
             if self._state != "open":
                 self._state = "closed"
                 return
@@ -302,7 +319,7 @@ class Engine(ABC):
 
     def _alone(self) -> AbstractAsyncContextManager[object]:
         """Return what keeps other writers out where the compare-and-set is the default one, and nothing elsewhere."""
-        return self._write_lock if self._serialises_writes else _NOBODY_WAITS
+        return self._write_lock.held() if self._serialises_writes else _NOBODY_WAITS
 
     def _prepared(self, item: MemoryItem) -> MemoryItem:
         """Return the item as it is to be stored; a scoped handle stamps it here."""
@@ -340,3 +357,7 @@ class Engine(ABC):
         if mode != "substring":
             self._require(Capability(mode))
         return mode
+
+
+def _is_async(method: object) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)

@@ -10,17 +10,19 @@ For engines that are awaited. The SQLite store has a queue of its own, which is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from memoranda.errors import StoreUnavailableError
+from memoranda.loops import PerLoop
 
 EntryT = TypeVar("EntryT")
 ResultT = TypeVar("ResultT")
 
 
 class Gathering(Generic[EntryT, ResultT]):
-    """Gathers what the coroutines of one event loop write.
+    """Gathers what coroutines write; those of different event loops never share a wave, nor wait for each other.
 
     ``write`` takes entries and returns what became of each, in their order: its result, or the exception that is raised
     for the one who brought it. If it raises StoreUnavailableError, everyone in that wave gets one; after any other
@@ -30,7 +32,7 @@ class Gathering(Generic[EntryT, ResultT]):
 
     ``most`` is how many entries a wave has, ``waves`` how many may be under way, and ``patience`` how many seconds
     entries wait for a wave before a further one begins. Entries of one ``key`` are never in one wave and keep their
-    order; only entries of one ``kind`` share a wave.
+    order within their loop; only entries of one ``kind`` share a wave.
     """
 
     def __init__(
@@ -43,6 +45,31 @@ class Gathering(Generic[EntryT, ResultT]):
         waves: int = 1,
         patience: float = 0.003,
     ) -> None:
+        make = partial(_OfOneLoop[EntryT, ResultT], write, key, kind, most, waves, patience)
+        self._loops: PerLoop[_OfOneLoop[EntryT, ResultT]] = PerLoop(make)
+
+    def add(self, entry: EntryT) -> Coroutine[Any, Any, ResultT]:
+        """Write the entry, alone or with others, and return its result."""
+        return self._loops.here().add(entry)
+
+    async def settled(self) -> None:
+        """Wait until everything that was brought, in whichever loop that still runs, is written or has failed."""
+        await self._loops.each(_OfOneLoop.settled)
+
+
+class _OfOneLoop(Generic[EntryT, ResultT]):
+    """What is gathered in one event loop."""
+
+    def __init__(
+        self,
+        write: Callable[[list[EntryT]], Awaitable[Sequence[ResultT | Exception]]],
+        key: Callable[[EntryT], Hashable] | None,
+        kind: Callable[[EntryT], Hashable] | None,
+        most: int,
+        waves: int,
+        patience: float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._write = write
         self._key = key
         self._kind = kind
@@ -94,6 +121,8 @@ class Gathering(Generic[EntryT, ResultT]):
 
     def _ended(self) -> None:
         self._under_way -= 1
+        if self._loop.is_closed():
+            return
         if self._queue:
             self._start()
         elif not self._under_way:
@@ -113,8 +142,7 @@ class Gathering(Generic[EntryT, ResultT]):
                 await asyncio.sleep(0)
         except BaseException:
             # The event loop is being closed: there is nobody left to write for those who wait.
-            for _, written in self._queue:
-                written.cancel()
+            self._give_up(self._queue)
             self._queue.clear()
             raise
         finally:
@@ -148,11 +176,12 @@ class Gathering(Generic[EntryT, ResultT]):
             return
         try:
             outcomes = await self._write([entry for entry, _ in wave])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to those who wait
+        except Exception as error:
+            if self._loop.is_closed():
+                raise  # Nobody waits any longer, and there is no loop to try again in.
             await self._answer_failure(wave, error)
         except BaseException:
-            for _, written in wave:
-                written.cancel()
+            self._give_up(wave)
             raise
         else:
             for (_, written), outcome in zip(wave, outcomes, strict=True):
@@ -162,6 +191,11 @@ class Gathering(Generic[EntryT, ResultT]):
                     written.set_exception(outcome)
                 else:
                     written.set_result(outcome)
+
+    def _give_up(self, entries: list[tuple[EntryT, asyncio.Future[ResultT]]]) -> None:
+        if not self._loop.is_closed():
+            for _, written in entries:
+                written.cancel()
 
     async def _answer_failure(self, wave: list[tuple[EntryT, asyncio.Future[ResultT]]], error: Exception) -> None:
         if len(wave) == 1:

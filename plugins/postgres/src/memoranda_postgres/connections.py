@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -11,7 +12,15 @@ from typing import Any, Protocol
 
 import asyncpg
 
+from memoranda.loops import PerLoop, hang_up, run_in
+
 Connection = Any  # asyncpg ships no types
+
+_LOOK = 0.002
+"""How many seconds pass between two looks at whether another event loop has left room."""
+
+_LONG_IDLE = 1.0
+"""After how many seconds of idleness a connection's place goes to another event loop that has too few."""
 
 
 class Connections(Protocol):
@@ -30,8 +39,52 @@ class Connections(Protocol):
         """Wait for calls under way, no longer than this, and release what is ours."""
 
 
+class _Home:
+    """The connections of one event loop; only that loop uses them."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """How many there are, those included that are being opened."""
+        self.idle: list[tuple[float, Connection]] = []
+        """Those that nobody uses, each with the time since when; the one that was used last is used next."""
+        self.asks = False
+        """Whether one of those who wait is asking other loops for a place."""
+        self.every: set[Connection] = set()
+        self.waiters: deque[asyncio.Future[Connection | None]] = deque()
+        self.all_back: asyncio.Future[None] | None = None
+
+    def take_idle(self) -> Connection | None:
+        """Return an idle connection if there is one; other threads may take those of a loop that stands still."""
+        with contextlib.suppress(IndexError):
+            return self.idle.pop()[1]
+        return None
+
+    def keep(self, connection: Connection) -> None:
+        """Keep a connection until somebody needs it."""
+        self.idle.append((time.monotonic(), connection))
+
+    def wake(self, connection: Connection | None) -> bool:
+        """Hand a connection, or the word to look again, to who waits longest."""
+        while self.waiters:
+            waiter = self.waiters.popleft()
+            if not waiter.done():
+                with contextlib.suppress(RuntimeError):  # Its loop is closed.
+                    waiter.set_result(connection)
+                    return True
+        return False
+
+    def check_all_back(self) -> None:
+        """Tell whoever closes when nothing is in use any more."""
+        if self.all_back is not None and not self.all_back.done() and self.size == len(self.idle):
+            self.all_back.set_result(None)
+
+
 class OwnPool:
-    """At most ``max_size`` connections, opened when they are needed and kept.
+    """At most ``max_size`` connections, opened when they are needed and kept, each for the event loop that opened it.
+
+    A loop has its own as long as it lives; when it ends, they are closed. Where all that are allowed belong to other
+    loops, one that has none is given the place of one that is idle there, or else of the next that comes back; one
+    that has some makes do with them, and is given the places of those that were long idle.
 
     It does less than asyncpg's pool. There is no reset query between calls: a call of ours leaves nothing behind but
     possibly an open transaction, and a connection that has one is dropped. Nor is there a task for each release and a
@@ -44,76 +97,132 @@ class OwnPool:
         self._connect = connect
         self._max_size = max_size
         self._size = 0
-        self._idle: list[Connection] = []
-        self._waiters: deque[asyncio.Future[Connection | None]] = deque()
-        self._all_back: asyncio.Future[None] | None = None
+        self._guard = threading.Lock()
+        self._home_of: dict[Connection, _Home] = {}
+        self._homes: PerLoop[_Home] = PerLoop(_Home, end=self._closed_with_loop, abandon=self._abandon)
+        self._homeless: deque[_Home] = deque()
 
     async def fill(self, count: int, deadline: float) -> None:
-        """Open connections until there are this many."""
-        while self._size < count:
-            connection = await self._opened(deadline)
-            self._idle.append(connection)
+        """Open connections until this event loop has this many."""
+        home = self._homes.here()
+        while home.size < count and self._has_room(home):
+            home.keep(await self._opened(home, deadline))
 
     async def acquire(self, deadline: float) -> Connection:
-        """Return an idle connection, a new one, or the next that comes back."""
+        """Return an idle connection of this event loop, a new one, or the next that comes back."""
+        home = self._homes.here()
         while True:
-            while self._idle:
-                connection = self._idle.pop()
+            while (connection := home.take_idle()) is not None:
                 if not connection.is_closed():
                     return connection
-                self._size -= 1
-            if self._size < self._max_size:
-                return await self._opened(deadline)
-            handed = await self._handed(deadline)
+                self._drop(home, connection)
+            if self._has_room(home):
+                return await self._opened(home, deadline)
+            handed = await self._handed(home, deadline)
             if handed is not None:
                 return handed
 
     async def release(self, connection: Connection, *, broken: bool) -> None:
         """Hand the connection to who waits longest, or keep it."""
-        if broken or connection.is_closed() or connection.is_in_transaction():
-            connection.terminate()
-            self._size -= 1
-            self._wake(None)
-        elif not self._wake(connection):
-            self._idle.append(connection)
-        self._check_all_back()
+        home = self._home_of.get(connection)
+        if home is None:
+            return  # Its event loop was given up, and all its connections with it.
+        if broken or connection.is_closed() or connection.is_in_transaction() or self._is_wanted_elsewhere():
+            self._drop(home, connection)
+        elif not home.wake(connection):
+            home.keep(connection)
+        home.check_all_back()
 
     async def renew(self) -> None:
-        """Drop the idle connections."""
-        idle, self._idle = self._idle, []
-        self._size -= len(idle)
-        for connection in idle:
-            connection.terminate()
+        """Drop the idle connections of this event loop; the others find out by themselves."""
+        home = self._homes.here()
+        while (connection := home.take_idle()) is not None:
+            self._drop(home, connection)
 
     async def close(self, timeout: float) -> None:
         """Wait until all connections are back, then close them; what does not come back in time is left to itself."""
+        await self._homes.close(lambda home: self._closed(home, timeout))
+
+    async def _closed(self, home: _Home, timeout: float) -> None:
+        """Close the connections of this event loop."""
         deadline = time.monotonic() + timeout
-        if self._size > len(self._idle):
-            self._all_back = asyncio.get_running_loop().create_future()
+        if home.size > len(home.idle):
+            home.all_back = asyncio.get_running_loop().create_future()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await self._all_back
-        idle, self._idle = self._idle, []
-        self._size -= len(idle)
-        for connection in idle:
+                    await home.all_back
+        while (connection := home.take_idle()) is not None:
             try:
                 await connection.close(timeout=max(0.05, min(2.0, deadline - time.monotonic())))
             except Exception:  # noqa: BLE001  # a server that is gone needs no goodbye
                 connection.terminate()
+            self._drop(home, connection)
 
-    async def _opened(self, deadline: float) -> Connection:
-        self._size += 1
+    async def _closed_with_loop(self, home: _Home) -> None:
+        """Close all connections of an event loop that comes to its end: nobody is left who could use them."""
+        await self._closed(home, 0.0)
+        for connection in list(home.every):
+            self._drop(home, connection)
+        await asyncio.sleep(0)  # The driver ends what it has to do for those that were in use.
+
+    def _abandon(self, home: _Home) -> None:
+        """Let go of the connections of an event loop that was closed, or stands still while the store is closed."""
+        home.idle.clear()
+        for connection in list(home.every):
+            self._drop(home, connection, stands_still=True)
+        with self._guard:
+            self._size -= home.size  # What was just being opened.
+            home.size = 0
+
+    def _has_room(self, home: _Home) -> bool:
+        """Take a place for one more connection, if there is one."""
+        with self._guard:
+            if self._size >= self._max_size:
+                return False
+            self._size += 1
+            home.size += 1
+            return True
+
+    async def _opened(self, home: _Home, deadline: float) -> Connection:
         try:
-            return await self._connect(deadline)
+            connection = await self._connect(deadline)
         except BaseException:
-            self._size -= 1
-            self._wake(None)
-            self._check_all_back()
+            self._leave(home)
+            home.check_all_back()
             raise
+        home.every.add(connection)
+        self._home_of[connection] = home
+        return connection
 
-    async def _handed(self, deadline: float) -> Connection | None:
+    def _drop(self, home: _Home, connection: Connection, stands_still: bool = False) -> None:
+        """End a connection, and give up its place."""
+        if self._home_of.pop(connection, None) is None:
+            return
+        home.every.discard(connection)
+        transport = getattr(connection, "_transport", None)  # The driver has no public way to it.
+        if stands_still and transport is not None:
+            hang_up(transport)
+        with contextlib.suppress(RuntimeError):  # Its loop is closed.
+            connection.terminate()
+        self._leave(home)
+
+    def _leave(self, home: _Home) -> None:
+        with self._guard:
+            self._size -= 1
+            home.size -= 1
+        # One is enough to open another connection; where there is none left to come back, nobody else would be woken.
+        while home.wake(None) and not home.size:
+            pass
+
+    async def _handed(self, home: _Home, deadline: float) -> Connection | None:
+        """Wait for a connection that comes back to this event loop, or for word that there may be room for another."""
+        if not home.size and not home.asks:
+            await self._ask_for_room(home, deadline)
+            return None
+        if len(self._homes) > 1:
+            self._collect_long_idle()
         waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        home.waiters.append(waiter)
         try:
             async with asyncio.timeout_at(deadline):
                 return await waiter
@@ -121,29 +230,73 @@ class OwnPool:
             # What was handed over in the moment of giving up goes to the next one.
             if waiter.done() and not waiter.cancelled():
                 if waiter.result() is None:
-                    self._wake(None)
+                    home.wake(None)
                 else:
                     await self.release(waiter.result(), broken=False)
             raise
 
-    def _wake(self, connection: Connection | None) -> bool:
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(connection)
-                return True
-        return False
+    # Places that other event loops have
 
-    def _check_all_back(self) -> None:
-        if self._all_back is not None and not self._all_back.done() and self._size == len(self._idle):
-            self._all_back.set_result(None)
+    async def _ask_for_room(self, home: _Home, deadline: float) -> None:
+        """Wait until there is room for a connection in an event loop that has none."""
+        home.asks = True
+        try:
+            while self._size >= self._max_size:
+                if home not in self._homeless:
+                    self._homeless.append(home)
+                    for loop, other in self._homes.elsewhere():
+                        self._tell(loop, other, self._give_place)
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise TimeoutError
+                await asyncio.sleep(_LOOK)
+        except BaseException:
+            home.wake(None)  # The next one asks.
+            raise
+        finally:
+            home.asks = False
+
+    def _collect_long_idle(self) -> None:
+        """Have other event loops give up what they have not used for long; who comes later finds the room."""
+        before = time.monotonic() - _LONG_IDLE
+        for loop, other in self._homes.elsewhere():
+            if other.idle and other.idle[0][0] < before:
+                self._tell(loop, other, self._give_long_idle)
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, home: _Home, give: Callable[[_Home, bool], None]) -> None:
+        """Have an event loop give up connections; from one that stands still they are taken."""
+        if not loop.is_running():
+            give(home, True)
+            return
+        with contextlib.suppress(RuntimeError):  # It was closed in this moment.
+            loop.call_soon_threadsafe(give, home, False)
+
+    def _give_place(self, home: _Home, stands_still: bool) -> None:
+        if home.idle and self._is_wanted_elsewhere() and (connection := home.take_idle()) is not None:
+            self._drop(home, connection, stands_still)
+
+    def _give_long_idle(self, home: _Home, stands_still: bool) -> None:
+        before = time.monotonic() - _LONG_IDLE
+        while home.idle and home.idle[0][0] < before:
+            self._drop(home, home.idle.pop(0)[1], stands_still)
+
+    def _is_wanted_elsewhere(self) -> bool:
+        """Whether an event loop that has no connection waits for a place; it is given the next one that is left."""
+        while self._homeless:
+            with contextlib.suppress(IndexError):
+                if self._homeless.popleft().asks:
+                    return True
+        return False
 
 
 class GivenPool:
-    """A pool that the caller owns. It is never closed here, and its own reset after each call is left to it."""
+    """A pool that the caller owns. It is never closed here, and its own reset after each call is left to it.
+
+    It belongs to one event loop, as its maker knows, and only that loop may use it.
+    """
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
+        self._loop = asyncio.get_running_loop()
         self._out = 0
         self._all_back: asyncio.Future[None] | None = None
 
@@ -171,6 +324,9 @@ class GivenPool:
 
     async def close(self, timeout: float) -> None:
         """Wait until our connections are back."""
+        await run_in(self._loop, lambda: self._back(timeout))
+
+    async def _back(self, timeout: float) -> None:
         if self._out:
             self._all_back = asyncio.get_running_loop().create_future()
             with contextlib.suppress(TimeoutError):

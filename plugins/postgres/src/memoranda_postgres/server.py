@@ -1,7 +1,7 @@
 """The server as the store sees it: calls that are bounded in time, tried again where that is safe, and that stay home.
 
-A store belongs to the process and the event loop that opened it. Elsewhere its connections would be shared with another
-process or never answer, so use from there is refused at once.
+A store belongs to the process that opened it: elsewhere its connections would be shared with that one, so use from
+there is refused at once. So is use of a given pool in another event loop than the one it was opened in.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Server:
     async def open(self) -> None:
         """Connect, within the connect timeout. Raises StoreUnavailableError, leaving nothing open."""
         self._process = os.getpid()
-        self._loop = asyncio.get_running_loop()
         if self._given is not None:
+            self._loop = asyncio.get_running_loop()
             self._connections = GivenPool(self._given)
             return
         pool = OwnPool(self._connect, self.options.max_size)
-        deadline = self._loop.time() + self.options.connect_timeout
+        deadline = asyncio.get_running_loop().time() + self.options.connect_timeout
         try:
             await self._patiently(lambda: pool.fill(self.options.min_size, deadline), deadline)
         except BaseException as error:
@@ -94,17 +94,21 @@ class Server:
         except TimeoutError as error:
             raise translated(error, self.where, seconds) from error
 
-    def check_home(self, store: object) -> None:
-        """Raise StoreMisuseError in a forked child and in another event loop."""
+    def check_process(self, store: object) -> None:
+        """Raise StoreMisuseError in a forked child."""
         if os.getpid() != self._process:
             raise StoreMisuseError(
                 f"{store!r} was opened before this process was forked, and its connections belong to the parent. Open "
                 f"a store of its own in the child."
             )
-        if asyncio.get_running_loop() is not self._loop:
+
+    def check_home(self, store: object) -> None:
+        """Raise StoreMisuseError in a forked child and, with a pool that was given, in another event loop."""
+        self.check_process(store)
+        if self._given is not None and asyncio.get_running_loop() is not self._loop:
             raise StoreMisuseError(
-                f"{store!r} was opened in another event loop, which alone can use its connections. Open a store in "
-                f"each event loop, or use memoranda.sync from threads."
+                f"{store!r} was opened in another event loop, and a pool of asyncpg serves one alone. Give the store a "
+                f"URL instead: it has connections for every event loop then."
             )
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:

@@ -43,15 +43,18 @@ class PostgresMemoryStore(BaseStore):
     """A store in a PostgreSQL database, for many processes and machines at once.
 
     ``dsn`` is a URL as PostgreSQL itself takes it, or give ``pool``, an asyncpg pool, which is never closed here. The
-    store's own pool has between ``min_size`` and ``max_size`` connections. ``schema`` names the schema of the tables;
-    by default the connection's own. ``ssl`` is what asyncpg takes: True, a mode like ``"verify-full"`` or an
-    SSLContext. ``statement_cache_size=0`` is for a pooler that keeps no prepared statements. Connecting takes at most
-    ``connect_timeout`` seconds, and every call at most ``timeout``. ``partitions`` divides a new table by user into
-    so many parts. ``embeddings`` turns on semantic search where the server has pgvector; ``weights`` are those of the
-    text ranking.
+    store's own pool opens ``min_size`` connections at first and has ``max_size`` at most, in all event loops together.
+    ``schema`` names the schema of the tables; by default the connection's own. ``ssl`` is what asyncpg takes: True, a
+    mode like ``"verify-full"`` or an SSLContext. ``statement_cache_size=0`` is for a pooler that keeps no prepared
+    statements. Connecting takes at most ``connect_timeout`` seconds, and every call at most ``timeout``. ``partitions``
+    divides a new table by user into so many parts. ``embeddings`` turns on semantic search where the server has
+    pgvector; ``weights`` are those of the text ranking.
 
-    A store belongs to the process and the event loop that opened it; elsewhere it raises StoreMisuseError. A connection
-    that breaks is replaced, and the call is made again where that is safe; otherwise StoreUnavailableError says so.
+    Calls may come from any event loop of the process that opened the store; each loop has connections of its own, which
+    are closed when it ends, so ``max_size`` should be no less than the number of loops that run at once. A given pool
+    serves the loop alone in which the store was opened. A forked child must open its own store. Elsewhere a call raises
+    StoreMisuseError. A connection that breaks is replaced, and the call is made again where that is safe; otherwise
+    StoreUnavailableError says so.
     """
 
     capabilities = BASE_CAPABILITIES | {
@@ -61,6 +64,7 @@ class PostgresMemoryStore(BaseStore):
         Capability.ADD_DELETED,
         Capability.PURGE,
     }
+    thread_safe = True
 
     def __init__(
         self,
@@ -155,9 +159,9 @@ class PostgresMemoryStore(BaseStore):
         await super().init()
 
     async def close(self) -> None:
-        """Wait for calls under way, then disconnect. Calling it again does nothing."""
+        """Wait for calls under way, then disconnect, in every event loop. Calling it again does nothing."""
         if self._state == "open":
-            self._server.check_home(self)
+            self._server.check_process(self)
         await super().close()
 
     async def _init(self) -> None:

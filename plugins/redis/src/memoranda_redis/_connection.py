@@ -6,8 +6,8 @@ Nothing here knows what is stored. Driver exceptions end here: what leaves is on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import EqualJitterBackoff, NoBackoff
 
 from memoranda.errors import CorruptStoreError, StoreError, StoreUnavailableError
+from memoranda.loops import PerLoop, hang_up
 from memoranda.shapes import seconds, whole_number
 from memoranda.urls import together
 from memoranda_redis._address import Address
@@ -87,6 +88,10 @@ class _Client(ABC):
     async def _disconnect(self) -> None:
         """Close every connection."""
 
+    @abstractmethod
+    def abandon(self) -> None:
+        """Close every connection of an event loop that can no longer do so."""
+
 
 class _ServerClient(_Client):
     """Connections to one server.
@@ -107,11 +112,13 @@ class _ServerClient(_Client):
             "retry": Retry(NoBackoff(), 0),
         }
         self._free: list[Any] = []
+        self._busy: set[Any] = set()
 
     async def execute(self, *words: Any) -> Any:
         request = _packed(words)
         async with self._slots:
             connection = self._free.pop() if self._free else self._kind(**self._settings)
+            self._busy.add(connection)
 
             async def attempt() -> Any:
                 try:
@@ -126,12 +133,18 @@ class _ServerClient(_Client):
             try:
                 return await self._retry.call_with_retry(attempt, give_up)
             finally:
+                self._busy.discard(connection)
                 if connection.is_connected:
                     self._free.append(connection)
 
     async def _disconnect(self) -> None:
         while self._free:
             await self._free.pop().disconnect()
+
+    def abandon(self) -> None:
+        for connection in (*self._free, *self._busy):
+            _hang_up(connection)
+        self._free.clear()
 
 
 class _ClusterClient(_Client):
@@ -154,6 +167,22 @@ class _ClusterClient(_Client):
     async def _disconnect(self) -> None:
         await self._driver.aclose()
 
+    def abandon(self) -> None:
+        for node in self._driver.get_nodes():
+            for connection in getattr(node, "_connections", ()):  # The driver has no public way to them.
+                _hang_up(connection)
+
+
+def _hang_up(connection: Any) -> None:
+    """Close a connection whose event loop is closed or stands still, which the driver would have that loop do."""
+    writer = getattr(connection, "_writer", None)
+    if writer is not None:
+        hang_up(writer.transport)
+        with contextlib.suppress(
+            StopIteration, RuntimeError
+        ):  # Nothing to wait for; its loop may be closed.
+            connection.disconnect(nowait=True).send(None)
+
 
 def _packed(words: Sequence[Any]) -> bytes:
     """Return a command as Redis reads it."""
@@ -170,7 +199,7 @@ def _packed(words: Sequence[Any]) -> bytes:
 class RedisConnection:
     """Runs scripts and commands on the Redis that an address names.
 
-    There is a client for each event loop, so that one object serves several threads. Waiting for a connection, trying
+    There is a client for each event loop, so that one object serves all of them. Waiting for a connection, trying
     again with growing pauses and answering all happen within ``timeout`` seconds. When the server comes back, the same
     object works again. Both options may stand in the URL instead.
     """
@@ -190,12 +219,14 @@ class RedisConnection:
         self.address = address
         self.timeout = seconds(options.get("timeout", default_timeout), "timeout")
         self._max_connections = whole_number(options.get("max_connections", 32), "max_connections", least=1)
-        self._clients: dict[asyncio.AbstractEventLoop, _Client] = {}
-        self._guard = threading.Lock()
+        kind = _ClusterClient if address.cluster else _ServerClient
+        self._clients: PerLoop[_Client] = PerLoop(
+            lambda: kind(address, self._max_connections, self.timeout), end=_Client.close, abandon=_Client.abandon
+        )
 
     async def connect(self) -> None:
         """Make sure that the server answers. Does nothing on an event loop that is already connected."""
-        client = self._client()
+        client = self._clients.here()
         if client.connected:
             return
         async with client.connecting:
@@ -204,11 +235,8 @@ class RedisConnection:
                 client.connected = True
 
     async def close(self) -> None:
-        """Wait for calls under way and close the connections of this event loop; the next use opens new ones."""
-        with self._guard:
-            client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
+        """Wait for calls under way and close the connections of every event loop; the next use opens new ones."""
+        await self._clients.close()
 
     async def run(
         self, script: Script, keys: Sequence[str], arguments: Sequence[Any] = (), *, patience: float = 0.0
@@ -227,10 +255,10 @@ class RedisConnection:
 
     async def _connected(self) -> _Client:
         """Return this event loop's client, connected; somebody may have closed the one there was meanwhile."""
-        client = self._client()
+        client = self._clients.here()
         while not client.connected:
             await self.connect()
-            client = self._client()
+            client = self._clients.here()
         return client
 
     async def _evaluate(self, client: _Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
@@ -258,17 +286,6 @@ class RedisConnection:
             client.active -= 1
             if not client.active:
                 client.idle.set()
-
-    def _client(self) -> _Client:
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            with self._guard:
-                for past in [other for other in self._clients if other.is_closed()]:
-                    del self._clients[past]
-                kind = _ClusterClient if self.address.cluster else _ServerClient
-                client = self._clients[loop] = kind(self.address, self._max_connections, self.timeout)
-        return client
 
     def _unavailable(self, what: str) -> StoreUnavailableError:
         return StoreUnavailableError(

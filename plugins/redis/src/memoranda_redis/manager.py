@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -55,13 +54,13 @@ class ShortTermMemoryManager:
     ``redis_url`` is ``redis://``, ``rediss://`` (TLS), ``redis+cluster://`` or ``unix://``; the driver's options, such
     as ``ssl_ca_certs``, go into its query. Managers of different agents share a Redis without seeing each other. Every
     call connects when it has to, so that :meth:`connect` is only needed to learn early whether the server is there. A
-    manager may be used from many coroutines, and from several threads with an event loop each.
+    manager may be used from many coroutines and from any event loop: one after the other, or several at once.
 
     ``redact`` is an observer, the name of an installed one (``"redact"`` hashes e-mail addresses and phone numbers), or
     a function, that may change an item before it is stored. ``timezone`` is that of the summaries, UTC unless chosen
     otherwise; a name such as ``"Europe/Berlin"`` will do. ``timeout`` bounds every call, in seconds (5 unless given),
-    with all its retries; at most ``max_connections`` (32) are open, and further callers wait for a free one. Both may
-    stand in the URL instead.
+    with all its retries; at most ``max_connections`` (32) are open in an event loop, and further callers wait for a
+    free one. Both may stand in the URL instead.
 
     Raises InputError, a ValueError, for an empty agent id and for a URL that cannot be read.
     """
@@ -87,7 +86,7 @@ class ShortTermMemoryManager:
         self._prefix = f"agent:{_tagged(agent_id) if address.cluster else agent_id}:episodic:"
         self._index = f"{self._prefix}index"
         self._observers = Observers()
-        self._writers: dict[asyncio.AbstractEventLoop, Gathering[_Entry, str]] = {}
+        self._writer: Gathering[_Entry, str] = Gathering(self._write)
         if redact is not None:
             self.observe(_observer(redact))
 
@@ -107,10 +106,8 @@ class ShortTermMemoryManager:
         await self._connection.connect()
 
     async def disconnect(self) -> None:
-        """Wait for writes under way and close the connections. The next call opens new ones."""
-        writer = self._writers.pop(asyncio.get_running_loop(), None)
-        if writer is not None:
-            await writer.settled()
+        """Wait for writes under way and close the connections, in every event loop. The next call opens new ones."""
+        await self._writer.settled()
         await self._connection.close()
 
     async def __aenter__(self) -> Self:
@@ -147,7 +144,7 @@ class ShortTermMemoryManager:
         if self._observers:
             memory = self._redacted(memory)
         entry = (_microseconds(moment), *dump_entry(memory), lifetime)
-        stored_at = await self._writer().add(entry)
+        stored_at = await self._writer.add(entry)
         memory.__dict__.update(created_at=stored_at, updated_at=stored_at, version=1)
         if self._observers:
             self._observers.added([memory])
@@ -201,15 +198,6 @@ class ShortTermMemoryManager:
             raise InputError("An observer turned an interaction into something else; it was not stored.", field="item")
         check_item(changed)
         return changed
-
-    def _writer(self) -> Gathering[_Entry, str]:
-        loop = asyncio.get_running_loop()
-        writer = self._writers.get(loop)
-        if writer is None:
-            for past in [other for other in list(self._writers) if other.is_closed()]:
-                self._writers.pop(past, None)
-            writer = self._writers[loop] = Gathering(self._write)
-        return writer
 
     async def _write(self, entries: list[_Entry]) -> list[str]:
         arguments: list[Any] = [self._prefix]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from memoranda.loops import CallsUnderWay
 from memoranda_sqlite.decoding import tolerantly
 from memoranda_sqlite.faults import is_busy, is_interrupted, is_too_big
 from memoranda_sqlite.files import Database
@@ -73,23 +73,20 @@ class ReaderThreads:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._workers: list[Worker] = []
-        self._opening = 0
+        self._opening = CallsUnderWay()
 
     async def run(self, work: Work[Result]) -> Result:
         """Run a function with a connection that reads."""
         worker = min(self._workers, key=_load, default=None)
-        if worker is None or (worker.waiting and len(self._workers) + self._opening < MOST_THREADS):
+        if worker is None or (worker.waiting and len(self._workers) + len(self._opening) < MOST_THREADS):
             worker = await self._opened()
         return await worker.run(lambda connection: tolerantly(connection, work))
 
     async def _opened(self) -> Worker:
-        self._opening += 1
-        try:
+        with self._opening.call():
             worker = await Worker(self._database.open_reader, self._database.explained).open()
             self._workers.append(worker)
             return worker
-        finally:
-            self._opening -= 1
 
     async def close(self) -> None:
         """Wait for what is under way and close all connections."""
@@ -97,7 +94,7 @@ class ReaderThreads:
             if self._workers:
                 await self._workers.pop().close()
             else:
-                await asyncio.sleep(0.001)  # Somebody's call is opening one just now.
+                await self._opening.ended()  # Somebody's call is opening one just now.
 
 
 def _load(worker: Worker) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import IdConflictError, StoreClosedError, StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem
 from memoranda.shapes import seconds
@@ -94,6 +93,7 @@ class SQLiteMemoryStore(BaseStore):
         Capability.ADD_DELETED,
         Capability.PURGE,
     }
+    thread_safe = True
 
     def __init__(
         self,
@@ -113,7 +113,8 @@ class SQLiteMemoryStore(BaseStore):
         if embeddings is not None:
             self.capabilities = self.capabilities | {Capability.SEMANTIC, Capability.HYBRID}
         self._embeddings = embeddings
-        self._under_way = 0
+        # Those that go to the connections more than once: these stay open until the end of each.
+        self._calls = CallsUnderWay()
         self._vectors: Vectors | None = None
         self._weights = weights
         self._retrieval: Retrieval | None = None
@@ -169,21 +170,11 @@ class SQLiteMemoryStore(BaseStore):
             )
 
     async def _close(self) -> None:
-        while self._under_way:  # noqa: ASYNC110 - an Event would tie the store to one event loop
-            await asyncio.sleep(0.005)
+        await self._calls.ended()
         connections, self._connections = self._connections, None
         self._retrieval = None  # What it keeps is of these connections.
         if connections is not None:
             await connections.close()
-
-    @contextmanager
-    def _call(self) -> Iterator[None]:
-        """Keep the connections open until the end of a call that goes to them more than once."""
-        self._under_way += 1
-        try:
-            yield
-        finally:
-            self._under_way -= 1
 
     def _opened(self) -> Connections:
         """Return the connections. Raises StoreClosedError without, StoreMisuseError in a forked child."""
@@ -225,7 +216,7 @@ class SQLiteMemoryStore(BaseStore):
         """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
         if self._vectors is None:
             return []
-        with self._call():
+        with self._calls.call():
             return await self._vectors.of({row.id: row.content for row in rows}, self._rows)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
@@ -262,7 +253,7 @@ class SQLiteMemoryStore(BaseStore):
         return await self._changed(*_STATEMENTS.hide(Filter(metadata=within, archived=None), item_id)) > 0
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        with self._call():
+        with self._calls.call():
             restored = await self._changed(*_STATEMENTS.show(wanted, item_id))
             if restored:
                 await self._embed_missing()
@@ -287,7 +278,7 @@ class SQLiteMemoryStore(BaseStore):
                     text_index.forget(connection)
             return purged
 
-        with self._call():
+        with self._calls.call():
             purged = await connections.writer.call(work)
             if self._retrieval is not None:
                 self._retrieval.forget()
@@ -315,7 +306,7 @@ class SQLiteMemoryStore(BaseStore):
         """
         self._ensure_open()
         demand = erasing.Demand.ANY if others else erasing.Demand.OURS
-        with self._call():
+        with self._calls.call():
             return (await self._opened().eraser.attempt(erasing.PATIENCE, demand)).reason
 
     async def _changed(self, text: str, values: Sequence[Any]) -> int:
@@ -359,7 +350,7 @@ class SQLiteMemoryStore(BaseStore):
             return await super()._rank(query, wanted, limit, mode)
         retrieval = self._ranking()
         ways = {"text": retrieval.by_words, "semantic": retrieval.by_meaning, "hybrid": retrieval.by_words_and_meaning}
-        with self._call():
+        with self._calls.call():
             if connections.filler.waiting > _MOST_WAITING:
                 await connections.filler.finish()
             else:
@@ -385,7 +376,7 @@ class SQLiteMemoryStore(BaseStore):
 
         async def fetch_some(text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
             self._ensure_open()
-            with self._call():
+            with self._calls.call():
                 return await self._opened().stretch(text, values)
 
         async for row in scanned(_STATEMENTS, fetch, fetch_some, wanted, include_deleted):

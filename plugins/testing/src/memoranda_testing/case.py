@@ -28,6 +28,9 @@ class Cases:
     exclusive: bool = True
     """Whether each case has a store to itself that is empty at its start. Cases that need one are skipped otherwise."""
 
+    any_loop: bool = True
+    """Whether the store may be used from every event loop; not if it is made on something of one loop, like a pool."""
+
     def user(self) -> str:
         """Return a new user id; what it owns is removed by :meth:`clean`."""
         return str(self.scope().user_id)

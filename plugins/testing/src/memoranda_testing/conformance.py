@@ -36,7 +36,8 @@ class StoreConformance(*TOPICS):  # type: ignore[misc]  # the topics are a tuple
 
     A store that declares ``persistent`` also needs a fixture ``reopen``: an async callable without arguments that
     returns a new store on the same data, open or not; the kit closes it. Set ``exclusive = False`` if the store is
-    shared: cases that look at all of it are then skipped, and every case removes what it wrote.
+    shared: cases that look at all of it are then skipped, and every case removes what it wrote. Set
+    ``any_loop = False`` if it is made on something that belongs to one event loop, such as a pool that you gave it.
 
     Cases can be added, but not replaced or taken out: a subclass that redefines one is refused with a TypeError.
     Cases of optional capabilities that the store does not declare are skipped, with the reason.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from memoranda.errors import UnsupportedError
+from memoranda.loops import LoopLock
 from memoranda.plugins import how_to_install
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Matrix, Table
@@ -35,7 +36,7 @@ class ApproximateIndex:
             raise UnsupportedError("VectorMemoryStore", "ann=True without usearch", remedy=remedy) from error
         self._index: Any = Index(ndim=dimension, metric="ip", dtype="f16")
         self._changed: set[int] = set()
-        self._lock = asyncio.Lock()
+        self._lock = LoopLock()
 
     def __len__(self) -> int:
         return len(self._index)
@@ -46,7 +47,7 @@ class ApproximateIndex:
 
     async def nearest(self, table: Table, vector: Matrix, limit: int) -> Rows:
         """Return rows that are probably the nearest, more than ``limit`` of them where there are."""
-        async with self._lock:  # One at a time: the index may be rebuilt in a thread.
+        async with self._lock.held():  # One at a time: the index may be rebuilt in a thread.
             await self._update(table)
             found = self._index.search(vector, max(limit * OVERSAMPLING, _AT_LEAST))
         return np.asarray(found.keys, dtype=np.int64).astype(np.int32)

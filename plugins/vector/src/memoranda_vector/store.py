@@ -134,8 +134,9 @@ class VectorMemoryStore(BaseStore):
         check_filter(within, "within")
         batch = kept_copies(self._accepted(items))
         matrix = checked_matrix(vectors, len(batch), self._embeddings.dimension)
-        self._check_owners(batch, within)
-        self._put(batch, matrix)
+        with self._turn:
+            self._check_owners(batch, within)
+            self._put(batch, matrix)
         if self._observers:
             self._observers.added(batch)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
+from memoranda.loops import LoopLock
 from memoranda.ranking import Passage, date_terms, index_terms, passage_of, query_date_terms, query_terms
 from memoranda.turns import AT_ONCE, LETTERS_AT_ONCE
 from memoranda_vector.facets import Rows
@@ -63,7 +64,7 @@ class WordIndex:
         self._keys: dict[int, tuple[str, ...]] = {}
         self._places: dict[int, array[int]] = {}
         self._listings: dict[str, _Listing] = {}
-        self._building = asyncio.Lock()
+        self._building = LoopLock()
         self._unlisted: dict[int, None] = {row: None for row, item in enumerate(table.items) if item is not None}
 
     def changed(self, row: int) -> None:
@@ -79,7 +80,7 @@ class WordIndex:
 
         Rows that change while this, or whoever called it, waits are not listed again: see :meth:`listed`.
         """
-        async with self._building:
+        async with self._building.held():
             while self._unlisted:
                 rows = list(islice(self._unlisted, AT_ONCE))
                 letters = 0

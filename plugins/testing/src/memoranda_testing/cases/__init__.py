@@ -16,6 +16,7 @@ from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
 from memoranda_testing.cases.lifetimes import LifetimeCases
 from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
+from memoranda_testing.cases.loops import LoopCases
 from memoranda_testing.cases.optional import ObserverCases, TtlCases
 from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
 from memoranda_testing.cases.places import NamespaceCases, OwnerCases, ValueCases
@@ -62,6 +63,7 @@ TOPICS: tuple[type[Cases], ...] = (
     InputCases,
     ConcurrencyCases,
     CancellationCases,
+    LoopCases,
     ObserverCases,
     TtlCases,
     LifetimeCases,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.items import AIMemory, HumanMemory
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.expect import contents, each_raises, equal
@@ -139,10 +139,8 @@ class WindowCases(Cases):
 
     async def test_a_window_keeps_instructions_rounds_and_groups(self, store: BaseStore) -> None:
         """However long ago the system message was, it is there; rounds are whole and so are tool calls."""
-        from memoranda.items import SystemMemory, ToolMemory
-
         scope = self.scope(session_id="s")
-        items = [SystemMemory(content="be kind", metadata=scope)]
+        items: list[MemoryItem] = [SystemMemory(content="be kind", metadata=scope)]
         for number in range(120):
             items.append(HumanMemory(content=f"q{number}", metadata=scope))
             items.append(AIMemory(content="", metadata=scope, tool_calls=[{"id": f"c{number}", "name": "look"}]))

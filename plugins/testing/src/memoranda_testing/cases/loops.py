@@ -1,0 +1,304 @@
+"""Several event loops: one after the other, one in each thread, and loops that end in the middle of something."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from memoranda.errors import StoreClosedError, VersionConflictError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import BaseStore
+from memoranda_testing.case import Case, Cases, note
+from memoranda_testing.expect import SkipCase, contents, equal, raises, same_item, that
+
+LOOPS = 4
+_PATIENCE = 60.0
+
+
+def any_loop(case: Case) -> Case:
+    """Run the case only where the store may be used from every event loop."""
+
+    @functools.wraps(case)
+    async def checked(self: Cases, store: BaseStore, *args: Any, **kwargs: Any) -> None:
+        if not self.any_loop:
+            raise SkipCase("the store is made on something that belongs to one event loop")
+        await case(self, store, *args, **kwargs)
+
+    return checked  # type: ignore[return-value]  # the same signature, which wraps() shows but mypy cannot see
+
+
+async def elsewhere(*works: Callable[[], object]) -> None:
+    """Call each in a thread of its own, all at once, and wait for them. Raises the first error of any."""
+    errors: list[BaseException] = []
+
+    def call(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the result of the case
+            errors.append(error)
+
+    # Daemons: a store that keeps a caller waiting for ever must not keep the run from its end.
+    threads = [threading.Thread(target=call, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + _PATIENCE
+    while any(thread.is_alive() for thread in threads):
+        that(time.monotonic() < deadline, "A call from another event loop did not come back.")
+        await asyncio.sleep(0.001)
+    if errors:
+        raise errors[0]
+
+
+def in_a_loop(work: Callable[[], Coroutine[Any, Any, object]]) -> Callable[[], object]:
+    """Return a function that does the work in an event loop of its own."""
+    return lambda: asyncio.run(work())
+
+
+class CutOff:
+    """Work that was begun in event loops which were closed in the middle of it, without a word to anybody."""
+
+    def __init__(self) -> None:
+        self._left: list[asyncio.Task[Any]] = []
+
+    async def begin(self, work: Callable[[], Coroutine[Any, Any, object]], turns: int) -> None:
+        """Begin the work in a loop, in a thread, that is closed after so many turns."""
+        await elsewhere(functools.partial(self._begin, work, turns))
+
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, object]], turns: int) -> None:
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda _, __: None)  # It would say that a task was left pending, as was meant.
+
+        async def begin() -> None:
+            self._left.append(asyncio.ensure_future(work()))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+        loop.run_until_complete(begin())
+        self._left += asyncio.all_tasks(loop)
+        loop.close()
+
+    def collect(self) -> None:
+        """Do what the garbage collector would do sooner or later with what was left of the work."""
+        for task in self._left:
+            coroutine = task.get_coro()
+            if not task.done() and coroutine is not None:
+                with contextlib.suppress(RuntimeError):  # What asyncio itself says of its closed loop.
+                    coroutine.close()
+        self._left.clear()
+
+
+class LoopCases(Cases):
+    """A store serves every event loop of the process, whichever opened it."""
+
+    @any_loop
+    async def test_loops_in_turn_use_one_store(self, store: BaseStore) -> None:
+        """A program may call asyncio.run several times with one store, and go on where it was."""
+        scope = self.scope()
+        items = [note(str(number), scope, number) for number in range(6)]
+
+        def in_turn() -> None:
+            for item, before in zip(items, [None, *items], strict=False):
+                asyncio.run(self._follow(store, item, before))
+
+        await elsewhere(in_turn)
+        equal(contents(await store.search(metadata=scope)), ["5", "4", "3", "2", "1", "0"], "what the loops added")
+
+    async def _follow(self, store: BaseStore, item: MemoryItem, before: MemoryItem | None) -> None:
+        if before is not None:
+            same_item(await store.get(before.id), before, "get of what an earlier loop added", version=1)
+        await asyncio.gather(store.add(item), *(store.count(metadata=item.metadata) for _ in range(8)))
+
+    @any_loop
+    async def test_a_store_may_be_opened_in_one_loop_and_closed_in_another(self, store: BaseStore) -> None:
+        """init() in a loop that has ended opens the store for the next one, which may close it."""
+        await store.close()
+        item = note("kept", self.scope())
+        await elsewhere(in_a_loop(store.init))
+        await store.add(item)
+        same_item(await store.get(item.id), item, "get in another loop than the one that opened", version=1)
+        await elsewhere(in_a_loop(store.close))
+        with raises(StoreClosedError, "get after another loop closed the store"):
+            await store.get(item.id)
+        await store.init()
+        await store.add(note("again", self.scope()))
+
+    @any_loop
+    async def test_several_loops_open_a_store_at_once(self, store: BaseStore) -> None:
+        """init() from several threads at the same time opens the store once, and all of them can use it."""
+        scope = self.scope()
+        for turn in range(3):
+            await store.close()
+            together = threading.Barrier(LOOPS)
+
+            async def open_and_add(turn: int = turn, together: threading.Barrier = together) -> None:
+                together.wait(_PATIENCE)
+                await store.init()
+                await store.add(note(f"turn {turn}", scope))
+
+            await elsewhere(*[in_a_loop(open_and_add)] * LOOPS)
+            found = await store.search(metadata=scope, query=f"turn {turn}", mode="substring", limit=100)
+            equal(len(found), LOOPS, "number of items that the loops added")
+
+    @any_loop
+    async def test_several_loops_open_and_close_a_store_at_will(self, store: BaseStore) -> None:
+        """A call beside init() and close() of other loops ends: with its result, or with StoreClosedError."""
+        scope = self.scope()
+
+        async def come_and_go() -> None:
+            for _ in range(5):
+                await store.init()
+                for call in (store.add(note("x", scope)), store.search(metadata=scope), store.count(metadata=scope)):
+                    await _or_closed(call)
+                await store.close()
+
+        await elsewhere(*[in_a_loop(come_and_go)] * LOOPS)
+        await store.init()
+        await store.add(note("after", scope))
+
+    @any_loop
+    async def test_calls_from_several_loops_at_once_lose_nothing(self, store: BaseStore) -> None:
+        """What several threads add, read and search at the same time is whole, and all of it is there."""
+        scope, together = self.scope(), threading.Barrier(LOOPS + 1)
+
+        async def use(name: str) -> None:
+            together.wait(_PATIENCE)
+            for turn in range(4):
+                items = [note(f"tea {name} {turn} {number}", scope, number) for number in range(10)]
+                await asyncio.gather(*(store.add(item) for item in items[:5]), store.add_many(items[5:]))
+                for item in items:
+                    same_item(await store.get(item.id), item, "get beside other loops", version=1)
+                mine = await store.search(query=f"tea {name} {turn}", metadata=scope, mode="substring", limit=100)
+                equal(len(mine), 10, "what a loop finds of its own beside other loops")
+                that(await store.search(query="tea", metadata=scope, mode="text"), "A text search found nothing.")
+                scanned = [item async for item in store.scan(metadata=scope)]
+                equal(len({item.id for item in scanned}), len(scanned), "different items of a scan beside other loops")
+
+        def named(name: str) -> Callable[[], object]:
+            return in_a_loop(lambda: use(name))
+
+        others = asyncio.ensure_future(elsewhere(*(named(f"loop{number}") for number in range(LOOPS))))
+        await asyncio.to_thread(together.wait, _PATIENCE)
+        await store.add(note("tea here", scope))
+        await others
+        equal(await store.count(metadata=scope), LOOPS * 40 + 1, "number of items that all loops added")
+
+    @any_loop
+    async def test_compare_and_set_holds_between_loops(self, store: BaseStore) -> None:
+        """Of updates from several threads to one version one succeeds, so that no step of a counter is lost."""
+        scope, together = self.scope(), threading.Barrier(LOOPS)
+        counter = note("0", scope)
+        await store.add(counter)
+
+        async def count() -> None:
+            together.wait(_PATIENCE)
+            for _ in range(10):
+                await _counted_up(store, counter.id)
+
+        await elsewhere(*[in_a_loop(count)] * LOOPS)
+        found = await store.get(counter.id)
+        equal((found and found.content, found and found.version), (str(LOOPS * 10), LOOPS * 10 + 1), "the counter")
+
+    @any_loop
+    async def test_closing_from_another_loop_waits_for_calls_under_way(self, store: BaseStore) -> None:
+        """Calls that run while another loop closes the store end: with their result, or with StoreClosedError."""
+        scope = self.scope()
+        calls = [asyncio.create_task(_or_closed(store.add(note(str(n), scope, n)))) for n in range(20)]
+        await asyncio.sleep(0)
+        await elsewhere(in_a_loop(store.close))
+        async with asyncio.timeout(_PATIENCE):
+            await asyncio.gather(*calls)
+        await store.init()
+        await store.add(note("after", scope))
+
+    @any_loop
+    async def test_a_loop_that_ends_takes_its_calls_along_and_nothing_else(self, store: BaseStore) -> None:
+        """Calls that asyncio.run cancels at its end leave the store usable for others."""
+        scope = self.scope()
+
+        async def leave(turns: int) -> None:
+            tasks = [*_calls_of_all_kinds(store, scope), asyncio.ensure_future(_scanned(store, scope))]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            del tasks
+
+        for turns in (0, 1, 2, 3, 5, 8):
+            await elsewhere(in_a_loop(functools.partial(leave, turns)))
+        await self._still_good(store, scope)
+
+    @any_loop
+    async def test_a_loop_closed_with_calls_under_way_does_no_harm(self, store: BaseStore) -> None:
+        """Calls that never come to their end, since their loop was closed, hold nothing that others wait for."""
+        scope = self.scope()
+
+        async def begin() -> None:
+            await asyncio.gather(*_calls_of_all_kinds(store, scope))
+
+        for turns in (1, 2, 3, 5, 8, 13, 21):
+            cut_off = CutOff()
+            await cut_off.begin(begin, turns)
+            await self._still_good(store, scope)
+            cut_off.collect()
+            await self._still_good(store, scope)
+
+    @any_loop
+    async def test_a_loop_closed_while_it_opens_or_closes_does_no_harm(self, store: BaseStore) -> None:
+        """A loop that is closed within init() or close() leaves a store that others can open and close."""
+        scope = self.scope()
+        for turns in (1, 2, 3, 5, 8):
+            cut_off = CutOff()
+            await cut_off.begin(store.close, turns)
+            async with asyncio.timeout(_PATIENCE):
+                await store.close()
+            await cut_off.begin(store.init, turns)
+            async with asyncio.timeout(_PATIENCE):
+                await store.init()
+            await self._still_good(store, scope)
+            cut_off.collect()
+            await self._still_good(store, scope)
+
+    async def _still_good(self, store: BaseStore, scope: MemoryMetadata) -> None:
+        """Write and read with many callers at once, then close and open."""
+        async with asyncio.timeout(_PATIENCE):
+            items = [note("after", scope, 100) for _ in range(40)]
+            await asyncio.gather(*(store.add(item) for item in items))
+            for item in items:
+                same_item(await store.get(item.id), item, "get after another loop ended", version=1)
+            await store.close()
+            await store.init()
+            await store.add(note("and again", scope))
+
+
+def _calls_of_all_kinds(store: BaseStore, scope: MemoryMetadata) -> list[asyncio.Task[object]]:
+    """Begin calls that add, count and search."""
+    calls: list[Coroutine[Any, Any, object]] = [store.add(note(f"cut off {n}", scope, n)) for n in range(12)]
+    calls += [store.add_many([note("cut off", scope) for _ in range(5)]), store.count(metadata=scope)]
+    calls += [store.search(metadata=scope, query="cut", mode=mode) for mode in ("substring", "text")]
+    return [asyncio.ensure_future(call) for call in calls]
+
+
+async def _scanned(store: BaseStore, scope: MemoryMetadata) -> None:
+    async for _ in store.scan(metadata=scope):
+        pass
+
+
+async def _or_closed(call: Awaitable[object]) -> None:
+    with contextlib.suppress(StoreClosedError):
+        await call
+
+
+async def _counted_up(store: BaseStore, item_id: str) -> None:
+    while True:
+        item = await store.get(item_id)
+        that(item is not None, "The counter is gone.")
+        assert item is not None
+        item.content = str(int(item.content) + 1)
+        try:
+            await store.update(item)
+        except VersionConflictError:
+            continue
+        return
