@@ -178,9 +178,7 @@ def _hang_up(connection: Any) -> None:
     writer = getattr(connection, "_writer", None)
     if writer is not None:
         hang_up(writer.transport)
-        with contextlib.suppress(
-            StopIteration, RuntimeError
-        ):  # Nothing to wait for; its loop may be closed.
+        with contextlib.suppress(StopIteration, RuntimeError):  # Nothing to wait for; its loop may be closed.
             connection.disconnect(nowait=True).send(None)
 
 
