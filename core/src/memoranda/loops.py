@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 Loop = asyncio.AbstractEventLoop
 
 _LOOK = 0.002
@@ -275,6 +276,12 @@ def _steps(work: Any, guard: contextlib.AbstractContextManager[Any]) -> Generato
             sent = yield waits
         except BaseException as error:  # noqa: BLE001 - whatever it is, it goes to what is awaited
             raised = error
+
+
+def guarded(method: Method) -> Method:
+    """Mark a method that sees to threads by itself, where :func:`undivided` would cost more than what it does."""
+    method.__dict__["guarded"] = True
+    return method
 
 
 def undivided(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -82,7 +82,7 @@ class Engine(ABC):
         cls._serialises_writes = cls._update_many is Engine._update_many or cls._apply is Engine._apply
         if not cls.thread_safe:
             for name, method in list(vars(cls).items()):
-                if name.startswith("_") and hasattr(Engine, name) and _is_async(method):
+                if name.startswith("_") and hasattr(Engine, name) and _is_unguarded(method):
                     setattr(cls, name, undivided(method))
 
     def __init__(self) -> None:
@@ -359,5 +359,7 @@ class Engine(ABC):
         return mode
 
 
-def _is_async(method: object) -> bool:
-    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+def _is_unguarded(method: object) -> bool:
+    """Whether this is an async method that does not see to threads by itself."""
+    is_async = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+    return is_async and not getattr(method, "guarded", False)

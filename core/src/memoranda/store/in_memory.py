@@ -9,6 +9,7 @@ from itertools import islice
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.loops import guarded
 from memoranda.ranking.results import RankedItem
 from memoranda.ranking.scopes import rank_scope
 from memoranda.store.base import BaseStore
@@ -64,8 +65,10 @@ class InMemoryStore(BaseStore):
     def __bool__(self) -> bool:
         return True  # An empty store is still a store.
 
+    @guarded
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        self._put(successor(self._stored(item.id), item, within))
+        with self._turn:
+            self._put(successor(self._stored(item.id), item, within))
 
     async def _apply(self, write: Write) -> int:
         if write.expected is not None:
@@ -98,6 +101,7 @@ class InMemoryStore(BaseStore):
             self._put(item)
         return [copy_item(item) for item in kept]
 
+    @guarded  # One look into a dict, at an item that nobody changes.
     async def _get(self, item_id: str) -> MemoryItem | None:
         entry = self._live.get(item_id)
         return None if entry is None else copy_item(entry.item)

@@ -10,6 +10,7 @@ import numpy as np
 from memoranda.embeddings import Embeddings, has_text
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.loops import guarded
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, Weights
 from memoranda.shapes import truth, whole_number
@@ -252,9 +253,12 @@ class VectorMemoryStore(BaseStore):
 
     # Reading
 
+    @guarded
     async def _get(self, item_id: str) -> MemoryItem | None:
-        row = self._table.row_of(item_id)
-        return None if row is None else copy_item(self._table.item(row))
+        with self._turn:
+            row = self._table.row_of(item_id)
+            item = None if row is None else self._table.item(row)
+        return None if item is None else copy_item(item)
 
     async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
         rows = self._table.newest_first(await self._table.chosen(wanted), limit)
