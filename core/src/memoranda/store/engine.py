@@ -88,12 +88,15 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._state: Literal["new", "open", "closed"] = "new" if self.needs_init else "open"
         self._observers = Observers()
-        self._write_lock = LoopLock()
-        self._lifecycle_lock = LoopLock()
-        self._turn = threading.RLock()
-        """Held by the thread whose step it is in a store that is not ``thread_safe``."""
         self._lifetimes = Lifetimes()
         self._sweeping: asyncio.Task[None] | None = None
+        self._make_locks()
+
+    def _make_locks(self) -> None:
+        self._write_lock = LoopLock()
+        self._lifecycle_lock = LoopLock()
+        # Held by the thread whose step it is in a store that is not ``thread_safe``.
+        self._turn = threading.RLock()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -54,10 +54,13 @@ class ScopedEngine(Engine):
         self.item_types = store.item_types
         self.reranker = store.reranker
         self._observers = Observers(store._observers)
-        self._write_lock = store._write_lock
         self._serialises_writes = store._serialises_writes
         self._lifetimes = store._lifetimes
         self.clock = lambda: store.clock()
+
+    def _make_locks(self) -> None:
+        """Share the one lock that is needed; the others guard what the store underneath alone has."""
+        self._write_lock = self._store._write_lock
 
     def __repr__(self) -> str:
         names = [name for name in SCOPE_FIELDS if getattr(self.scope, name) is not None]
