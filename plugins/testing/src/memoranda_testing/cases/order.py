@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from memoranda.errors import InputError
@@ -123,13 +123,14 @@ class TimeCases(Cases):
         east = instant.astimezone(timezone(timedelta(hours=9)))
         for since in (instant, east, east.isoformat(), moment(30), "2024-03-01T00:00:30"):
             equal(contents(await store.search(metadata=scope, since=since)), ["after"], f"since {since!r}")
-        for since in (instant.replace(tzinfo=None), "yesterday", 5, "", datetime.min.replace(tzinfo=UTC).date()):
+        wrong: list[Any] = [instant.replace(tzinfo=None), "yesterday", 5, "", instant.date()]
+        for bad in wrong:
             await each_raises(
                 InputError,
-                f"since {since!r}",
-                search=store.search(since=since),  # type: ignore[arg-type]  # the mistake under test
-                count=store.count(until=since),  # type: ignore[arg-type]  # as above
-                clear=store.clear(metadata=scope, since=since),  # type: ignore[arg-type]  # as above
+                f"since {bad!r}",
+                search=store.search(since=bad),
+                count=store.count(until=bad),
+                clear=store.clear(metadata=scope, since=bad),
             )
         equal(await store.count(metadata=scope), 2, "count after refusals")
 
