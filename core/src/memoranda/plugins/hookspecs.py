@@ -91,6 +91,14 @@ class RerankerSpec(Spec):
     """A reranker of ranked results. ``target`` is a class with ``async rerank(query, ranked)``."""
 
 
+@dataclass(frozen=True, slots=True)
+class IntegrationSpec(Spec):
+    """What makes a store usable by an agent framework. ``target`` is the class that the framework's users import.
+
+    Nothing in memoranda uses it: it tells people what is installed.
+    """
+
+
 SpecT = TypeVar("SpecT", bound=Spec)
 
 
@@ -139,6 +147,11 @@ def memoranda_rerankers() -> list[RerankerSpec]:  # type: ignore[empty-body]  # 
     """Return the rerankers that this plugin offers."""
 
 
+@hookspec
+def memoranda_integrations() -> list[IntegrationSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return what this plugin offers to users of an agent framework."""
+
+
 HOOKS: dict[str, type[Spec]] = {
     "memoranda_backends": Backend,
     "memoranda_templates": TemplateSpec,
@@ -149,6 +162,7 @@ HOOKS: dict[str, type[Spec]] = {
     "memoranda_commands": CommandSpec,
     "memoranda_observers": ObserverSpec,
     "memoranda_rerankers": RerankerSpec,
+    "memoranda_integrations": IntegrationSpec,
 }
 """Every hook and the kind of spec that it returns."""
 
@@ -162,5 +176,6 @@ KINDS: dict[type[Spec], str] = {
     CommandSpec: "command",
     ObserverSpec: "observer",
     RerankerSpec: "reranker",
+    IntegrationSpec: "integration",
 }
 """What people call each kind of spec."""
