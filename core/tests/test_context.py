@@ -27,7 +27,7 @@ from memoranda import (
 from memoranda.context import AssembledContext, ContextManager
 from memoranda.errors import StoreUnavailableError
 from memoranda.integrity import is_whole
-from memoranda.messages import from_openai, to_openai
+from memoranda.messages import from_openai, from_responses, to_openai
 from memoranda.store import InMemoryStore
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -316,8 +316,24 @@ async def test_messages_in_the_anthropic_format_have_the_soul_apart(soul: Path) 
     assert [message["role"] for message in messages] == ["user", "user"]
 
 
+async def test_a_group_that_the_limit_cuts_is_not_shown() -> None:
+    turns = [AIMemory(content=f"thought {number}", group="g") for number in range(3)]
+    store = await filled(*turns, HumanMemory(content="hi"))
+    context = await ContextManager(recent_limit=3).assemble_context("go", store)
+    assert [item.content for item in context.parts.conversation] == ["hi"]
+    whole = await ContextManager(recent_limit=4).assemble_context("go", store)
+    assert len(whole.parts.conversation) == 4
+
+
+async def test_what_only_its_provider_can_read_is_not_in_the_prompt() -> None:
+    turns = from_responses([{"type": "reasoning", "id": "rs", "summary": []}, {"role": "assistant", "content": "hi"}])
+    context = await ContextManager().assemble_context("go", conversation=turns)
+    assert str(context).count("assistant") == 1
+    assert [item.get("type") for item in context.messages("responses")] == ["reasoning", None, None]
+
+
 async def test_another_message_format_is_refused() -> None:
-    with pytest.raises(InputError, match="openai and anthropic"):
+    with pytest.raises(InputError, match="openai, responses and anthropic"):
         (await ContextManager().assemble_context("go")).messages(format="xml")
 
 

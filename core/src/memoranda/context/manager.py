@@ -15,6 +15,7 @@ from memoranda.context.merging import merged
 from memoranda.context.prompt import AssembledContext
 from memoranda.context.short_term import Conversation
 from memoranda.errors import InputError, MemoryError
+from memoranda.integrity import conversation_of
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
 from memoranda.store.base import BaseStore
@@ -28,6 +29,9 @@ from memoranda.windowing import as_said, newest
 logger = logging.getLogger(__name__)
 
 DEFAULT_BUDGET = 8000
+
+_REACH_OF_A_GROUP = 100
+"""How many items lie between the first and the last of a group at the most: those of one answer of a model."""
 
 _RANKED = (Capability.HYBRID, Capability.TEXT, Capability.SEMANTIC)
 
@@ -165,7 +169,18 @@ class ContextManager:
         # A conversation view answers oldest first, and keeps what always stays; any other store answers newest first.
         if isinstance(store, Conversation):
             return found
+        if len(found) == self.recent_limit and any(item.group is not None for item in found):
+            found = await self._without_cut_groups(store, metadata, in_order)
         return newest(as_said([*await self._staying(store, metadata, found), *found[::-1]]), self.recent_limit)
+
+    async def _without_cut_groups(
+        self, store: MemoryStore, metadata: MemoryMetadata | None, in_order: dict[str, Any]
+    ) -> list[MemoryItem]:
+        """Return the newest items within the limit without those whose group reaches beyond it, newest first."""
+        further = await store.search(metadata=metadata, limit=self.recent_limit + _REACH_OF_A_GROUP, **in_order)
+        found, beyond = further[: self.recent_limit], further[self.recent_limit :]
+        cut = {(conversation_of(item), item.group) for item in beyond if item.group is not None}
+        return [item for item in found if (conversation_of(item), item.group) not in cut]
 
     async def _staying(
         self, store: MemoryStore, metadata: MemoryMetadata | None, found: Sequence[MemoryItem]

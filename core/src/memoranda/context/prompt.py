@@ -7,8 +7,8 @@ indented. Headings stand at the start of a line, so that no stored text can pass
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
 
@@ -17,7 +17,8 @@ from memoranda.integrity import results_behind_calls
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
 from memoranda.messages.anthropic import to_anthropic
 from memoranda.messages.chat import to_openai
-from memoranda.messages.keeping import Message
+from memoranda.messages.request import Dropped
+from memoranda.messages.responses import to_responses
 from memoranda.messages.tool_calls import call_arguments, call_name
 
 Source = Literal["soul", "query", "conversation", "recent", "long-term"]
@@ -109,10 +110,18 @@ class Parts:
         """Return the context as one prompt."""
         sections = [self.soul.strip(), self.notes()]
         if self.conversation:
-            turns = [conversation_entry(item) for item in results_behind_calls(self.conversation)]
+            said = [item for item in results_behind_calls(self.conversation) if not _is_for_its_provider_alone(item)]
+            turns = [conversation_entry(item) for item in said]
             sections.append("\n".join([CONVERSATION_HEADING, *turns]))
         sections.append(f"{REQUEST_HEADING}\n{indented(self.query, '  ')}")
         return "\n\n".join(section for section in sections if section)
+
+
+_FORMATS: Mapping[str, Callable[..., Any]] = {
+    "openai": to_openai,
+    "responses": to_responses,
+    "anthropic": to_anthropic,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +139,31 @@ class AssembledContext:
         """What the messages cost, by the token counter that was used."""
         return self.explanation.tokens
 
-    def messages(self, format: str = "openai") -> Any:
-        """Return OpenAI chat messages, or with ``format="anthropic"`` the pair of system blocks and messages.
+    def messages(self, format: str = "openai", *, strict: bool = False, dropped: list[Dropped] | None = None) -> Any:
+        """Return OpenAI chat messages, with ``format="responses"`` the input of the Responses API, or with
+        ``format="anthropic"`` the pair of system blocks and messages.
 
         The soul is the system message; what was remembered comes next, as a user's message, then the conversation, then
-        the query. Raises InputError for another format.
+        the query. ``strict`` and ``dropped`` are those of :func:`memoranda.messages.to_openai`. Raises InputError for
+        another format.
         """
-        if format == "openai":
-            openai: list[Message] = to_openai(self.parts.items())
-            return openai
-        if format == "anthropic":
-            return to_anthropic(self.parts.items())
-        raise InputError(f"{format!r} is no message format; there are openai and anthropic.", field="format")
+        write = _FORMATS.get(format)
+        if write is None:
+            known = f"{', '.join(list(_FORMATS)[:-1])} and {list(_FORMATS)[-1]}"
+            raise InputError(f"{format!r} is no message format; there are {known}.", field="format")
+        return write(self.parts.items(), strict=strict, dropped=dropped)
 
     def explain(self) -> Explanation:
-        """Return item by item what was kept, what was dropped and why, and the warnings. ``str()`` of it is a list."""
-        return self.explanation
+        """Return item by item what was kept, what was dropped and why, and the warnings. ``str()`` of it is a list.
+
+        What a provider would refuse and is sent otherwise, such as a name, is among the warnings, for every format.
+        """
+        repairs: dict[str, None] = {}
+        for name, write in _FORMATS.items():
+            dropped: list[Dropped] = []
+            write(self.parts.items(), dropped=dropped)
+            repairs |= {f"In {name} messages, {told}.": None for told in dropped if told.reason == "repaired"}
+        return replace(self.explanation, warnings=(*self.explanation.warnings, *repairs))
 
 
 def indented(text: str, first: str) -> str:
@@ -177,6 +195,12 @@ def conversation_entry(item: MemoryItem) -> str:
     calls = [f"{call_name(call)}({call_arguments(call)})" for call in getattr(item, "tool_calls", None) or ()]
     said = [item.content] if item.content or not calls else []
     return indented("\n".join([*said, *(f"calls {call}" for call in calls)]), f"- {speaker}: ")
+
+
+def _is_for_its_provider_alone(item: MemoryItem) -> bool:
+    """Whether all that an item holds is a payload, such as a model's encrypted reasoning."""
+    silent = not item.content and not getattr(item, "tool_calls", None) and item.memory_type != "tool"
+    return silent and item.payload is not None
 
 
 def one_line(text: str) -> str:
