@@ -50,10 +50,11 @@ def from_anthropic(
         for position, block in enumerate(_system_blocks(system))
     ]
     given = messages_of(messages)
-    if len(given) > 1 and given[0] == _opening() and given[1].get("role") == "assistant":
-        given[0:1] = []
+    added = len(given) > 1 and given[0] == _opening() and given[1].get("role") == "assistant"
     after_results = False
     for position, message in enumerate(given):
+        if added and position == 0:
+            continue
         parts = _parts_of(message, f"messages[{position}]", after_results=after_results)
         read = [item_from(fields, owner, names, _plainly, part, FORMAT) for fields, part in parts]
         if position == 0 and read[0].memory_type == "ai":
