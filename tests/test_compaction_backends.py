@@ -229,7 +229,7 @@ async def test_all_templates_of_this_project_work_together_and_go_back(store: Ba
     assert [item.content for item in await expand(store, result.summaries[2].id)] == ["turn 1"]
     view = [item async for item in store.scan(metadata=ada, archived=False)]
     roles = [message["role"] for message in to_openai(view)]
-    assert roles == ["system"] * 5 + ["user", "assistant"] * 2
+    assert roles == ["system"] + ["user"] * 4 + ["user", "assistant"] * 2
     await undo(store, result.summaries[3].id)
     assert await shown(store, ada) == [item.content for item in said]
 

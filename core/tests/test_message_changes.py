@@ -241,6 +241,22 @@ def test_an_empty_system_item_of_another_provider_says_nothing() -> None:
     assert to_anthropic(items) == ([], [])
 
 
+def test_a_function_of_the_old_form_is_answered_under_the_name_that_was_called() -> None:
+    call = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+    items = from_openai([call, {"role": "function", "name": "f", "content": "done"}])
+    items[1].tool_name = "renamed"  # type: ignore[attr-defined]
+    assert to_openai(items) == [call, {"role": "function", "content": "done", "name": "f"}]
+
+
+def test_an_assistant_behind_a_system_message_speaks_first_all_the_same() -> None:
+    system = from_anthropic([USER, {"role": "system", "content": "Be brief."}])[1]
+    _, messages = to_anthropic([system, AIMemory(content="Welcome!")])
+    assert [message["role"] for message in messages] == ["system", "user", "assistant"]
+    assert [item.memory_type for item in from_anthropic(messages)] == ["system", "ai"]
+    given = [{"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Welcome!"}]
+    assert to_anthropic(from_anthropic(given))[1] == given
+
+
 def test_dropped_is_a_list() -> None:
     with pytest.raises(InputError, match="dropped"):
         to_openai([], dropped=())  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
@@ -161,7 +162,8 @@ class AssembledContext:
         repairs: dict[str, None] = {}
         for name, write in _FORMATS.items():
             dropped: list[Dropped] = []
-            write(self.parts.items(), dropped=dropped)
+            with suppress(InputError):  # What cannot be sent at all is said when it is to be sent.
+                write(self.parts.items(), dropped=dropped)
             repairs |= {f"In {name} messages, {told}.": None for told in dropped if told.reason == "repaired"}
         return replace(self.explanation, warnings=(*self.explanation.warnings, *repairs))
 

@@ -50,14 +50,17 @@ def from_anthropic(
         for position, block in enumerate(_system_blocks(system))
     ]
     given = messages_of(messages)
-    added = len(given) > 1 and given[0] == _opening() and given[1].get("role") == "assistant"
+    start = next((at for at, message in enumerate(given) if message.get("role") != "system"), len(given))
+    added = given[start : start + 1] == [_opening()] and [each.get("role") for each in given[start + 1 :][:1]] == [
+        "assistant"
+    ]
     after_results = False
     for position, message in enumerate(given):
-        if added and position == 0:
+        if added and position == start:
             continue
         parts = _parts_of(message, f"messages[{position}]", after_results=after_results)
         read = [item_from(fields, owner, names, _plainly, part, FORMAT) for fields, part in parts]
-        if position == 0 and read[0].memory_type == "ai":
+        if read[0].memory_type == "ai" and all(item.memory_type == "system" for item in items) and not added:
             read[0].opens = True  # A field that no class knows; only this module reads it.
         after_results = read[-1].memory_type == "tool"
         items += read
@@ -93,7 +96,7 @@ def to_anthropic(
             messages[-1]["content"] += message["content"]
         else:
             messages.append(message)
-            first = first or turn.item
+            first = first or (turn.item if message["role"] != "system" else None)
         behind_result = turn.item.memory_type == "tool"
     speaking = next((message for message in messages if message["role"] != "system"), None)
     if first is not None and speaking and speaking["role"] == "assistant" and not getattr(first, "opens", False):

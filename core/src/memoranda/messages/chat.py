@@ -56,7 +56,7 @@ def to_openai(
     """
     request = Request(FORMAT, items, _read, legal=lambda name: name[:_MAX_ID], strict=strict, dropped=dropped)
     messages: list[Message] = []
-    by_name = False
+    by_name: str | None = None
     for turn in request.turns(behind_calls=True):
         kept = request.kept.get(turn.at)
         if turn.item.memory_type == "tool":
@@ -65,7 +65,7 @@ def to_openai(
         if request.has_nothing_to_say(turn.at):
             continue
         message = kept.message | _ids_in(kept.message, turn.ids) if kept and kept.whole else _said(turn, request, kept)
-        by_name = message.get("function_call") is not None
+        by_name = message["function_call"]["name"] if message.get("function_call") else None
         if isinstance(message.get("name"), str):
             _repair_name(message, turn.item, request)
         messages.append(message)
@@ -186,15 +186,13 @@ def _ids_in(message: JsonObject, ids: Sequence[str]) -> Message:
     return {"tool_calls": [call | {"id": call_id} for call, call_id in zip(calls, ids, strict=True)]}
 
 
-def _result(turn: Turn, kept: Kept | None, *, by_name: bool) -> Message:
-    """Return the message of a result, in the form that its call has."""
-    role = "function" if by_name else "tool"
-    identity: Message = {} if by_name else {"tool_call_id": turn.ids[0]}
+def _result(turn: Turn, kept: Kept | None, *, by_name: str | None) -> Message:
+    """Return the message of a result, in the form that its call has; ``by_name`` is whom one of the old form called."""
+    role = "tool" if by_name is None else "function"
+    identity = {"tool_call_id": turn.ids[0]} if by_name is None else {"name": by_name}
     if kept and kept.whole and kept.message["role"] == role and not turn.further:
         message: Message = kept.message | identity
         return message
-    if by_name:
-        identity = {"name": getattr(turn.item, "tool_name", "")}
     return {"role": role, "content": answer_text(turn), **identity}
 
 

@@ -18,7 +18,7 @@ from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.messages.tool_calls import call_arguments, call_name, calls_of, is_foreign
 from memoranda.payloads import decode_payload, encode_payload, plain
-from memoranda.shapes import JsonObject, each, json_object, wrong
+from memoranda.shapes import JsonObject, each, json_object, json_text, wrong
 
 Message = dict[str, Any]
 Fields = dict[str, Any]
@@ -70,9 +70,8 @@ def item_from(
         fields["tool_name"] = names.get(fields["tool_call_id"], "")
     names |= {call["id"]: call_name(call) for call in fields.get("tool_calls", ())}
     item = BUILTIN_TYPES[fields["memory_type"]](**fields, metadata=owner)
-    kept = encode_payload(message)
-    if encode_payload(written(item)) != kept:
-        item.payload, item.payload_format = kept, in_format
+    if json_text(written(item)) != json_text(message):  # As text, since 1 is neither 1.0 nor true.
+        item.payload, item.payload_format = encode_payload(message), in_format
     return item
 
 
