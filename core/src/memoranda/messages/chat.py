@@ -79,6 +79,8 @@ def _read(message: JsonObject, place: str) -> Fields:
         blocks = shapes.blocks_of(content, f"{place}.content")
         refuse_calls_of_others({}, blocks, f"{place}.content", "tool_use", "tool_result")
         content = joined_text(blocks)
+    if role != "assistant":
+        refuse_calls_of_others(message, [], place, "tool_calls", "function_call")
     fields: Fields = {"memory_type": _TYPES[role], "content": content or ""}
     name = shapes.text(message, "name", place) or message.get("name")
     if role == "tool":
@@ -199,7 +201,7 @@ def _result(turn: Turn, kept: Kept | None, *, by_name: str | None) -> Message:
 def _repair_name(message: Message, item: MemoryItem, request: Request) -> None:
     """Give a participant a name that OpenAI takes: without spaces and signs that mean something to it, and short."""
     legal = _NOT_IN_NAMES.sub("_", message["name"].strip())[:_MAX_NAME]
-    if legal != message["name"]:
+    if not legal or legal != message["name"]:
         request.tell(item, "name", "repaired")
     if legal:
         message["name"] = legal

@@ -45,13 +45,13 @@ def messages_of(given: Any, place: str = "messages") -> list[JsonObject]:
 
 
 def refuse_calls_of_others(message: JsonObject, blocks: Iterable[JsonObject], place: str, *kinds: str) -> None:
-    """Raise InputError for calls and results in another format's form, which would pass for something unknown.
+    """Raise InputError for calls and results where there can be none, which would pass for something unknown.
 
     ``kinds`` are the keys and the types of blocks that make them.
     """
     for kind in kinds:
         if message.get(kind) or any(block.get("type") == kind for block in blocks):
-            raise InputError(f"{place}: {kind} has no place in a message of this format.", field=f"{place}.{kind}")
+            raise InputError(f"{place}: {kind} has no place in such a message.", field=f"{place}.{kind}")
 
 
 def item_from(
