@@ -143,6 +143,20 @@ def _utc_or_none(moment: Any) -> str | None:
     return None if moment is None else utc_text(moment)
 
 
+METADATA_FIELDS = frozenset(MemoryMetadata.model_fields)
+"""The names that no field of an item has."""
+
+
+def _check_owner_is_not_beside(names: Iterable[str], model: str) -> None:
+    """Raise InputError for a name of the metadata among an item's fields, where it would give the item no owner."""
+    if not METADATA_FIELDS.isdisjoint(names):
+        name = min(METADATA_FIELDS.intersection(names))
+        raise InputError(
+            f"{model} has no field {name!r}: it belongs to the metadata. Write metadata=MemoryMetadata({name}=…).",
+            field=name,
+        )
+
+
 class MemoryItem(_Model):
     """One memory.
 
@@ -183,8 +197,14 @@ class MemoryItem(_Model):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         cls.own_fields = frozenset(cls.model_fields) - frozenset(MemoryItem.model_fields)
+        _check_owner_is_not_beside(cls.own_fields, cls.__name__)
+
+    def __init__(self, /, **data: Any) -> None:
+        _check_owner_is_not_beside(data, type(self).__name__)
+        super().__init__(**data)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        _check_owner_is_not_beside((name,), type(self).__name__)
         try:
             super().__setattr__(name, value)
         except ValidationError as error:

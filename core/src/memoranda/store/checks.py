@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
+from memoranda.items import METADATA_FIELDS, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json
 from memoranda.store.fields import TRUSTED, ItemFields, fields_of
 from memoranda.store.namespaces import namespace_key
@@ -68,6 +68,7 @@ def validated(item: MemoryItem) -> MemoryItem:
             and (item.expires_at is None or utc_text(item.expires_at) == item.expires_at)
             and type(item.metadata.namespace) is tuple
             and fields_of(type(item)).sound(values)
+            and METADATA_FIELDS.isdisjoint(item.__pydantic_extra__ or ())
         )
     except (AttributeError, KeyError, ValueError):
         sound = False
