@@ -71,6 +71,10 @@ __getattr__, __dir__ = lazy_names(
             "generate_summary",
         ],
     },
+    modules=(
+        *("context", "embeddings", "errors", "history", "integrity", "items", "lazy", "messages", "plugins", "ranking"),
+        *("shapes", "sql", "store", "summary", "sync", "tokens", "turns", "urls", "windowing"),
+    ),
 )
 
 __all__ = [
