@@ -159,12 +159,14 @@ class Fails:
 
 async def test_a_reranker_gives_scores_and_no_items() -> None:
     store = memoranda.open("memory://", reranker=Forges())
+    await store.init()
     await store.add(MemoryItem(content="tea time"))
     assert [(found.item.content, found.score) for found in await store.search_ranked(query="tea")] == [("tea time", 9)]
 
 
 async def test_a_reranker_that_fails_is_a_plugin_error() -> None:
     store = memoranda.open("memory://", reranker=Fails())
+    await store.init()
     await store.add(MemoryItem(content="tea time"))
     with pytest.raises(PluginError, match="Fails"):
         await store.search_ranked(query="tea")

@@ -97,6 +97,7 @@ async def test_use_inside_a_running_loop_is_refused() -> None:
 async def test_another_thread_of_a_program_with_a_loop_may_use_it() -> None:
     store = memoranda.sync.open("memory://")
 
+    await asyncio.to_thread(store.init)
     await asyncio.to_thread(store.add, HumanMemory(content="x"))
 
     assert await asyncio.to_thread(store.count) == 1

@@ -96,6 +96,15 @@ class StoreUnavailableError(StoreError, ConnectionError):
     """The engine cannot be reached, did not answer in time, or refused us. Nothing unacknowledged was promised."""
 
 
+class StoreNotFoundError(StoreError, LookupError):
+    """A store that was to be read or changed is not there; ``alike`` are the URLs of stores beside it."""
+
+    def __init__(self, store: str, alike: Sequence[str] = ()) -> None:
+        meant = f" Did you mean {' or '.join(alike)}?" if alike else ""
+        super().__init__(f"There is no {store}, and only writing makes one.{meant}")
+        self.alike = tuple(alike)
+
+
 class StoreMisuseError(StoreError, RuntimeError):
     """A store is used from a process, or what it was given from an event loop, to which it does not belong."""
 

@@ -119,6 +119,10 @@ class SyncStore:
         """Close the store."""
         self._portal.run(self._store.close())
 
+    def exists(self) -> bool:
+        """Whether there is such a store, opened or not; nothing is made by asking."""
+        return self._portal.run(self._store.exists())
+
     def observe(self, observer: Observer) -> None:
         """Tell this observer of what is done from now on; its methods are called in the background loop's thread."""
         self._store.observe(observer)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memoranda.plugins.hookspecs import Backend
     from memoranda.plugins.registry import Registry
     from memoranda.store.base import BaseStore
+    from memoranda.store.capabilities import Access
     from memoranda.store.observers import Observer
 
 URL_VARIABLE = "MEMORANDA_URL"
@@ -28,9 +29,10 @@ def open(
     registry: Registry | None = None,
     observers: Sequence[Observer | str] = (),
     reranker: Any = None,
+    access: Access = "create",
     **options: Any,
 ) -> BaseStore:
-    """Return the store that a URL names, ready for ``async with``.
+    """Return the store that a URL names, for ``async with`` or ``init()``: before that, it refuses every call.
 
     Without a URL, the environment's ``MEMORANDA_URL`` is used, else a SQLite file in the user's data folder. Further
     options are the backend's own, each in the URL's query or as a keyword; where both give one and disagree, neither
@@ -39,6 +41,9 @@ def open(
     PluginError; one that a plugin attaches to every store is left out with a warning, unless its plugin says that
     nothing may be stored without it: then every add is refused.
 
+    ``access="change"`` refuses a store that is not there with StoreNotFoundError when it is opened, where
+    ``"create"`` makes one; ``"read"`` does so too, and writes nothing at all: a file on a read-only disk will do.
+
     Raises UnknownSchemeError, saying what is installed and what to install; InputError for an option that the backend
     does not know, and for one that has one value in the URL and another as a keyword; PluginError when the backend
     cannot be loaded.
@@ -46,13 +51,18 @@ def open(
     from memoranda.plugins.registry import default_registry  # Plugins are looked for when the first store is opened.
 
     registry = registry or default_registry()
-    url = url if url is not None else default_url()
+    if access not in ("create", "change", "read"):
+        raise InputError("access is 'create', 'change' or 'read'.", field="access")
+    url = url if url is not None else default_url(make=access == "create")
     spec = _backend(registry, url)
     target = registry.load(spec)
     factory = getattr(target, "from_url", target)
     url, options = _with_embedder(registry, factory, url, options)
     store = _made(factory, url, options, spec.name)
     store.item_types = registry.item_types()
+    store.access = access
+    # Some engines are ready at once and others are not: whoever changes the URL must not find out in production.
+    getattr(store, "_expect_opening", lambda: None)()
     _attach(store, registry, observers, reranker)
     return store
 
@@ -68,13 +78,17 @@ def _backend(registry: Registry, url: str) -> Backend:
         raise no_store_url() from None
 
 
-def default_url() -> str:
-    """Return the URL that is used when none is given: ``MEMORANDA_URL``, or a file in the user's data folder."""
+def default_url(*, make: bool = True) -> str:
+    """Return the URL that is used when none is given: ``MEMORANDA_URL``, or a file in the user's data folder.
+
+    The folder is made if it is not there, unless ``make`` says otherwise.
+    """
     from_environment = os.environ.get(URL_VARIABLE)
     if from_environment:
         return from_environment
     folder = data_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if make:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return f"sqlite:///{(folder / 'memory.db').as_posix().lstrip('/') if os.name == 'nt' else folder / 'memory.db'}"
 
 

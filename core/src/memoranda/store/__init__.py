@@ -12,7 +12,7 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda.store.base import BaseStore, ScopedStore
-    from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
+    from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
     from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
     from memoranda.store.codec import (
         bare_item,
@@ -69,7 +69,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "base": ["BaseStore", "ScopedStore"],
-        "capabilities": ["BASE_CAPABILITIES", "Capability", "SearchMode"],
+        "capabilities": ["BASE_CAPABILITIES", "Access", "Capability", "SearchMode"],
         "checks": ["MAX_KEY_BYTES", "check_item", "check_metadata", "storable"],
         "codec": [
             "bare_item",
@@ -130,6 +130,7 @@ __all__ = [
     "ITEM_FIELDS",
     "MAX_KEY_BYTES",
     "OPERATORS",
+    "Access",
     "Archived",
     "BaseStore",
     "Below",

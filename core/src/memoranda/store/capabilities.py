@@ -8,6 +8,9 @@ from typing import Literal
 SearchMode = Literal["substring", "text", "semantic", "hybrid"]
 """How a query is understood; ``substring`` is a filter, the others rank."""
 
+Access = Literal["create", "change", "read"]
+"""What a store is opened for; only ``create`` makes one that is not there, and ``read`` writes nothing at all."""
+
 
 class Capability(StrEnum):
     """What a store can do. The first six come with the base class; the others are declared."""

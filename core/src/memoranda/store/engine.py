@@ -15,12 +15,20 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, ClassVar, Literal, Self
 
-from memoranda.errors import InputError, MemoryError, StoreClosedError, UnsupportedError, VersionConflictError, shown
+from memoranda.errors import (
+    InputError,
+    MemoryError,
+    StoreClosedError,
+    StoreNotFoundError,
+    UnsupportedError,
+    VersionConflictError,
+    shown,
+)
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
 from memoranda.loops import LoopLock, undivided
 from memoranda.ranking.results import RankedItem, Reranker
 from memoranda.ranking.scopes import rank_scope, ranking_weight
-from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
+from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import Expiry, FieldEquals
 from memoranda.store.filters import Filter
@@ -72,6 +80,10 @@ class Engine(ABC):
     has locks, or a thread, of its own.
     """
 
+    access: Access = "create"
+    """What the store is opened for; set before that, as :func:`memoranda.open` does. Where it is ``read``, nothing is
+    written, not even tables or indexes, and every call that would write is an UnsupportedError."""
+
     _serialises_writes: bool = True
     _bounded: ClassVar[bool] = False
 
@@ -108,10 +120,12 @@ class Engine(ABC):
 
         It is open for every event loop of the process then. A closed store may be opened again. Raises
         StoreUnavailableError when the engine cannot be reached, SchemaTooNewError before anything is touched when a
-        later release wrote it.
+        later release wrote it, and StoreNotFoundError when there is none and :attr:`access` does not allow making one.
         """
         async with self._lifecycle_lock.held():
             if self._state != "open" or not self.needs_init:
+                if self._state != "open" and self.access != "create" and not await self._exists():
+                    raise StoreNotFoundError(repr(self), await self._alike())
                 await self._init()
                 if Capability.TTL in self.capabilities:
                     self._lifetimes.in_use = Capability.PERSISTENT in self.capabilities
@@ -129,6 +143,17 @@ class Engine(ABC):
             if sweeping is not None and sweeping.get_loop() is asyncio.get_running_loop():
                 await asyncio.wait([sweeping])
             await self._close()
+
+    async def exists(self) -> bool:
+        """Whether there is such a store, opened or not; nothing is made by asking.
+
+        Raises StoreUnavailableError when the engine cannot be reached, and whatever else opening it would raise.
+        """
+        return self._state == "open" or await self._exists()
+
+    def _expect_opening(self) -> None:
+        """Refuse calls until ``init()`` or ``async with``, also where the engine is ready at once."""
+        self._state = "new"
 
     async def __aenter__(self) -> Self:
         await self.init()
@@ -162,6 +187,14 @@ class Engine(ABC):
         """Remove the items that match and return how many; with the capability ``delete`` they can be restored."""
 
     # What a backend may override
+
+    async def _exists(self) -> bool:
+        """Whether there is something to open. An engine that has nothing to make is always there."""
+        return True
+
+    async def _alike(self) -> Sequence[str]:
+        """Return the URLs of stores beside this one, which is not there, whose names look like its name."""
+        return ()
 
     async def _init(self) -> None:  # noqa: B027 - optional: not every engine needs opening
         """Open the engine. If this raises, nothing may be left open."""
@@ -321,7 +354,12 @@ class Engine(ABC):
     # Checks
 
     def _alone(self) -> AbstractAsyncContextManager[object]:
-        """Return what keeps other writers out where the compare-and-set is the default one, and nothing elsewhere."""
+        """Return what keeps other writers out where the compare-and-set is the default one, and nothing elsewhere.
+
+        Everything that writes comes by here, so that this is where a store that is open for reading refuses.
+        """
+        if self.access == "read":
+            raise UnsupportedError(repr(self), "writing", remedy="It was opened for reading only.")
         return self._write_lock.held() if self._serialises_writes else _NOBODY_WAITS
 
     def _prepared(self, item: MemoryItem) -> MemoryItem:
@@ -335,7 +373,7 @@ class Engine(ABC):
     def _ensure_open(self) -> None:
         if self._state != "open":
             raise StoreClosedError(repr(self), opened=self._state == "closed")
-        if self._lifetimes.is_due(self.clock):
+        if self.access != "read" and self._lifetimes.is_due(self.clock):
             self._sweep_aside()
 
     def _filter(self, **named: Any) -> Filter:

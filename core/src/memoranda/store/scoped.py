@@ -53,6 +53,7 @@ class ScopedEngine(Engine):
         super().__init__()
         self.item_types = store.item_types
         self.reranker = store.reranker
+        self.access = store.access
         self._observers = Observers(store._observers)
         self._serialises_writes = store._serialises_writes
         self._lifetimes = store._lifetimes

@@ -200,7 +200,8 @@ class Writing(Engine):
         self._ensure_open()
         self._require(Capability.TTL)
         now = self._lifetimes.now(self.clock)
-        return await self._sweep(Filter(archived=None, further=(Expiry(now, expired=True),)))
+        async with self._alone():
+            return await self._sweep(Filter(archived=None, further=(Expiry(now, expired=True),)))
 
     async def _commit(self, write: Write) -> int:
         """Store a batch. An id that an expired item still holds is free."""

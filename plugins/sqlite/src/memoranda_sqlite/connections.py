@@ -28,8 +28,8 @@ class Connections:
     def __init__(self, database: Database, worker: Worker) -> None:
         self.database = database
         self.worker = worker
-        self.filler = Filler(worker, database.explained)
-        self.eraser = Eraser(worker, in_memory=database.in_memory)
+        self.filler = Filler(worker, database.explained, idle=bool(database.reading))
+        self.eraser = Eraser(worker, in_memory=database.in_memory, idle=bool(database.reading))
         self.writer = Writer(worker, database.explained, self.filler, self.eraser, database.check_that_it_stays())
         self._threads: ReaderThreads | None = None
         self._direct: DirectReader | None = None
@@ -40,7 +40,8 @@ class Connections:
     @classmethod
     async def open(cls, database: Database) -> Connections:
         """Open everything, or nothing if one of them fails."""
-        worker = await Worker(database.open_writer, database.explained).open()
+        connect = database.open_only_reader if database.reading else database.open_writer
+        worker = await Worker(connect, database.explained).open()
         opened = cls(database, worker)
         try:
             if not database.in_memory:
@@ -60,7 +61,7 @@ class Connections:
         try:
             return self._direct.rows(text, values, most_asked)
         except DRIVER_ERRORS as error:
-            raise self.database.explained(error) from error
+            raise self.database.explained_reading(error) from error
 
     async def read(self, work: Work[Result]) -> Result:
         """Run a function that reads on a thread."""

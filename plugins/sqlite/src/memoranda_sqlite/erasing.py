@@ -48,6 +48,8 @@ WAITS = (
 )
 _COPIES = "Copies of what was purged may be in the free room of the file's pages"
 
+_UNWRITTEN = "They go when a store opens the file to write."
+
 _MARK = "erasing"
 _BOTH, _LOG, _ROOM = "pages ", "log ", "room "
 """What the mark begins with: both are to be done, or the log is to be emptied, or only the file to be written anew."""
@@ -134,6 +136,11 @@ def _reason_to_leave_it(connection: sqlite3.Connection, demand: Demand) -> str:
     return ""
 
 
+def _marked(connection: sqlite3.Connection) -> Pending:
+    """Return what is left to do, where nothing may be written."""
+    return Pending() if meta(connection, _MARK) is None else Pending(f"{_COPIES} or in its log. {_UNWRITTEN}")
+
+
 def _size(connection: sqlite3.Connection) -> int:
     """Return how many bytes the file has without its free pages: as many are written anew."""
     names = ("page_count", "freelist_count", "page_size")
@@ -171,8 +178,9 @@ def _left(connection: sqlite3.Connection, reason: str) -> Pending:
 class Eraser:
     """Sees to it that what was purged goes off the disk, for as long as the store is open."""
 
-    def __init__(self, worker: Worker, *, in_memory: bool) -> None:
+    def __init__(self, worker: Worker, *, in_memory: bool, idle: bool = False) -> None:
         self._worker = worker
+        self._idle = idle
         self._in_memory = in_memory
         self._pause = FIRST_RETRY
         self._timer: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
@@ -189,6 +197,8 @@ class Eraser:
         """Try to erase now, and return what is left to do."""
         if self._in_memory:
             return Pending()
+        if self._idle:
+            return await self._worker.run(_marked)
         self._look_again = time.monotonic() + LOOK
         self._note(await self._worker.run(lambda connection: erase(connection, patience, demand)))
         return self.pending

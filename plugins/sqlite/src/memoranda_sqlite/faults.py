@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 from memoranda.errors import CorruptStoreError, InputError, MemoryError, StoreError, StoreUnavailableError
 
@@ -48,8 +49,8 @@ def is_undecodable(error: BaseException) -> bool:
     return isinstance(error, UnicodeError) or str(error).startswith(_UNDECODABLE)
 
 
-def translated(error: Exception, path: str) -> MemoryError:
-    """Return the error of memoranda for what the driver raised on this file."""
+def translated(error: Exception, path: str, *, reading: bool = False) -> MemoryError:
+    """Return the error of memoranda for what the driver raised on this file; one of ``reading`` speaks of no writes."""
     code = primary_code(error)
     if is_undecodable(error):
         # The driver's own message repeats the text.
@@ -59,8 +60,9 @@ def translated(error: Exception, path: str) -> MemoryError:
         )
     if code in _BUSY:
         return StoreUnavailableError(
-            f"The SQLite file {path!r} stayed locked by another program ({error}). Nothing of this call was stored; "
-            f"try again, or give a longer busy_timeout."
+            f"The SQLite file {path!r} stayed locked by another program ({error}). "
+            f"{'' if reading else 'Nothing of this call was stored; '}{'Try' if reading else 'try'} again, or give a "
+            f"longer busy_timeout."
         )
     if code == sqlite3.SQLITE_FULL:
         return StoreUnavailableError(
@@ -76,6 +78,11 @@ def translated(error: Exception, path: str) -> MemoryError:
         return StoreUnavailableError(
             f"The SQLite file {path!r} cannot be written ({error}). Check the permissions of the file and of its "
             f"folder, where SQLite keeps its write-ahead log."
+        )
+    if code == sqlite3.SQLITE_CANTOPEN and reading:
+        return StoreUnavailableError(
+            f"The SQLite file {path!r} cannot be read ({error}). Check its permissions. If a write-ahead log lies "
+            f"beside it ({Path(path).name}-wal) and the folder cannot be written, copy both to one that can."
         )
     if code == sqlite3.SQLITE_CANTOPEN:
         return StoreUnavailableError(

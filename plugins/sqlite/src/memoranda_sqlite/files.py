@@ -8,7 +8,8 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import quote
@@ -34,11 +35,55 @@ class Database:
     path: str
     durability: Durability = "full"
     busy_timeout: float = 30.0
+    reading: str = ""
+    """How SQLite is to open a file of which nothing may be written; empty where it may be."""
 
     @property
     def in_memory(self) -> bool:
         """Whether there is no file: such a database has one connection only."""
         return self.path == MEMORY
+
+    @property
+    def uri(self) -> str:
+        """The file as SQLite is told to open it. One that is gone must not be made anew, empty and for all to read."""
+        return f"file:{quote(os.fsencode(self.path))}?{self.reading or 'mode=rw'}"
+
+    def for_reading(self) -> Database:
+        """Return the same file with a way to open it that writes nothing, here or beside it.
+
+        A log with something in it has to be read along, and whoever may not write must leave it there. Without one the
+        file is all there is. Where it can be written, SQLite makes its log for the while and takes it away again;
+        where it cannot, nobody else may change it either, and no log is needed.
+        """
+        if self.in_memory:
+            return self
+        log = _size_and_time(f"{self.path}-wal")
+        if log is not None and (log[0] or _size_and_time(f"{self.path}-shm") is not None):
+            return replace(self, reading="mode=ro")
+        writable = os.access(self.path, os.W_OK) and os.access(Path(self.path).parent, os.W_OK)
+        return replace(self, reading="mode=rw" if writable else "immutable=1")
+
+    def exists(self) -> bool:
+        """Whether there is a file with memories, in our tables or in one that can be taken over."""
+        try:
+            return self.in_memory or self._inspect()
+        except (*DRIVER_ERRORS, OSError) as error:
+            raise self.explained_reading(error) from error
+
+    def alike(self) -> list[str]:
+        """Return the files with memories beside this one whose names look like its name."""
+        file = Path(self.path)
+        try:
+            beside = [entry.name for entry in file.parent.iterdir() if entry != file and _is_database(entry)]
+        except OSError:
+            return []
+        looked_at = [replace(self, path=str(file.parent / name)) for name in get_close_matches(file.name, beside)]
+        return [each.path for each in looked_at if each._holds_memories()]
+
+    def _holds_memories(self) -> bool:
+        with suppress(MemoryError):
+            return self.exists()
+        return False
 
     def open_writer(self) -> sqlite3.Connection:
         """Return the connection that writes, with the schema in place. Raises memoranda's errors."""
@@ -61,7 +106,22 @@ class Database:
             connection = self._connect(0.0 if shared else self.busy_timeout, shared=shared)
             connection.execute("PRAGMA query_only = ON")
         except (*DRIVER_ERRORS, OSError) as error:
-            raise self.explained(error) from error
+            raise self.explained_reading(error) from error
+        return connection
+
+    def open_only_reader(self) -> sqlite3.Connection:
+        """Return the connection that stands in for the writer where nothing may be written."""
+        connection = self.open_reader()
+        try:
+            found = schema.check_version(connection, self.path)
+            if found < len(schema.MIGRATIONS):
+                raise StoreError(
+                    f"The SQLite file {self.path!r} has the tables of an earlier release or of another program. Open "
+                    f"it once to write, which brings them up to date: 'memoranda doctor --repair' does."
+                )
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def check_that_it_stays(self) -> Callable[[], None]:
@@ -77,6 +137,10 @@ class Database:
 
         return check
 
+    def explained_reading(self, error: Exception) -> MemoryError:
+        """Return memoranda's error for one that came while reading: it says nothing about what was stored."""
+        return self.explained(error) if isinstance(error, OSError) else translated(error, self.path, reading=True)
+
     def explained(self, error: Exception) -> MemoryError:
         """Return memoranda's error for one of the driver's or the system's."""
         if isinstance(error, OSError):
@@ -86,8 +150,8 @@ class Database:
             )
         return translated(error, self.path)
 
-    def _inspect(self) -> None:
-        """Refuse a file that is no database, or a later release's, without writing a byte to it.
+    def _inspect(self) -> bool:
+        """Return whether the file holds memories; refuse what is no database, or a later release's. Nothing is written.
 
         Others may be making it at this moment. What was read of a file that changed meanwhile says nothing about it, so
         it is looked at again before it is refused.
@@ -96,8 +160,7 @@ class Database:
         while True:
             before = self._appearance()
             try:
-                self._look()
-                return
+                return self._look()
             except (StoreError, *DRIVER_ERRORS):
                 if self._appearance() == before or time.monotonic() > deadline:
                     raise
@@ -107,10 +170,10 @@ class Database:
         """Return what differs once somebody has written to the file or its log."""
         return [_size_and_time(self.path), _size_and_time(f"{self.path}-wal")]
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
         file = Path(self.path)
         if not file.exists() or file.stat().st_size == 0:
-            return
+            return False
         if file.is_dir():
             raise StoreUnavailableError(f"{self.path!r} is a folder; a SQLite store needs the name of a file.")
         with file.open("rb") as opened:
@@ -125,7 +188,8 @@ class Database:
         connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout, isolation_level=None)
         try:
             connection.execute("BEGIN")  # One state of the file for all that is read of it.
-            self._patiently(lambda: schema.check_version(connection, self.path))
+            found = self._patiently(lambda: schema.check_version(connection, self.path))
+            return found > 0 or schema.adoptable(connection, self.path) is not None
         finally:
             connection.close()
 
@@ -135,9 +199,8 @@ class Database:
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def _connect(self, timeout: float, *, shared: bool = False) -> sqlite3.Connection:
-        # A file that is gone must not be made anew, empty and for everybody to read.
         connection = sqlite3.connect(
-            self.path if self.in_memory else f"file:{quote(os.fsencode(self.path))}?mode=rw",
+            self.path if self.in_memory else self.uri,
             uri=not self.in_memory,
             timeout=timeout,
             isolation_level=None,
@@ -176,6 +239,17 @@ class Database:
                 if not is_busy(error) or time.monotonic() > deadline:
                     raise
             time.sleep(random.uniform(0.001, 0.02))
+
+
+def _is_database(path: Path) -> bool:
+    """Whether a file begins as a database of SQLite's does."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as opened:
+            return opened.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
 
 
 def _size_and_time(path: str) -> tuple[int, int] | None:

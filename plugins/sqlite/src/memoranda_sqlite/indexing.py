@@ -29,16 +29,17 @@ class Filler:
     """Counts the rows that wait for the indexes and has them filled.
 
     Batches take turns with other writes. An error is logged and left for the next time: the rows still wait, and
-    searches read them.
+    searches read them. An ``idle`` one fills nothing: the file may not be written.
     """
 
-    def __init__(self, worker: Worker, explained: Callable[[Exception], Exception]) -> None:
+    def __init__(self, worker: Worker, explained: Callable[[Exception], Exception], *, idle: bool = False) -> None:
         self._worker = worker
         self._explained = explained
         self._waiting = 0
         self._written = 0
         self._running = False
-        self._stopped = False
+        self._idle = idle
+        self._stopped = idle
         self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._ends: list[asyncio.Future[None]] = []
         self.available = False
@@ -46,6 +47,8 @@ class Filler:
     async def start(self) -> None:
         """Look at what is there: whether there are indexes, and how many rows wait for them."""
         self.available = await self._worker.run(text_index.available)
+        if self._idle and self.available:  # Whoever may write has built them again by now.
+            self.available = await self._worker.run(text_index.trusted)
         if self.available:
             self._waiting = await self._worker.run(text_index.pending)
             self.written(0)
@@ -81,8 +84,8 @@ class Filler:
         return self._waiting
 
     async def finish(self) -> None:
-        """Fill the indexes until nothing waits."""
-        if not self.available:
+        """Fill the indexes until nothing waits; where nothing may be written, searches read what waits."""
+        if not self.available or self._idle:
             return
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.append(end)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from memoranda.errors import InputError
 from memoranda_sqlite.files import MEMORY, Durability
@@ -28,6 +29,13 @@ def path_of(url: str) -> str:
                 )
             return MEMORY
     return name or MEMORY
+
+
+def url_of(path: str) -> str:
+    """Return the URL of a file: relative where it lies in the working folder, else absolute."""
+    with suppress(ValueError):
+        path = str(Path(path).relative_to(Path.cwd()))
+    return f"sqlite:///{quote(os.fsencode(path))}"
 
 
 def checked_path(db_path: str | os.PathLike[str]) -> str:

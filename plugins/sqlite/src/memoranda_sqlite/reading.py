@@ -84,7 +84,7 @@ class ReaderThreads:
 
     async def _opened(self) -> Worker:
         with self._opening.call():
-            worker = await Worker(self._database.open_reader, self._database.explained).open()
+            worker = await Worker(self._database.open_reader, self._database.explained_reading).open()
             self._workers.append(worker)
             return worker
 

@@ -96,7 +96,9 @@ class Retrieval:
 
         model, speakers = await connections.read(work)
         if model != vectors.model:
-            raise OtherModelError(f"The SQLite file {connections.database.path!r}", str(model), vectors.model)
+            raise OtherModelError(
+                f"The SQLite file {connections.database.path!r}", str(model or "no embedder"), vectors.model
+            )
         return await vectors.query_vector(query_without_names(query, speakers))
 
     def _speakers(self, connection: sqlite3.Connection, scope: Filter) -> set[str]:

@@ -35,7 +35,7 @@ from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.files import MEMORY, Database, Durability
-from memoranda_sqlite.options import checked_durability, checked_path, path_of
+from memoranda_sqlite.options import checked_durability, checked_path, path_of, url_of
 from memoranda_sqlite.reading import MOST_ASKED
 from memoranda_sqlite.scanning import scanned
 from memoranda_sqlite.substrings import find_rows
@@ -145,8 +145,15 @@ class SQLiteMemoryStore(BaseStore):
 
     # Lifecycle
 
+    async def _exists(self) -> bool:
+        return await asyncio.to_thread(self._database.exists)
+
+    async def _alike(self) -> Sequence[str]:
+        return [url_of(path) for path in await asyncio.to_thread(self._database.alike)]
+
     async def _init(self) -> None:
-        connections = await Connections.open(self._database)
+        reading = self.access == "read"
+        connections = await Connections.open(self._database.for_reading() if reading else self._database)
         try:
             await self._open_vectors(connections)
         except BaseException:
@@ -157,10 +164,13 @@ class SQLiteMemoryStore(BaseStore):
     async def _open_vectors(self, connections: Connections) -> None:
         if self._embeddings is None:
             return
-        from memoranda_sqlite.vectors import Vectors  # Loaded on use: most programs have no embedder.
+        from memoranda_sqlite.vectors import Vectors, stored_model  # Loaded on use: most programs have no embedder.
 
         self._vectors = Vectors(self._embeddings)
-        stored = await connections.writer.call(self._vectors.create)
+        if connections.database.reading:
+            stored = await connections.read(stored_model) or "no embedder"
+        else:
+            stored = await connections.writer.call(self._vectors.create)
         if stored != self._vectors.model:
             logger.warning(
                 "%r holds vectors of %s and was opened with %s. Search by meaning waits for reindex().",

@@ -7,12 +7,10 @@ whoever reads takes his time.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import quote
 
 import aiosqlite
 
@@ -56,7 +54,7 @@ class LongReads:
         Without ``tolerant`` it is quicker, and text that is no Unicode is an error of the driver.
         """
         connection = aiosqlite.connect(
-            f"file:{quote(os.fsencode(self._database.path))}?mode=rw",
+            self._database.uri,
             iter_chunk_size=AT_ONCE,
             uri=True,
             timeout=self._database.busy_timeout,
@@ -73,7 +71,7 @@ class LongReads:
         except DRIVER_ERRORS as error:
             if not tolerant and is_undecodable(error):
                 raise
-            raise self._database.explained(error) from error
+            raise self._database.explained_reading(error) from error
         finally:
             self._open.discard(connection)
 
