@@ -247,8 +247,22 @@ def test_a_dry_run_checks_and_stores_nothing(command: Command, source: str, tmp_
     command("export", "all.jsonl", "--store", source)
 
     assert "7" in command("import", "all.jsonl", "--dry-run", "--store", target).stderr
-    assert "7 items would be copied" in command("copy", source, target, "--dry-run").stderr
-    assert everything(target) == []
+    assert "Would copy" in command("copy", source, target, "--dry-run").stderr
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_dry_run_counts_only_what_is_not_there_yet(command: Command, source: str, tmp_path: Path) -> None:
+    target = f"shelf:///{tmp_path / 'target'}"
+    command("export", "all.jsonl", "--store", source)
+    command("copy", source, target, "--user", "bob")
+    before = (tmp_path / "target").read_bytes()
+
+    copied = command("copy", source, target, "--dry-run")
+    imported = command("import", "all.jsonl", "--dry-run", "--store", target)
+
+    assert "6 added, 1 unchanged" in copied.stderr
+    assert "6 added, 1 unchanged" in imported.stderr
+    assert (tmp_path / "target").read_bytes() == before
 
 
 def test_copy_is_verified_and_can_be_repeated(command: Command, source: str, tmp_path: Path) -> None:
@@ -257,7 +271,8 @@ def test_copy_is_verified_and_can_be_repeated(command: Command, source: str, tmp
     first = json.loads(command("copy", source, target, "--deleted", "--json").stdout)
     again = json.loads(command("copy", source, target, "--deleted", "--json").stdout)
 
-    assert first == again
+    assert (first["count"], first["digest"]) == (again["count"], again["digest"])
+    assert (first["added"], again["added"], again["unchanged"]) == (8, 0, 8)
     assert (first["count"], first["verified"]) == (8, True)
     assert everything(target, include_deleted=True) == everything(source, include_deleted=True)
     assert everything(target) == everything(source)

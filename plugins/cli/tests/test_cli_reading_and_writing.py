@@ -201,7 +201,7 @@ def test_context_writes_provider_messages(command: Command, talk: str) -> None:
 
 
 def test_an_unknown_token_counter_says_which_there_are(command: Command, talk: str) -> None:
-    result = command("context", "--tokens", "5", "--counter", "abacus", "--store", talk)
+    result = command("context", "--all", "--tokens", "5", "--counter", "abacus", "--store", talk)
 
     assert result.exit_code == 3
     assert "estimate" in result.stderr

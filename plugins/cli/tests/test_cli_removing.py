@@ -95,11 +95,30 @@ def test_forget_leaves_no_trace_and_gives_a_receipt(command: Command, url: str, 
     assert b'"ada"' not in (tmp_path / "memories").read_bytes()
 
 
-def test_forgetting_nobody_is_a_receipt_too(command: Command, url: str) -> None:
-    result = command("forget", "carol", "--json", "--store", url)
+def test_forgetting_nobody_is_no_receipt(command: Command, url: str, tmp_path: Path) -> None:
+    result = command("forget", "carol", "--yes", "--receipt", "carol.json", "--store", url)
+
+    assert result.exit_code == 3
+    assert "nothing of 'carol'" in result.stderr
+    assert not (tmp_path / "carol.json").exists()
+
+
+@pytest.mark.parametrize("mistyped", ["adda", "Ada", "ada "])
+def test_forgetting_a_mistyped_user_offers_the_one_that_is_there(command: Command, url: str, mistyped: str) -> None:
+    result = command("forget", mistyped, "--yes", "--store", url)
+
+    assert result.exit_code == 3
+    assert "Did you mean 'ada'?" in result.stderr
+
+
+def test_a_user_who_has_only_deleted_memories_is_forgotten(command: Command, url: str) -> None:
+    command("clear", "--user", "ada", "--yes", "--store", url)
+
+    result = command("forget", "ada", "--yes", "--json", "--store", url)
 
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["found"] == 0
+    assert json.loads(result.stdout)["complete"] is True
+    assert command("forget", "ada", "--yes", "--store", url).exit_code == 3
 
 
 def test_a_store_that_cannot_hide_says_so(command: Command, tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from typing import Annotated, Any
+from difflib import get_close_matches
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -12,15 +14,17 @@ from typer.core import TyperGroup
 from memoranda import __version__
 from memoranda.errors import MemoryError, PluginError, PluginLoadError
 from memoranda.plugins import CommandSpec
-from memoranda_cli.commands import COMMANDS, SECTIONS
+from memoranda_cli.commands import COMMANDS, EXAMPLES, SECTIONS
 from memoranda_cli.exits import MEANINGS, ExitCode, code_of
-from memoranda_cli.terminal import visible
+from memoranda_cli.streams import tolerate_every_encoding
+from memoranda_cli.terminal import say, show_json, wrapped
 
 _BUILT_IN = {spec.name: spec for spec in COMMANDS}
 
 # typer brings its own copy of click or uses the installed one, by its version; its exceptions know their root.
-_UsageProblem: type[Exception] = next(
-    kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception) and kind.__name__ == "ClickException"
+_UsageProblem, _UsageError = (
+    next(kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception) and kind.__name__ == name)
+    for name in ("ClickException", "UsageError")
 )
 
 
@@ -41,24 +45,40 @@ class Commands(TyperGroup):
                 return None
             raise
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that a line begins with; a name that is none is answered with those it looks like."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            alike = get_close_matches(name, self.list_commands(ctx), cutoff=0.65)
+            meant = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+            raise _UsageError(f"No such command {name!r}.{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take ``--debug`` from wherever it stands before a ``--``: people add it to the line that just failed."""
+        tolerate_every_encoding()
         end = args.index("--") if "--" in args else len(args)
+        ctx.meta["memoranda.json"] = "--json" in args[:end]
         if "--debug" in args[:end]:
             ctx.meta["memoranda.debug"] = True
             args = [arg for position, arg in enumerate(args) if position >= end or arg != "--debug"]
-        parsed: list[str] = super().parse_args(ctx, args)
+        try:
+            parsed: list[str] = super().parse_args(ctx, args)
+        except _UsageProblem as problem:
+            self._refuse_usage(ctx, problem)
         return parsed
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; whatever goes wrong becomes a sentence and an exit code."""
+        """Run the command; whatever goes wrong becomes a sentence and an exit code, and with --json a document."""
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, _UsageProblem):
+        except (typer.Exit, typer.Abort):
             raise
-        except KeyboardInterrupt:
-            _complain("Interrupted.")
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except _UsageProblem as problem:
+            self._refuse_usage(ctx, problem)
+        except KeyboardInterrupt as interrupted:
+            said = str(interrupted) or "Interrupted."
+            _fail(ctx, said, ExitCode.INTERRUPTED, getattr(interrupted, "document", {}))
         except BrokenPipeError:
             # Whoever read our output has had enough. Nothing more may be written, not even at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,16 +86,21 @@ class Commands(TyperGroup):
         except MemoryError as error:
             if ctx.meta.get("memoranda.debug"):
                 raise
-            _complain(str(error))
-            raise typer.Exit(code_of(error)) from None
+            _fail(ctx, str(error), code_of(error), getattr(error, "document", {}))
         except Exception as error:  # the last resort: a traceback helps nobody who did not ask for it
             if ctx.meta.get("memoranda.debug"):
                 raise
             said = " ".join(str(error).split())
             if isinstance(error, OSError) and error.filename:
                 said = f"{error.filename}: {error.strerror}"
-            _complain(f"{type(error).__name__}: {said or 'no reason given'}. Add --debug to see where it happened.")
-            raise typer.Exit(ExitCode.FAILED) from None
+            told = f"{type(error).__name__}: {said or 'no reason given'}. Add --debug to see where it happened."
+            _fail(ctx, told, ExitCode.FAILED)
+
+    def _refuse_usage(self, ctx: Any, problem: Any) -> NoReturn:
+        """Answer a line that cannot be understood: typer shows it to people, a program gets a document."""
+        if ctx.meta.get("memoranda.json"):
+            _fail(ctx, problem.format_message(), ExitCode.USAGE)
+        raise problem
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the overview. It is plain text: a table library would take longer to load than all else together."""
@@ -102,7 +127,8 @@ def _loaded(spec: CommandSpec) -> Any:
         group = target
     elif callable(target):
         group = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        group.command(spec.name)(target)
+        shown = "\n\n".join(f"$ memoranda {line}" for line in EXAMPLES.get(spec.name, ()))
+        group.command(spec.name, epilog=shown or None)(target)
     else:
         raise PluginLoadError(spec.name, f"{spec.target} is neither a function nor a typer.Typer.")
     try:
@@ -114,37 +140,54 @@ def _loaded(spec: CommandSpec) -> Any:
 
 
 def _overview(program: str, styled: Any) -> str:
+    width = shutil.get_terminal_size().columns
+    about = ": memory for agents. It keeps what was said, and shows a model only what it may see."
+    usage = f" {program} COMMAND ..."
     lines = [
         "",
-        f"{styled(program)}: memory for agents. It keeps what was said, and shows a model only what it may see.",
+        wrapped(f"{program}{about}", width).replace(program, styled(program), 1),
         "",
-        f"{styled('Usage:')} {program} COMMAND …      {program} COMMAND --help says more about one",
+        f"{styled('Usage:')}{usage}",
+        f"       {program} COMMAND --help says more about one, with examples.",
     ]
     try:
         specs = _all_specs()
     except PluginError:
         specs = list(COMMANDS)
-    width = max(len(spec.name) for spec in specs)
+    longest = max(len(spec.name) for spec in specs)
     for section in [*SECTIONS, *sorted({spec.section for spec in specs} - set(SECTIONS))]:
         lines += ["", styled(section)]
-        lines += [f"  {spec.name:<{width}}  {spec.summary}" for spec in specs if spec.section == section]
+        lines += [_entry(spec.name, longest, spec.summary, width) for spec in specs if spec.section == section]
+    store = "--store URL on every command, else the environment's MEMORANDA_URL, else a file in your data folder."
+    urls = "URLs look like sqlite:///agent.db, postgresql://user@host/db, redis://host, memory://"
     lines += [
         "",
         styled("The store"),
-        "  --store URL on every command, else the environment's MEMORANDA_URL, else a file in your data folder.",
-        "  URLs look like sqlite:///agent.db, postgresql://user@host/db, redis://host, memory://",
+        wrapped(f"  {store}", width, "  "),
+        wrapped(f"  {urls}", width, "  "),
         "",
         styled("Options"),
-        "  --version             Show the version.",
-        "  --debug               Show where an error happened.",
-        "  --install-completion  Let your shell complete commands and options.",
-        "  --help                Show this.",
+        *(_entry(name, 20, meaning, width) for name, meaning in _OPTIONS.items()),
         "",
         styled("Exit codes"),
-        *(f"  {code.value:<4}{meaning}" for code, meaning in MEANINGS.items()),
+        *(_entry(str(code.value), 3, meaning, width) for code, meaning in MEANINGS.items()),
         "",
     ]
     return "\n".join(lines)
+
+
+_OPTIONS = {
+    "--version": "Show the version.",
+    "--debug": "Show where an error happened.",
+    "--json": "On every command: one document, for programs, also of an error.",
+    "--install-completion": "Let your shell complete commands and options.",
+    "--help": "Show this.",
+}
+
+
+def _entry(name: str, longest: int, meaning: str, width: int) -> str:
+    """Return a line of a list; what does not fit goes on under its own column."""
+    return wrapped(f"  {name:<{longest}}  {meaning}", width, " " * (longest + 4))
 
 
 def _styled(text: str) -> str:
@@ -152,8 +195,12 @@ def _styled(text: str) -> str:
     return text if "NO_COLOR" in os.environ else f"\x1b[1m{text}\x1b[0m"
 
 
-def _complain(message: str) -> None:
-    typer.echo(visible(f"memoranda: {message}"), err=True)
+def _fail(ctx: Any, message: str, code: ExitCode, document: dict[str, Any] | None = None) -> NoReturn:
+    """End the command with a sentence on standard error, and with --json one document that holds it as well."""
+    if ctx.meta.get("memoranda.json"):
+        show_json({"error": message, "exit_code": int(code), **(document or {})})
+    say(f"memoranda: {message}")
+    raise typer.Exit(code)
 
 
 def _show_version(wanted: bool) -> None:

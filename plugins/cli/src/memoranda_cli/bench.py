@@ -14,6 +14,7 @@ from memoranda.plugins import Backend
 from memoranda.urls import redacted, scheme_of
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.exporting import whole_file
 from memoranda_cli.measuring import Cost, measured
 from memoranda_cli.terminal import say, show, show_json, table
 
@@ -37,14 +38,18 @@ def bench(
     The floors are Python's own dicts for memory:// and sqlite3 for sqlite:; other engines are measured without one.
     Everything is written under a user that is made up for it, and removed in the end.
     """
-    from memoranda_cli.stores import run
+    from memoranda_cli.stores import run, say_if_new
 
     steps = _sizes(sizes)
+    if plot is not None:
+        _check_plot(plot)
     further = options.pairs(store_options, "--option")
     found: dict[str, list[Cost]] = {}
     with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
         for url in urls or _default_urls(Path(folder)):
             name = redacted(url) if urls else scheme_of(url)
+            if urls:
+                run(say_if_new(url, further))
             found[name] = run(measured(url, further, steps, calls))
     if as_json:
         show_json({name: [_as_json(cost) for cost in costs] for name, costs in found.items()})
@@ -52,8 +57,17 @@ def bench(
         for name, costs in found.items():
             show(_table(name, costs, steps))
     if plot is not None:
-        plot.write_text(plotted(found), encoding="utf-8")
+        with whole_file(plot) as output:
+            output.write(plotted(found))
         say(f"The plot is in {plot}.")
+
+
+def _check_plot(plot: Path) -> None:
+    """Refuse a name that the plot cannot have before anything is measured."""
+    if plot.suffix.lower() != ".svg":
+        raise InputError(f"A plot is SVG: name it {plot.with_suffix('.svg').name}, not {plot.name}.", field="plot")
+    if not plot.parent.is_dir():
+        raise CommandError(f"There is no folder {str(plot.parent)!r} to write to.", ExitCode.NOT_FOUND)
 
 
 def _default_urls(folder: Path) -> Iterator[str]:

@@ -45,3 +45,39 @@ COMMANDS: tuple[CommandSpec, ...] = (
     _command(AUTHORS, "new-plugin", "new_plugin:new_plugin", "Write a whole plugin that passes its tests."),
     _command(AUTHORS, "conform", "conform:conform", "Test a store against everything the protocol promises."),
 )
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "demo": ("demo", "demo --store sqlite:///agent.db"),
+    "plugins": ("plugins", "plugins --json"),
+    "add": ('add "I like a window seat." --user ada', "add --type ai --user ada --session trip < answer.txt"),
+    "get": ("get 4c1f --json",),
+    "search": ("search seat --user ada", 'search "where does she sit?" --mode text --user ada'),
+    "history": ("history --user ada --session trip", "history --user ada --all --ids"),
+    "context": (
+        "context --user ada --session trip --rounds 10 --explain",
+        "context --user ada --tokens 4000 --format openai",
+    ),
+    "stats": ("stats", "stats --user ada --json"),
+    "clear": ("clear --user ada --session trip", "clear --all --dry-run"),
+    "restore": ("restore --user ada", "restore 4c1f"),
+    "purge": ("purge --deleted", "purge --user ada --session trip --dry-run"),
+    "forget": ("forget ada --receipt ada.json", "forget ada --dry-run"),
+    "export": ("export all.jsonl", "export --user ada | gzip > ada.jsonl.gz"),
+    "import": ("import all.jsonl --dry-run", "import all.jsonl --on-conflict skip"),
+    "copy": (
+        "copy sqlite:///agent.db postgresql://me@host/agents",
+        "copy sqlite:///agent.db sqlite:///backup.db --deleted --dry-run",
+    ),
+    "summarize": ("summarize --user ada --session trip --model gpt-4o-mini",),
+    "compact": (
+        "compact --user ada --session trip --dry-run",
+        'compact --user ada --session trip --command "ollama run llama3"',
+    ),
+    "undo": ("undo 4c1f --user ada",),
+    "doctor": ("doctor", "doctor --repair --store sqlite:///agent.db"),
+    "reindex": ("reindex --store sqlite:///agent.db", "reindex --option embeddings=hashing"),
+    "bench": ("bench --sizes 1000,10000 --plot cost.svg", "bench redis://localhost --calls 50"),
+    "new-plugin": ("new-plugin paper", "new-plugin my-model --kind summarizer"),
+    "conform": ("conform memory://", "conform sqlite:///test.db --only scope"),
+}
+"""One or two lines for each command, which its help ends with; what stands behind ``memoranda``."""

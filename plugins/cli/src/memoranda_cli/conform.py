@@ -35,7 +35,7 @@ def conform(
     case failed and 1 otherwise.
     """
     from memoranda.plugins import open as open_store
-    from memoranda_cli.stores import run
+    from memoranda_cli.stores import run, say_if_new
 
     try:
         from memoranda_testing.cases import TOPICS, case_names
@@ -48,6 +48,7 @@ def conform(
         ) from None
 
     further = options.pairs(store_options, "--option")
+    run(say_if_new(url, further))
     names = [name for topic in TOPICS for name in case_names(topic) if only is None or only in name]
     with progress(f"testing {redacted(url)}", len(names)) as advance:
         report = run(

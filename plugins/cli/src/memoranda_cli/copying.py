@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,17 @@ from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.importing import Policy
 from memoranda_cli.terminal import progress, say, show_json
-from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Tally, Transfer, hidden_ids
+from memoranda_cli.transfer import (
+    BATCH,
+    Arrivals,
+    Incoming,
+    OnConflict,
+    Tally,
+    Transfer,
+    broken_off,
+    hidden_ids,
+    trial,
+)
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
@@ -48,55 +59,74 @@ def copy(
     if source == destination:
         raise CommandError("SOURCE and DESTINATION are the same.", ExitCode.USAGE)
     tally = Tally()
-    try:
-        report = run(
-            _copy(
-                (source, source_options), (destination, destination_options), metadata, policy, deleted, dry_run, tally
-            )
-        )
-    except KeyboardInterrupt:
-        say(f"Interrupted after {tally.total:,} items; run the same line again to go on.")
-        raise
+    work = _Copy((source, source_options), (destination, destination_options), metadata, policy, deleted, tally)
+    with broken_off(tally):
+        report = run(work.tried() if dry_run else work.done())
     if as_json:
-        show_json(report)
+        show_json({**report, **tally.as_json(), "dry_run": dry_run})
     elif dry_run:
-        say(f"{report['count']:,} items would be copied to {redacted(destination)}.")
+        say(f"Would copy to {redacted(destination)}: {tally.sentence()}.")
     else:
         say(f"{tally.sentence()}; {report['count']:,} verified by hash, digest {report['digest'][:16]}….")
 
 
-async def _copy(
-    source: tuple[str, list[str] | None],
-    destination: tuple[str, list[str] | None],
-    metadata: Any,
-    policy: OnConflict,
-    deleted: bool,
-    dry_run: bool,
-    tally: Tally,
-) -> dict[str, Any]:
-    from memoranda_cli.stores import opened
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """One copy: from where, to where, and of what."""
 
-    async with opened(*source) as origin, opened(*destination) as target:
-        if deleted and Capability.ADD_DELETED not in target.capabilities:
-            raise CommandError(f"{target!r} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED)
-        total = await origin.count(metadata=metadata, include_deleted=deleted)
-        transfer = Transfer(target, policy)
-        transfer.tally = tally
-        await transfer.begin()
-        hidden = await hidden_ids(origin, metadata) if deleted else set()
-        if policy is OnConflict.FAIL and not transfer.empty:
-            with progress("checking", total) as advance:
-                async for batch in _batches(origin, metadata, hidden, deleted):
-                    await transfer.check(batch)
+    source: tuple[str, list[str] | None]
+    destination: tuple[str, list[str] | None]
+    metadata: Any
+    policy: OnConflict
+    deleted: bool
+    tally: Tally
+
+    async def tried(self) -> dict[str, Any]:
+        """Compare the two without writing to either, and count what would become of each item."""
+        from memoranda_cli.stores import opened
+
+        async with (
+            opened(*self.source) as origin,
+            trial(*self.destination, self.policy, self.tally) as transfer,
+        ):
+            self._check(transfer.store)
+            total = await origin.count(metadata=self.metadata, include_deleted=self.deleted)
+            hidden = await self._hidden(origin)
+            with progress("comparing", total) as advance:
+                async for batch in _batches(origin, self.metadata, hidden, self.deleted):
+                    await transfer.plan(batch)
                     advance(len(batch))
-        if dry_run:
-            return {"count": total, "digest": "", "verified": False}
-        arrivals = Arrivals()
-        with progress("copying", total) as advance:
-            async for batch in _batches(origin, metadata, hidden, deleted):
-                arrivals.take(await transfer.put(batch))
-                advance(len(batch))
-        return await _verified(target, metadata, deleted, arrivals, in_order=transfer.empty)
+        return {"count": total, "digest": "", "verified": False}
+
+    async def done(self) -> dict[str, Any]:
+        """Copy, and compare in the end."""
+        from memoranda_cli.stores import opened
+
+        # The source comes first: where it is not there, no destination is made.
+        async with opened(*self.source) as origin, opened(*self.destination, "create") as target:
+            self._check(target)
+            total = await origin.count(metadata=self.metadata, include_deleted=self.deleted)
+            transfer = Transfer(target, self.policy, self.tally)
+            await transfer.begin()
+            hidden = await self._hidden(origin)
+            if self.policy is OnConflict.FAIL and not transfer.empty:
+                with progress("checking", total) as advance:
+                    async for batch in _batches(origin, self.metadata, hidden, self.deleted):
+                        await transfer.check(batch)
+                        advance(len(batch))
+            arrivals = Arrivals()
+            with progress("copying", total) as advance:
+                async for batch in _batches(origin, self.metadata, hidden, self.deleted):
+                    arrivals.take(await transfer.put(batch))
+                    advance(len(batch))
+            return await _verified(target, self.metadata, self.deleted, arrivals, in_order=transfer.empty)
+
+    def _check(self, target: BaseStore) -> None:
+        if self.deleted and Capability.ADD_DELETED not in target.capabilities:
+            raise CommandError(f"{target!r} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED)
+
+    async def _hidden(self, origin: BaseStore) -> set[str]:
+        return await hidden_ids(origin, self.metadata) if self.deleted else set()
 
 
 async def _batches(store: BaseStore, metadata: Any, hidden: set[str], deleted: bool) -> AsyncIterator[list[Incoming]]:

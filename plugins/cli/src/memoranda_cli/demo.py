@@ -14,14 +14,16 @@ import typer
 from memoranda.errors import PluginError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.plugins import how_to_install
-from memoranda.store import Capability
+from memoranda.store import Capability, dump_item
 from memoranda.urls import redacted
-from memoranda_cli.stores import run
-from memoranda_cli.terminal import console, table
+from memoranda_cli import options
+from memoranda_cli.stores import run, say_if_new
+from memoranda_cli.terminal import console, show_json, table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from memoranda.ranking import RankedItem
     from memoranda.store import BaseStore
 
 ROUNDS = 4
@@ -32,20 +34,26 @@ def demo(
     url: Annotated[
         str | None, typer.Option("--store", "-s", metavar="URL", help="A store of yours, instead of a temporary file.")
     ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Watch a conversation being stored, reopened and cut to a window.
 
     It runs on a SQLite file in a temporary folder, which is removed afterwards; on a store of yours it writes under a
     user that it makes up, and removes what it wrote.
     """
+    terminal = console()
+    terminal.quiet = as_json
     if url is not None:
-        run(_demo(url))
+        run(say_if_new(url, {}))
+        seen = run(_demo(terminal, url))
     elif not _is_installed("sqlite"):
-        run(_demo("memory://"))
+        seen = run(_demo(terminal, "memory://"))
     else:
         with tempfile.TemporaryDirectory(prefix="memoranda-demo-") as folder:
             path = Path(folder) / "agent.db"
-            run(_demo(f"sqlite:///{path.as_posix().removeprefix('/') if path.drive else path}", path))
+            seen = run(_demo(terminal, f"sqlite:///{path.as_posix().removeprefix('/') if path.drive else path}", path))
+    if as_json:
+        show_json(seen)
 
 
 def _is_installed(scheme: str) -> bool:
@@ -100,12 +108,13 @@ def conversation_of(owner: MemoryMetadata) -> list[MemoryItem]:
     ]
 
 
-async def _demo(url: str, file: Path | None = None) -> None:
+async def _demo(terminal: Console, url: str, file: Path | None = None) -> dict[str, Any]:
+    """Show the demo, and return what was seen in it."""
     from memoranda.plugins import open as open_store
 
-    terminal = console()
     owner = MemoryMetadata(user_id=f"demo-{uuid.uuid4().hex[:8]}", session_id="trip")
     items = conversation_of(owner)
+    seen: dict[str, Any] = {"store": redacted(url), "stored": len(items)}
     persists = False
     try:
         async with open_store(url) as store:
@@ -120,30 +129,31 @@ async def _demo(url: str, file: Path | None = None) -> None:
                     terminal,
                     f"This store keeps nothing; {how_to_install('memoranda-sqlite')} for one that survives on disk.",
                 )
-                await _show(terminal, store, owner)
+                seen |= await _show(terminal, store, owner)
         if persists:
             size = f" ({_kibibytes(file)} KiB)" if file else ""
             async with open_store(url) as store:
                 found = await store.count(metadata=owner)
                 _line(terminal, f"Closed{size}, opened again: all {found} are there.")
-                await _show(terminal, store, owner)
+                seen |= {"found_again": found, **await _show(terminal, store, owner)}
     finally:
         if persists and file is None:
             async with open_store(url) as store:
                 await _remove(store, owner)
     _farewell(terminal)
+    return seen
 
 
 def _kibibytes(file: Path) -> int:
     return file.stat().st_size // 1024
 
 
-async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> None:
-    """Show the window, what is left out, a search and the summary trigger, all read from the store."""
+async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> dict[str, Any]:
+    """Show the window, what is left out, a search and the summary trigger, all read from the store; return them."""
     from memoranda.tokens import estimate_tokens
     from memoranda.windowing import as_said
     from memoranda_cli.render import conversation
-    from memoranda_cli.window import window_of
+    from memoranda_cli.window import grouped, window_of
 
     items = as_said([item async for item in store.scan(metadata=owner, archived=False, order="added")])
     window = window_of(items, rounds=ROUNDS, tokens=None, count=estimate_tokens)
@@ -151,18 +161,21 @@ async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> N
     _head(terminal, "2", f"What a model gets: the last {ROUNDS} rounds, about {tokens} tokens")
     terminal.print(_indented(conversation(window.shown)))
     _head(terminal, "3", "What it does not get, and why")
-    by_reason: dict[str, list[MemoryItem]] = {}
-    for item, reason in window.left_out:
-        by_reason.setdefault(reason, []).append(item)
-    for reason, group in by_reason.items():
+    for reason, group in grouped(window.left_out).items():
         _line(terminal, f"{reason}:", style="yellow")
         terminal.print(_indented(conversation(group), 6))
     _line(terminal, "A model's API refuses half a group, so the answered half stays out as well.")
-    await _search(terminal, store, owner)
-    _trigger(terminal, items)
+    found = await _search(terminal, store, owner)
+    return {
+        "window": [dump_item(item) for item in window.shown],
+        "tokens": tokens,
+        "left_out": [{"id": item.id, "reason": reason} for item, reason in window.left_out],
+        "found": [{"id": ranked.item.id, "score": ranked.score} for ranked in found],
+        "summary_due": _trigger(terminal, items),
+    }
 
 
-async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> None:
+async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> list[RankedItem]:
     _head(terminal, "4", f"A search beyond the window: “{QUESTION}”")
     found = await store.search_ranked(query=QUESTION, metadata=owner, limit=2, mode="text")
     from memoranda_cli.render import said, speaker
@@ -171,17 +184,22 @@ async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) ->
         (f"{ranked.score:.2f}", speaker(ranked.item), said(ranked.item)[0], ", ".join(ranked.terms)) for ranked in found
     ]
     terminal.print(_indented(table("score", "who", "content", "matched", rows=rows)))
+    return found
 
 
-def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> None:
+def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> dict[str, bool]:
+    """Return whether a summary is due, by the number of messages that is allowed."""
     from memoranda.summary import SummaryConfig, check_trigger
 
     _head(terminal, "5", "Time for a summary?")
+    due = {}
     for threshold in (20, 12):
         result = check_trigger(items, SummaryConfig(message_threshold=threshold))
         verdict = f"yes: {result.reason}" if result.triggered else f"no: {result.message_count} messages are within it"
         _line(terminal, f"With a threshold of {threshold}, {verdict}.")
+        due[str(threshold)] = result.triggered
     _line(terminal, "'memoranda compact' puts a summary in their place; 'memoranda undo' takes it back.")
+    return due
 
 
 def _head(terminal: Console, number: str, title: str) -> None:

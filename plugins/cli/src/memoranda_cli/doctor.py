@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -14,6 +15,7 @@ from memoranda.errors import MemoryError, StoreUnavailableError
 from memoranda.store import Examinable, Finding, Progress, Reindexable
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.interrupting import uncertain
 from memoranda_cli.terminal import console, progress, say, show, show_json, visible
 
 if TYPE_CHECKING:
@@ -61,14 +63,21 @@ async def _examined(url: str, store_options: list[str] | None, repair: bool) -> 
 
     started = time.perf_counter()
     try:
-        async with opened(url, store_options) as store:
+        async with opened(url, store_options, "change" if repair else "read") as store:
             took = (time.perf_counter() - started) * 1000
             findings = [Finding("opening", True, f"{store!r} in {took:.0f} ms")]
             if isinstance(store, Examinable):
                 findings += await store.doctor(repair=repair)
             return [*findings, *await _readable(store)]
     except StoreUnavailableError as error:
-        return [Finding("opening", False, str(error), "Start the server, or correct the URL.")]
+        return [Finding("opening", False, str(error), _remedy(url))]
+
+
+def _remedy(url: str) -> str:
+    """Return what to do about a store that cannot be opened: a URL with a host names a server, another a file."""
+    if urlsplit(url).netloc:
+        return "Start the server, or correct the URL."
+    return "Correct the URL, or what the message names."
 
 
 async def _readable(store: BaseStore) -> list[Finding]:
@@ -134,12 +143,13 @@ def _show(findings: list[Finding]) -> None:
 def reindex(
     store: options.Store = None,
     store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
 ) -> None:
     """Build a store's search indexes again from what is stored."""
     from memoranda_cli.stores import chosen_url, opened, run
 
     async def work() -> int | None:
-        async with opened(chosen_url(store), store_options) as target:
+        async with opened(chosen_url(store), store_options, "change") as target:
             if not isinstance(target, Reindexable):
                 raise CommandError(
                     f"{target!r} has no index that could be built again; nothing needs to be done.",
@@ -150,7 +160,11 @@ def reindex(
                     return await target.reindex()
                 return await target.reindex(progress=_advancing(advance))
 
-    indexed = run(work())
+    with uncertain("What was indexed stays so, and searches are right meanwhile; run it again to finish."):
+        indexed = run(work())
+    if as_json:
+        show_json({"indexed": indexed})
+        return
     say("The indexes are built." if indexed is None else f"{indexed:,} items are indexed.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 from memoranda import errors
 
@@ -37,16 +38,18 @@ MEANINGS: dict[ExitCode, str] = {
 
 
 class CommandError(errors.MemoryError):
-    """A command cannot go on; carries its exit code."""
+    """A command cannot go on; carries its exit code, and what ``--json`` shows beside the message."""
 
-    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED, document: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.document = document or {}
 
 
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (errors.InputError, ExitCode.USAGE),
     (errors.PluginNotFoundError, ExitCode.NOT_FOUND),
+    (errors.StoreNotFoundError, ExitCode.NOT_FOUND),
     (errors.ConflictError, ExitCode.CONFLICT),
     (errors.StoreUnavailableError, ExitCode.UNAVAILABLE),
     (errors.SummarizerUnavailableError, ExitCode.UNAVAILABLE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tempfile
@@ -12,11 +13,12 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from memoranda.errors import InputError
 from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.jsonl import Digest, footer, header, line_of
-from memoranda_cli.terminal import agree, progress, say
+from memoranda_cli.terminal import agree, progress, say, show_json
 
 
 @options.scoped
@@ -27,15 +29,21 @@ def export(
     yes: options.Yes = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
 ) -> None:
     """Write memories to a JSON Lines file, oldest first, archived ones too.
 
-    The file appears when it is whole, and only you can read it. 'memoranda import' reads it on any backend.
+    The file appears when it is whole, and only you can read it. 'memoranda import' reads it on any backend. --json
+    prints the number of items and their digest, and needs the name of a FILE.
     """
     from memoranda_cli.stores import chosen_url, run
 
+    if as_json and file == "-":
+        raise InputError("--json tells of the export, which goes to standard output itself: name a FILE.", field="file")
     url = chosen_url(store)
     if file == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # It is a file of ours, whatever the terminal's.
         digest = run(_export(url, store_options, metadata, deleted, sys.stdout))
     else:
         path = Path(file)
@@ -43,7 +51,10 @@ def export(
             agree(f"Replace {file}?", yes=yes)
         with whole_file(path) as output:
             digest = run(_export(url, store_options, metadata, deleted, output))
-    say(f"{digest.count:,} items exported{'' if file == '-' else f' to {file}'}.")
+    if as_json:
+        show_json({"file": file, "count": digest.count, "digest": digest.text})
+    else:
+        say(f"{digest.count:,} items exported{'' if file == '-' else f' to {file}'}.")
 
 
 async def _export(url: str, store_options: list[str] | None, metadata: Any, deleted: bool, output: IO[str]) -> Digest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,8 @@ from memoranda.items import MemoryMetadata, now_text
 from memoranda.store import Capability, Erasing
 from memoranda.urls import redacted
 from memoranda_cli import options
-from memoranda_cli.exits import CommandError
+from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.interrupting import uncertain
 from memoranda_cli.terminal import agree, items_text, progress, say, show, show_json, table
 
 if TYPE_CHECKING:
@@ -54,40 +56,53 @@ def forget(
     """Erase all traces of a user, look again everywhere, and print a receipt.
 
     Deleted and archived memories and summaries go too. What other users' memories say about the user stays. The exit
-    code is 1 if anything is left, also if the engine still has what was removed on its disk.
+    code is 1 if anything is left, also if the engine still has what was removed on its disk, and 3 if the store knows
+    no such user: then nothing is erased, and names that look alike are offered.
     """
     from memoranda_cli.stores import chosen_url, run
 
     url = chosen_url(store)
-    receipt = run(_forget(url, store_options, user, dry_run, yes))
-    if receipt is None:
+    with uncertain("Some of the items may be erased already; run it again for a receipt."):
+        receipt = run(_forget(url, store_options, user, dry_run, yes))
+    document = {**asdict(receipt), "complete": receipt.complete, "dry_run": dry_run}
+    if dry_run:
+        if as_json:
+            show_json(document)
+        else:
+            total = items_text(receipt.found + receipt.deleted)
+            say(f"{total} of {user!r} would be erased ({receipt.deleted} of them deleted already).")
         return
-    document = {**asdict(receipt), "complete": receipt.complete}
     if receipt_file is not None:
         receipt_file.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    if as_json:
+    if as_json and receipt.complete:
         show_json(document)
-    else:
+    elif not as_json:
         _show(receipt)
     if any(receipt.left.values()):
         raise CommandError(
             "Something is left. If it is deleted only, this store cannot purge; otherwise somebody is still writing "
-            "for this user: stop them and run it again."
+            "for this user: stop them and run it again.",
+            document=document,
         )
     if receipt.pending:
-        raise CommandError(f"Nothing is found any more. {receipt.pending} Run it again then for a complete receipt.")
+        raise CommandError(
+            f"Nothing is found any more. {receipt.pending} Run it again then: it says that nothing is left.",
+            document=document,
+        )
 
 
-async def _forget(url: str, store_options: list[str] | None, user: str, dry_run: bool, yes: bool) -> Receipt | None:
-    from memoranda_cli.stores import opened
+async def _forget(url: str, store_options: list[str] | None, user: str, dry_run: bool, yes: bool) -> Receipt:
+    from memoranda_cli.stores import opened, unerased
 
     owner = MemoryMetadata(user_id=user)
-    async with opened(url, store_options) as store:
+    async with opened(url, store_options, "read" if dry_run else "change") as store:
         receipt = await _before(store, url, owner)
         total = receipt.found + receipt.deleted
+        # What an earlier purge left on the disk is erased for whoever asks again, as the last receipt told them to.
+        if not total and not await unerased(store):
+            raise await _unknown(store, user)
         if dry_run:
-            say(f"{items_text(total)} of {user!r} would be erased ({receipt.deleted} of them deleted already).")
-            return None
+            return receipt
         if total:
             agree(f"Erase {items_text(total)} of {user!r} for good? This cannot be undone.", yes=yes)
             with progress("erasing", None):
@@ -98,6 +113,19 @@ async def _forget(url: str, store_options: list[str] | None, user: str, dry_run:
             receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
         receipt.at = now_text()
     return receipt
+
+
+async def _unknown(store: BaseStore, user: str) -> CommandError:
+    """Return the error for a user of whom the store has nothing: nobody may take it for a receipt."""
+    hides = Capability.DELETE in store.capabilities
+    known = {item.metadata.user_id or "" async for item in store.scan(include_deleted=hides)} - {""}
+    alike = get_close_matches(user, known) or [name for name in known if name.casefold() == user.casefold()]
+    meant = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+    return CommandError(
+        f"{store!r} has nothing of {user!r}, so that nothing was erased.{meant}",
+        ExitCode.NOT_FOUND,
+        {"alike": alike},
+    )
 
 
 async def _before(store: BaseStore, url: str, owner: MemoryMetadata) -> Receipt:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
@@ -16,9 +18,9 @@ from memoranda.errors import InputError
 from memoranda.store import Capability, check_item, load_item
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.jsonl import Digest, read_lines, seal_of
-from memoranda_cli.terminal import progress, say
-from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Tally, Transfer
+from memoranda_cli.jsonl import Digest, Line, read_lines, seal_of
+from memoranda_cli.terminal import progress, say, show_json
+from memoranda_cli.transfer import BATCH, TIMES, Arrivals, Incoming, OnConflict, Tally, Transfer, broken_off, trial
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -26,7 +28,11 @@ if TYPE_CHECKING:
 
 Policy = Annotated[
     OnConflict,
-    typer.Option("--on-conflict", help="What to do with an id that is taken by an item that says something else."),
+    typer.Option(
+        "--on-conflict",
+        metavar="POLICY",
+        help="fail, skip or overwrite: what to do with an id that is taken by an item that says something else.",
+    ),
 ]
 
 
@@ -36,46 +42,50 @@ def import_(
     dry_run: options.DryRun = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
 ) -> None:
     """Read memories from a JSON Lines file.
 
     The whole file is checked first: one bad line, named by its number, and nothing is stored. Items that are there
     already, word for word and as visible, are left alone, so an import that was interrupted goes on when it is run
-    again. What is deleted in the file arrives deleted and is never shown. In the end every item is looked up and
-    compared.
+    again; a line without an id gets one from what it says and its place. What is deleted in the file arrives deleted
+    and is never shown. In the end every item is looked up and compared.
     """
     from memoranda_cli.stores import chosen_url, run
 
     url = chosen_url(store)
     with _readable(file) as (source, name):
         tally = Tally()
-        try:
-            run(_import(url, store_options, source, name, policy, dry_run, tally))
-        except KeyboardInterrupt:
-            say(f"Interrupted after {tally.total:,} items; run the same line again to go on.")
-            raise
-    say(f"{'Would import' if dry_run else 'Imported'} {name}: {tally.sentence()}.")
+        with broken_off(tally):
+            run((_tried if dry_run else _import)(url, store_options, source, name, policy, tally))
+    if as_json:
+        show_json({"file": name, **tally.as_json(), "dry_run": dry_run})
+    else:
+        say(f"{'Would import' if dry_run else 'Imported'} {name}: {tally.sentence()}.")
+
+
+async def _tried(
+    url: str, store_options: list[str] | None, source: IO[str], name: str, policy: OnConflict, tally: Tally
+) -> None:
+    async with trial(url, store_options, policy, tally) as transfer:
+        await _checked(source, name, transfer, transfer.plan)
 
 
 async def _import(
-    url: str,
-    store_options: list[str] | None,
-    source: IO[str],
-    name: str,
-    policy: OnConflict,
-    dry_run: bool,
-    tally: Tally,
+    url: str, store_options: list[str] | None, source: IO[str], name: str, policy: OnConflict, tally: Tally
 ) -> None:
-    from memoranda_cli.stores import opened
+    from memoranda_cli.stores import opened, unopened
 
-    async with opened(url, store_options) as store:
-        transfer = Transfer(store, policy)
-        transfer.tally = tally
+    total = None
+    if not await unopened(url, store_options).exists():
+        # A file that is refused leaves no new store behind.
+        async with trial(url, store_options, policy, tally) as transfer:
+            total = await _checked(source, name, transfer, transfer.check)
+    async with opened(url, store_options, "create") as store:
+        transfer = Transfer(store, policy, tally)
         await transfer.begin()
-        total = await _checked(source, name, transfer)
-        if dry_run:
-            tally.added = total
-            return
+        if total is None:
+            total = await _checked(source, name, transfer, transfer.check)
         arrivals = Arrivals()
         with progress("importing", total) as advance:
             for batch in _batches(source, name, store):
@@ -86,15 +96,18 @@ async def _import(
             raise CommandError(f"{missing:,} items are not in the store as they are in {name}. Run it again.")
 
 
-async def _checked(source: IO[str], name: str, transfer: Transfer) -> int:
-    """Read the whole file without storing anything, and return the number of its items."""
+async def _checked(
+    source: IO[str], name: str, transfer: Transfer, look: Callable[[list[Incoming]], Awaitable[None]]
+) -> int:
+    """Read the whole file without storing anything, have each batch looked at, and return the number of items."""
     digest = Digest()
     with progress("checking", None) as advance:
         for batch in _batches(source, name, transfer.store):
             for incoming in batch:
                 digest.take(incoming.item, hidden=incoming.hidden)
-            await transfer.check(batch)
+            await look(batch)
             advance(len(batch))
+            await asyncio.sleep(0)  # Ctrl-C is heard whenever the loop has its turn.
     source.seek(0)
     seal = seal_of(source)
     if seal is not None and (seal.get("count"), seal.get("digest")) != (digest.count, digest.text):
@@ -117,7 +130,7 @@ def _batches(source: IO[str], name: str, store: BaseStore) -> Iterator[list[Inco
                 f"--deleted.",
                 ExitCode.UNSUPPORTED,
             )
-        batch.append(Incoming(_item(line.data, name, line.number, store.item_types), line.hidden))
+        batch.append(_incoming(line, name, store.item_types))
         if len(batch) == BATCH:
             yield batch
             batch = []
@@ -125,31 +138,45 @@ def _batches(source: IO[str], name: str, store: BaseStore) -> Iterator[list[Inco
         yield batch
 
 
-def _item(data: object, name: str, number: int, types: Mapping[str, type[MemoryItem]]) -> MemoryItem:
+def _incoming(line: Line, name: str, types: Mapping[str, type[MemoryItem]]) -> Incoming:
+    data = line.data
+    undated: tuple[str, ...] = ()
+    if isinstance(data, dict):
+        undated = tuple(time for time in TIMES if time not in data)
+        data = data if "id" in data else {**data, "id": line.lasting_id()}
     try:
-        item = load_item(data, types)  # type: ignore[arg-type]  # it says so itself when it is no object
+        item = load_item(data, types)
         check_item(item)
     except InputError as error:
-        raise InputError(f"{name}, line {number}: {error}", field=error.field) from error
-    return item
+        raise InputError(f"{name}, line {line.number}: {error}", field=error.field) from error
+    return Incoming(item, line.hidden, undated)
 
 
 @contextmanager
 def _readable(file: str) -> Iterator[tuple[IO[str], str]]:
     """Give a text file that can be read twice, and its name for messages."""
+    name = "standard input" if file == "-" else file
+    with _binary(file) as source, io.TextIOWrapper(source, encoding="utf-8-sig", newline="\n") as text:
+        try:
+            yield text, name
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{name} is not UTF-8 text ({error.reason} at byte {error.start}).", field="file"
+            ) from error
+
+
+@contextmanager
+def _binary(file: str) -> Iterator[IO[bytes]]:
     if file == "-":
-        with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as spool:
-            shutil.copyfileobj(sys.stdin, spool)
-            yield spool, "standard input"
+        # Whatever the terminal's encoding: a file of ours is UTF-8, through a pipe as well.
+        with tempfile.TemporaryFile() as spool:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+            spool.seek(0)
+            yield spool
         return
     try:
-        source = Path(file).open(encoding="utf-8", newline="\n")  # noqa: SIM115 - closed below, by what uses it
+        source = Path(file).open("rb")  # noqa: SIM115 - closed below, by what uses it
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}.", ExitCode.NOT_FOUND) from error
     with source:
-        try:
-            yield source, file
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{file} is not UTF-8 text ({error.reason} at byte {error.start}).", field="file"
-            ) from error
+        yield source

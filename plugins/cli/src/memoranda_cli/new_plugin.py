@@ -19,8 +19,9 @@ import typer
 from memoranda import __version__
 from memoranda.errors import InputError
 from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to_install
+from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.terminal import say
+from memoranda_cli.terminal import say, show_json
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -77,10 +78,13 @@ _TESTING = (
 
 def new_plugin(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, such as paper or my-engine.")],
-    kind: Annotated[Kind, typer.Option("--kind", "-k", help="What it offers.")] = Kind.BACKEND,
+    kind: Annotated[
+        Kind, typer.Option("--kind", "-k", metavar="KIND", help=f"What it offers: {', '.join(Kind)}.")
+    ] = Kind.BACKEND,
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="FOLDER", help="Where to write it. [memoranda-NAME]")
     ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Write a whole plugin that passes its tests, to start your own from.
 
@@ -98,6 +102,9 @@ def new_plugin(
     if not target.absolute().parent.is_dir():
         raise CommandError(f"There is no folder {str(target.absolute().parent)!r}.", ExitCode.NOT_FOUND)
     written = _write(target, kind, _words(name, kind))
+    if as_json:
+        show_json({"folder": str(target), "kind": kind.value, "files": [str(path) for path in written]})
+        return
     for path in written:
         typer.echo(str(target / path))
     for distribution in _TEST_NEEDS.get(kind, _KIT):

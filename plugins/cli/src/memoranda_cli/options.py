@@ -39,6 +39,7 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
     """Return ``KEY=VALUE`` texts as a dict. A value is read as JSON where it is some, else it is the text itself."""
     found: dict[str, Any] = {}
     for text in given or ():
+        check_decoded(text, option)
         key, equals, value = text.partition("=")
         if not equals or not key:
             # What it is instead may be a password.
@@ -48,6 +49,14 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
         except ValueError:
             found[key] = value
     return found
+
+
+def check_decoded(text: str, what: str) -> None:
+    """Raise InputError for text that Python could not read: it puts a surrogate for each byte that is no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{what} holds bytes that are not UTF-8 text.", field="encoding") from None
 
 
 def scoped(command: Callable[..., None]) -> Callable[..., None]:
@@ -108,6 +117,8 @@ def _metadata(
     from memoranda.items import MemoryMetadata
     from memoranda.store import names_nothing
 
+    for name, given in (("--user", user), ("--session", session), ("--task", task), ("--agent", agent)):
+        check_decoded(given or "", name)
     metadata = MemoryMetadata(
         user_id=user, session_id=session, task_id=task, agent_id=agent, extra=pairs(extra, "--extra")
     )

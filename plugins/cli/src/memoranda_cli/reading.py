@@ -64,7 +64,12 @@ def search(
     ] = None,
     mode: Annotated[
         Mode | None,
-        typer.Option("--mode", "-m", help="substring is literal; the others rank. By default what the store does."),
+        typer.Option(
+            "--mode",
+            "-m",
+            metavar="MODE",
+            help="substring is literal; text, semantic and hybrid rank. By default what the store does.",
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 10,
     memory_type: Type = None,
@@ -102,13 +107,33 @@ def search(
 async def _search(
     url: str | None, store_options: list[str] | None, query: str, mode: Mode | None, filters: dict[str, Any]
 ) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
+    from memoranda.store import Capability
     from memoranda_cli.stores import opened
 
     async with opened(url, store_options) as store:
         asked: Any = mode.value if mode else store.default_mode
+        if asked != "substring" and Capability(asked) not in store.capabilities:
+            raise _without_embedder(asked)
         if query and asked != "substring":
             return await store.search_ranked(query=query, mode=asked, **filters), []
         return None, await store.search(query=query, mode=mode.value if mode else None, **filters)
+
+
+def _without_embedder(mode: str) -> CommandError:
+    """Return the error for a search by meaning in a store that has no embedder; it says how to give it one."""
+    from memoranda.plugins import EmbeddingsSpec, default_registry, how_to_install
+
+    names = sorted(spec.name for spec in default_registry().specs(EmbeddingsSpec))
+    if names:
+        how = (
+            f"Give it one: --option embeddings={names[0]}. Installed: {', '.join(names)}. 'memoranda reindex' with the "
+        )
+        how += "same option makes the vectors of what is stored."
+    else:
+        how = f"None is installed. Try: {how_to_install('memoranda-openai')}"
+    return CommandError(
+        f"--mode {mode} compares meanings, for which the store needs an embedder. {how}", ExitCode.UNSUPPORTED
+    )
 
 
 @options.scoped

@@ -9,10 +9,11 @@ import typer
 from memoranda.errors import InputError
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.terminal import agree, items_text, progress, say
+from memoranda_cli.interrupting import uncertain
+from memoranda_cli.terminal import agree, items_text, progress, say, show_json
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Access, BaseStore
 
 Everything = Annotated[bool, typer.Option("--all", help="All of them, whosever they are.")]
 ItemId = Annotated[str | None, typer.Argument(metavar="ID", help="One item, by its id.")]
@@ -26,6 +27,7 @@ def clear(
     yes: options.Yes = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
 ) -> None:
     """Remove memories by their owner, or all of them with --all.
 
@@ -37,17 +39,24 @@ def clear(
     metadata = _named(metadata, everything, "clear")
 
     async def work() -> None:
-        async with opened(store, store_options) as target:
+        async with opened(store, store_options, _access(dry_run)) as target:
             hides = Capability.DELETE in target.capabilities
             number = await target.count(metadata=metadata)
             verb = "Delete" if hides else "Remove for good"
-            if _ends(number, f"would be {'deleted' if hides else 'removed for good'}", dry_run):
+            if dry_run or not number:
+                _report(number, dry_run, as_json, "deleted" if hides else "removed for good")
                 return
             agree(f"{verb} {items_text(number)} of {target!r}?", yes=yes)
             removed = await target.clear(metadata=metadata)
-            say(f"{items_text(removed)} {'deleted; memoranda restore brings them back' if hides else 'removed'}.")
+            _report(
+                removed,
+                dry_run,
+                as_json,
+                "deleted; memoranda restore brings them back" if hides else "removed for good",
+            )
 
-    run(work())
+    with uncertain("Some of the items may be removed already; run it again to be sure."):
+        run(work())
 
 
 @options.scoped
@@ -58,6 +67,7 @@ def restore(
     dry_run: options.DryRun = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
 ) -> None:
     """Bring back what was cleared, where the store only hid it: one id, an owner's, or --all."""
     from memoranda_cli.stores import opened, run
@@ -66,17 +76,17 @@ def restore(
         metadata = _named(metadata, everything, "restore")
 
     async def work() -> None:
-        async with opened(store, store_options) as target:
+        async with opened(store, store_options, _access(dry_run)) as target:
             if dry_run:
-                hidden = await _hidden(target, item_id, metadata)
-                say(f"{items_text(hidden)} would be restored.")
+                _report(await _hidden(target, item_id, metadata), dry_run, as_json, "restored")
                 return
             restored = await target.restore(item_id, metadata=metadata)
             if item_id is not None and not restored:
                 raise CommandError(f"No deleted item has the id {item_id!r}.", ExitCode.NOT_FOUND)
-            say(f"{items_text(restored)} restored.")
+            _report(restored, dry_run, as_json, "restored", "There is nothing to restore.")
 
-    run(work())
+    with uncertain("Some of the items may be back already; run it again to be sure."):
+        run(work())
 
 
 @options.scoped
@@ -88,6 +98,7 @@ def purge(
     yes: options.Yes = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
 ) -> None:
     """Remove memories for good, deleted ones too: one id, an owner's, or the bin with --deleted."""
     from memoranda_cli.stores import opened, run, unerased
@@ -96,20 +107,28 @@ def purge(
         raise InputError("Name an id, an owner (--user, --session, …) or --deleted.", field="metadata")
 
     async def work() -> None:
-        async with opened(store, store_options) as target:
+        async with opened(store, store_options, _access(dry_run)) as target:
             number = await _purgeable(target, item_id, metadata, deleted)
             if item_id is not None and not number:
                 raise CommandError(f"There is no item {item_id!r} here.", ExitCode.NOT_FOUND)
-            if _ends(number, "would be removed for good", dry_run):
+            if dry_run or not number:
+                _report(number, dry_run, as_json, "removed for good")
                 return
             agree(f"Remove {items_text(number)} of {target!r} for good? This cannot be undone.", yes=yes)
             with progress("purging", None):
                 purged = await target.purge(item_id, metadata=metadata, deleted_only=deleted)
-            say(f"{items_text(purged)} removed for good.")
-            if pending := await unerased(target):
+            pending = await unerased(target)
+            _report(purged, dry_run, as_json, "removed for good", pending=pending)
+            if pending:
                 say(pending)
 
-    run(work())
+    with uncertain("Some of the items may be removed already; run it again to be sure."):
+        run(work())
+
+
+def _access(dry_run: bool) -> Access:
+    """Return what a store is opened for: what is only tried writes nothing."""
+    return "read" if dry_run else "change"
 
 
 def _named(metadata: Any, everything: bool, command: str) -> Any:
@@ -123,12 +142,21 @@ def _named(metadata: Any, everything: bool, command: str) -> Any:
     return metadata
 
 
-def _ends(number: int, verb: str, dry_run: bool) -> bool:
-    """Whether there is nothing to ask about; says so."""
-    if dry_run or not number:
-        say(f"{items_text(number)} {verb}." if dry_run else "There is nothing to remove.")
-        return True
-    return False
+def _report(
+    number: int,
+    dry_run: bool,
+    as_json: bool,
+    verb: str,
+    nothing: str = "There is nothing to remove.",
+    **further: Any,
+) -> None:
+    """Say what was done with so many items, or would be."""
+    if as_json:
+        show_json({"items": number, "dry_run": dry_run, **further})
+    elif dry_run:
+        say(f"{items_text(number)} would be {verb}.")
+    else:
+        say(f"{items_text(number)} {verb}." if number else nothing)
 
 
 async def _hidden(store: BaseStore, item_id: str | None, metadata: Any) -> int:

@@ -1,35 +1,30 @@
-"""Opening the store that a command is for."""
+"""Opening the store that a command is for, and running the command so that Ctrl-C ends it."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from memoranda.plugins import URL_VARIABLE, default_url
 from memoranda.plugins import open as open_store
 from memoranda.urls import redacted
+from memoranda_cli.interrupting import run
 from memoranda_cli.options import pairs
 from memoranda_cli.terminal import say
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Access, BaseStore
 
-T = TypeVar("T")
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine. Ctrl-C cancels it, so that stores are closed and files removed on the way out."""
-    return asyncio.run(work)
+__all__ = ["chosen_url", "opened", "run", "say_if_new", "unerased", "unopened"]
 
 
 def chosen_url(url: str | None) -> str:
     """Return the URL to use, and say which it is where nobody named it on this line."""
     if url is not None:
         return url
-    found = default_url()
+    found = default_url(make=False)
     if os.environ.get(URL_VARIABLE):
         say(f"store: {redacted(found)} (from {URL_VARIABLE})")
     else:
@@ -37,12 +32,35 @@ def chosen_url(url: str | None) -> str:
     return found
 
 
+def unopened(url: str, options: Sequence[str] | None = None, access: Access = "read") -> BaseStore:
+    """Return the store of a URL, to be asked whether it is there before it is opened."""
+    return open_store(url, access=access, **pairs(options, "--option"))
+
+
 @asynccontextmanager
-async def opened(url: str | None, options: Sequence[str] | None = None) -> AsyncIterator[BaseStore]:
-    """Open the store of a URL, or the default one, for the block."""
-    store = open_store(chosen_url(url), **pairs(options, "--option"))
+async def opened(
+    url: str | None, options: Sequence[str] | None = None, access: Access = "read"
+) -> AsyncIterator[BaseStore]:
+    """Open the store of a URL, or the default one, for the block.
+
+    Only a command that writes memories asks to ``create``; then it is said if there was none before. One that is not
+    there is refused otherwise, and what is only read is not written.
+    """
+    url = chosen_url(url)
+    store = unopened(url, options, access)
+    new = access == "create" and not await store.exists()
+    if new and url == default_url(make=False):
+        default_url()  # It makes the folder.
     async with store:
+        if new:
+            say(f"{redacted(url)} is a new store.")
         yield store
+
+
+async def say_if_new(url: str, options: Mapping[str, Any]) -> None:
+    """Say that a store is made, where a command opens it in a way of its own."""
+    if not await open_store(url, **options).exists():
+        say(f"{redacted(url)} is a new store.")
 
 
 async def unerased(store: BaseStore) -> str:

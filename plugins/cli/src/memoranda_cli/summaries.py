@@ -9,11 +9,12 @@ import typer
 from memoranda.errors import SummaryError
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.interrupting import uncertain
 from memoranda_cli.terminal import progress, say, show, show_json, visible
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
-    from memoranda.summary import CompactionResult, SummaryConfig, SummaryResult
+    from memoranda.summary import CompactionResult, SummaryConfig, SummaryResult, TriggerResult
 
 MODEL = "The model"
 
@@ -120,19 +121,26 @@ def compact(
         template, keep, message_threshold=messages, token_threshold=tokens, max_prompt_tokens=max_prompt_tokens
     )
     if dry_run:
-        run(_preview(store, store_options, metadata, config, force))
+        run(_preview(store, store_options, metadata, config, force, as_json))
         return
 
     async def work() -> CompactionResult:
-        async with chosen_model(base_url, model, command) as summarizer, opened(store, store_options) as target:
+        async with (
+            chosen_model(base_url, model, command) as summarizer,
+            opened(store, store_options, "change") as target,
+        ):
             with progress("asking the model", None):
                 return await swap(target, metadata, config, summarizer, force=force)
 
-    _show_compaction(run(work()), as_json)
+    with uncertain(
+        "The summary is there with all it stands for, or nothing was changed; 'memoranda history' shows it."
+    ):
+        result = run(work())
+    _show_compaction(result, as_json)
 
 
 async def _preview(
-    url: str | None, store_options: list[str] | None, metadata: Any, config: SummaryConfig, force: bool
+    url: str | None, store_options: list[str] | None, metadata: Any, config: SummaryConfig, force: bool, as_json: bool
 ) -> None:
     from memoranda.summary import plan
     from memoranda_cli.stores import opened
@@ -140,6 +148,9 @@ async def _preview(
     async with opened(url, store_options) as source:
         planned = await plan(source, metadata, config, force=force)
     trigger = planned.trigger
+    if as_json:
+        show_json({"compacted": False, "dry_run": True, "items": len(planned.older), "trigger": _trigger_json(trigger)})
+        return
     if not planned.older:
         say(f"Nothing is due: {trigger.message_count} messages, about {trigger.estimated_tokens} tokens.")
         return
@@ -148,19 +159,14 @@ async def _preview(
 
 def _show_compaction(result: CompactionResult, as_json: bool) -> None:
     if as_json:
-        trigger = result.trigger
         show_json(
             {
                 "compacted": result.compacted,
                 "summary_id": result.summary_id,
                 "summaries": [summary.id for summary in result.summaries],
                 "archived": list(result.archived),
-                "trigger": {
-                    "triggered": trigger.triggered,
-                    "reason": trigger.reason,
-                    "message_count": trigger.message_count,
-                    "estimated_tokens": trigger.estimated_tokens,
-                },
+                "dry_run": False,
+                "trigger": _trigger_json(result.trigger),
             }
         )
     elif not result.compacted:
@@ -170,6 +176,15 @@ def _show_compaction(result: CompactionResult, as_json: bool) -> None:
         for summary in result.summaries:
             _show_summary(summary.id, summary.content)
         say(f"{len(result.archived)} items are archived; memoranda undo {result.summary_id} brings them back.")
+
+
+def _trigger_json(trigger: TriggerResult) -> dict[str, Any]:
+    return {
+        "triggered": trigger.triggered,
+        "reason": trigger.reason,
+        "message_count": trigger.message_count,
+        "estimated_tokens": trigger.estimated_tokens,
+    }
 
 
 @options.scoped
@@ -185,7 +200,7 @@ def undo(
     from memoranda_cli.stores import opened, run
 
     async def work() -> list[MemoryItem]:
-        async with opened(store, store_options) as target:
+        async with opened(store, store_options, "change") as target:
             try:
                 return await take_back(target, summary_id, metadata=metadata)
             except SummaryError as error:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -54,15 +56,36 @@ def show(*what: RenderableType) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON document to standard output."""
+    """Print one JSON document to standard output; in ASCII where the stream cannot hold all of it."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
     # JSON allows these controls as they are, and some terminals obey them.
-    typer.echo(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
+    _write(sys.stdout, re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write a line. typer's echo would write UTF-8 where a stream says that it takes ASCII."""
+    stream.write(f"{text}\n")
+    stream.flush()
 
 
 def say(message: str) -> None:
-    """Tell the person, beside the output: on standard error."""
-    typer.echo(visible(message), err=True)
+    """Tell the person, beside the output: on standard error, and on a terminal between words."""
+    text = visible(message)
+    if sys.stderr.isatty():
+        text = wrapped(text, shutil.get_terminal_size().columns)
+    _write(sys.stderr, text)
+
+
+def wrapped(text: str, width: int, indent: str = "") -> str:
+    """Return text in lines that a terminal of this width does not break; further lines begin with ``indent``."""
+    fill = textwrap.TextWrapper(
+        max(width - 1, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(fill.fill(line) for line in text.split("\n"))
 
 
 def table(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memoranda.errors import MemoryError
 from memoranda.store import Capability, Observer
-from memoranda_cli.exits import CommandError, ExitCode
+from memoranda_cli.exits import CommandError, ExitCode, code_of
+from memoranda_cli.interrupting import Interrupted
 from memoranda_cli.jsonl import Digest, fingerprint
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 BATCH = 500
 _AT_ONCE = 50
+
+TIMES = ("created_at", "updated_at")
 
 
 class OnConflict(StrEnum):
@@ -29,17 +34,34 @@ class OnConflict(StrEnum):
 
 
 class Incoming(NamedTuple):
-    """An item to store, and whether it was hidden where it comes from."""
+    """An item to store, and whether it was hidden where it comes from.
+
+    ``undated`` are the times that were not given: of an item that is in the store already, they are the store's.
+    """
 
     item: MemoryItem
     hidden: bool = False
+    undated: tuple[str, ...] = ()
+
+    def dated_as(self, there: Standing | None) -> Incoming:
+        """Return this with the times of what the store has, where none were given."""
+        if there is None or not self.undated:
+            return self
+        times = {name: there.times[name] for name in self.undated}
+        return self._replace(item=self.item.model_copy(update=times))
 
 
 class Standing(NamedTuple):
-    """What a store has under an id: the item's fingerprint, and whether the store hides it."""
+    """What a store has under an id: the item's fingerprint and times, and whether the store hides it."""
 
     print: bytes
     hidden: bool
+    times: dict[str, str]
+
+    @classmethod
+    def of(cls, item: MemoryItem, *, hidden: bool) -> Standing:
+        """Return how an item stands in a store."""
+        return cls(fingerprint(item), hidden, {name: getattr(item, name) for name in TIMES})
 
 
 @dataclass(slots=True)
@@ -51,17 +73,40 @@ class Tally:
     overwritten: int = 0
     skipped: int = 0
     deleted: int = 0
+    under_way: int = 0
 
     @property
     def total(self) -> int:
         """How many were dealt with."""
         return self.added + self.unchanged + self.overwritten + self.skipped
 
+    def as_json(self) -> dict[str, int]:
+        """Return the numbers, for programs."""
+        counts = asdict(self)
+        del counts["under_way"]
+        return counts
+
+    def interruption(self) -> str:
+        """Return what is known when the transfer is broken off: of what is under way, nobody can tell."""
+        unsure = f", and up to {self.under_way:,} more may be stored" if self.under_way else ""
+        return f"after {self.total:,} items{unsure}; run the same line again to go on: nothing is stored twice."
+
     def sentence(self) -> str:
         """Return what happened, in words."""
-        counts = {**asdict(self), "of them deleted": self.deleted}
+        counts = {**self.as_json(), "of them deleted": self.deleted}
         del counts["deleted"]  # They were written as such, and are among the others.
         return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "added")
+
+
+@dataclass(slots=True)
+class _Fate:
+    """What becomes of a batch: what is to be written, what is there then, and how many are left as they are."""
+
+    wanted: list[Incoming]
+    there_then: list[Incoming]
+    unchanged: int = 0
+    skipped: int = 0
+    overwritten: int = 0
 
 
 class _AsStored(Observer):
@@ -82,12 +127,12 @@ class Transfer:
     has never been visible.
     """
 
-    def __init__(self, store: BaseStore, policy: OnConflict) -> None:
+    def __init__(self, store: BaseStore, policy: OnConflict, tally: Tally, *, empty: bool = False) -> None:
         self.store = store
         self.policy = policy
-        self.tally = Tally()
-        self.empty = False
-        self._bin: dict[str, bytes] = {}
+        self.tally = tally
+        self.empty = empty
+        self._bin: dict[str, Standing] = {}
         self._as_stored = _AsStored()
 
     async def begin(self) -> None:
@@ -100,47 +145,63 @@ class Transfer:
     async def check(self, batch: Sequence[Incoming]) -> None:
         """Raise the conflict that these items would meet, before anything is written."""
         if self.policy is OnConflict.FAIL and not self.empty:
-            for incoming, there in zip(batch, await self._standing(batch), strict=True):
-                if there is not None and there != standing_of(incoming):
-                    self._refuse(incoming, there)
+            await self._sorted(batch)
+
+    async def plan(self, batch: Sequence[Incoming]) -> None:
+        """Count what would become of a batch, and store nothing."""
+        self._count(await self._sorted(batch))
 
     async def put(self, batch: Sequence[Incoming]) -> list[Incoming]:
         """Store a batch, all of it or, on a store that is not atomic, as much as came before an error.
 
         Returns what the store has now: the batch without what was skipped, as the store's observers wanted it stored.
         """
+        fate = await self._sorted(batch)
+        self.tally.under_way = len(fate.wanted)
+        try:
+            await self._write(fate.wanted)
+        except MemoryError:
+            if Capability.ATOMIC in self.store.capabilities:
+                self.tally.under_way = 0
+            raise
+        self.tally.under_way = 0
+        self._count(fate)
+        changed, self._as_stored.items = self._as_stored.items, {}
+        return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in fate.there_then]
+
+    async def _sorted(self, batch: Sequence[Incoming]) -> _Fate:
+        """Compare a batch with what the store has. Raises the conflict that the policy does not allow."""
         existing = [None] * len(batch) if self.empty else await self._standing(batch)
-        wanted: list[Incoming] = []
-        there_now: list[Incoming] = []
-        overwritten = unchanged = skipped = 0
-        for incoming, there in zip(batch, existing, strict=True):
-            if there == standing_of(incoming):
-                unchanged += 1
+        fate = _Fate([], [])
+        for given, there in zip(batch, existing, strict=True):
+            incoming = given.dated_as(there)
+            if there is not None and there == standing_of(incoming):
+                fate.unchanged += 1
             elif there is not None and self.policy is OnConflict.SKIP:
-                skipped += 1
+                fate.skipped += 1
                 continue
             else:
                 if there is not None:
                     if self.policy is OnConflict.FAIL:
                         self._refuse(incoming, there)
-                    overwritten += 1
-                wanted.append(incoming)
-            there_now.append(incoming)
-        await self._write(wanted)
-        self.tally.added += len(wanted) - overwritten
-        self.tally.overwritten += overwritten
-        self.tally.unchanged += unchanged
-        self.tally.skipped += skipped
-        self.tally.deleted += sum(incoming.hidden for incoming in wanted)
-        changed, self._as_stored.items = self._as_stored.items, {}
-        return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in there_now]
+                    fate.overwritten += 1
+                fate.wanted.append(incoming)
+            fate.there_then.append(incoming)
+        return fate
+
+    def _count(self, fate: _Fate) -> None:
+        self.tally.added += len(fate.wanted) - fate.overwritten
+        self.tally.overwritten += fate.overwritten
+        self.tally.unchanged += fate.unchanged
+        self.tally.skipped += fate.skipped
+        self.tally.deleted += sum(incoming.hidden for incoming in fate.wanted)
 
     async def _write(self, wanted: Sequence[Incoming]) -> None:
         # Of an id that comes twice the last counts.
         hidden = {incoming.item.id: incoming.hidden for incoming in wanted}
         deleted = {item_id for item_id, is_hidden in hidden.items() if is_hidden}
         await self.store.add_many([incoming.item for incoming in wanted], deleted=deleted)
-        self._bin |= {incoming.item.id: fingerprint(incoming.item) for incoming in wanted if incoming.hidden}
+        self._bin |= {incoming.item.id: standing_of(incoming) for incoming in wanted if incoming.hidden}
 
     def _refuse(self, incoming: Incoming, there: Standing) -> None:
         item_id = incoming.item.id
@@ -158,7 +219,7 @@ class Transfer:
         ids = list(left)
         hidden = await bin_of(self.store) if any(standing.hidden for standing in left.values()) else {}
         for item_id, item in zip(ids, await self._live(ids), strict=True):
-            found = Standing(hidden.get(item_id, b""), True) if item is None else Standing(fingerprint(item), False)
+            found = hidden.get(item_id) if item is None else Standing.of(item, hidden=False)
             if left[item_id] == found:
                 del left[item_id]
         return len(left)
@@ -167,12 +228,7 @@ class Transfer:
         ids = [incoming.item.id for incoming in batch]
         found: list[Standing | None] = []
         for item_id, item in zip(ids, await self._live(ids), strict=True):
-            if item is not None:
-                found.append(Standing(fingerprint(item), False))
-            elif item_id in self._bin:
-                found.append(Standing(self._bin[item_id], True))
-            else:
-                found.append(None)
+            found.append(self._bin.get(item_id) if item is None else Standing.of(item, hidden=False))
         return found
 
     async def _live(self, ids: Sequence[str]) -> list[MemoryItem | None]:
@@ -180,6 +236,37 @@ class Transfer:
         for start in range(0, len(ids), _AT_ONCE):
             found += await asyncio.gather(*(self.store.get(item_id) for item_id in ids[start : start + _AT_ONCE]))
         return found
+
+
+@asynccontextmanager
+async def trial(
+    url: str, store_options: list[str] | None, policy: OnConflict, tally: Tally
+) -> AsyncGenerator[Transfer, None]:
+    """Give a transfer that is to store nothing. Its store is opened to be read, and if there is none, not at all."""
+    from memoranda_cli.stores import unopened
+
+    store = unopened(url, store_options)
+    if not await store.exists():
+        yield Transfer(store, policy, tally, empty=True)
+        return
+    async with store:
+        transfer = Transfer(store, policy, tally)
+        await transfer.begin()
+        yield transfer
+
+
+@contextmanager
+def broken_off(tally: Tally) -> Iterator[None]:
+    """Say how far a transfer came that Ctrl-C or an error ends."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"Interrupted {tally.interruption()}", tally.as_json()) from None
+    except MemoryError as error:
+        if not tally.total and not tally.under_way:
+            raise
+        told = f"{error} This was {tally.interruption()}"
+        raise CommandError(told, code_of(error), tally.as_json()) from error
 
 
 class Arrivals:
@@ -208,7 +295,7 @@ class Arrivals:
 
 def standing_of(incoming: Incoming) -> Standing:
     """Return what a store has once the item has arrived."""
-    return Standing(fingerprint(incoming.item), incoming.hidden)
+    return Standing.of(incoming.item, hidden=incoming.hidden)
 
 
 async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:
@@ -220,12 +307,12 @@ async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:
     return found
 
 
-async def bin_of(store: BaseStore) -> dict[str, bytes]:
-    """Return the fingerprints of the items that the store hides."""
+async def bin_of(store: BaseStore) -> dict[str, Standing]:
+    """Return how the items stand that the store hides."""
     if Capability.DELETE not in store.capabilities:
         return {}
     if await store.count(include_deleted=True) == await store.count():
         return {}
     hidden = await hidden_ids(store)
     everything = store.scan(include_deleted=True)
-    return {item.id: fingerprint(item) async for item in everything if item.id in hidden}
+    return {item.id: Standing.of(item, hidden=True) async for item in everything if item.id in hidden}

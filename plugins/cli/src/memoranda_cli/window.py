@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memoranda.errors import InputError
 from memoranda.integrity import call_ids, results_behind_calls, whole_groups
 from memoranda.windowing import as_said, last_rounds, rounds_within
 from memoranda_cli import options
@@ -72,13 +73,16 @@ def _rounds(number: int) -> str:
 @options.scoped
 def context(
     metadata: options.Owner = None,
+    everything: Annotated[bool, typer.Option("--all", help="Everybody's together, without an owner.")] = False,
     rounds: Annotated[int | None, typer.Option("--rounds", "-r", min=0, help="Only the last rounds.")] = None,
     tokens: Annotated[
         int | None, typer.Option("--tokens", "-t", min=0, help="As many of the newest rounds as fit.")
     ] = None,
     counter: Annotated[str, typer.Option("--counter", help="The installed token counter to use.")] = "estimate",
-    form: Annotated[Format, typer.Option("--format", "-f", help="How to write the window.")] = Format.TEXT,
-    explain: Annotated[bool, typer.Option("--explain", "-e", help="Say what was left out, and why.")] = False,
+    form: Annotated[
+        Format, typer.Option("--format", "-f", metavar="FORM", help="text, openai or anthropic: how to write it.")
+    ] = Format.TEXT,
+    explain: Annotated[bool, typer.Option("--explain", "-e", help="Say how much was left out, and why.")] = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -90,6 +94,11 @@ def context(
     """
     from memoranda_cli.stores import run
 
+    if metadata is None and not everything:
+        raise InputError(
+            "A window without an owner would mix what everybody said; name one (--user, --session, …) or say --all.",
+            field="metadata",
+        )
     count = _counter(counter)
     items, archived = run(_read(store, store_options, metadata, archived=explain or as_json))
     window = window_of(items, rounds=rounds, tokens=tokens, count=count)
@@ -107,19 +116,37 @@ def context(
         say(f"{said}; --explain says what was left out and why.")
 
 
+def grouped(left_out: Sequence[tuple[MemoryItem, str]]) -> dict[str, list[MemoryItem]]:
+    """Return what was left out by its reason, in the order in which the reasons first come."""
+    groups: dict[str, list[MemoryItem]] = {}
+    for item, reason in left_out:
+        groups.setdefault(reason, []).append(item)
+    return groups
+
+
 def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
-    """Print what was left out, and why, to standard error: it is no part of the window."""
+    """Print how much was left out, when it was said and why, to standard error: it is no part of the window."""
     from rich.text import Text
 
     from memoranda_cli.render import said, speaker
-    from memoranda_cli.terminal import console, table
+    from memoranda_cli.terminal import console, items_text, table
 
     terminal = console(stderr=True)
     if not left_out:
         terminal.print(Text("Nothing was left out.", style="dim"))
         return
-    rows = [(speaker(item), preview(" ".join(said(item)), 60), reason) for item, reason in left_out]
-    terminal.print(table(("left out", {"no_wrap": True}), "what", "why", rows=rows))
+    rows = []
+    for reason, items in grouped(left_out).items():
+        last = items[-1]
+        rows.append((items_text(len(items)), _when(items), reason, f"{speaker(last)}: {preview(said(last)[0], 40)}"))
+    columns = (("left out", {"no_wrap": True}), "from, to (UTC)", "why", "the last of them")
+    terminal.print(table(*columns, rows=rows))
+
+
+def _when(items: Sequence[MemoryItem]) -> str:
+    """Return from when to when items were said, which come oldest first."""
+    first, last = (items[end].created_at[:16].replace("T", " ") for end in (0, -1))
+    return first if first == last else f"{first}\n{last}"
 
 
 async def _read(

@@ -59,8 +59,12 @@ def add(
     """Store one memory, and print its id."""
     from memoranda_cli.stores import run
 
+    said = _content(content)
+    if not said.strip() and tool_calls is None and memory_type != "tool":
+        # The call of a tool says nothing beside it, and a tool may have nothing to say.
+        raise InputError("There is nothing to store: give the text on the line or through a pipe.", field="content")
     fields: dict[str, Any] = {
-        "content": _content(content),
+        "content": said,
         "memory_type": memory_type,
         "status": status,
         **{key: value for key, value in {"id": item_id, "name": name, "created_at": at}.items() if value is not None},
@@ -83,7 +87,9 @@ async def _add(
     from memoranda_cli.stores import opened
     from memoranda_cli.terminal import show_json
 
-    async with opened(url, store_options) as store:
+    # What is wrong with the item must not leave a new store behind.
+    load_item(fields)
+    async with opened(url, store_options, "create") as store:
         item = load_item(fields, store.item_types)
         await store.add(item, ttl=ttl)
         stored = await store.get(item.id) if as_json else None
@@ -95,16 +101,16 @@ async def _add(
 
 def _content(given: str | None) -> str:
     if given is not None and given != "-":
-        return given
-    if sys.stdin.isatty():
-        say("Type the memory; Ctrl-D ends it.")
-    try:
-        piped = sys.stdin.read().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"What was piped in is not {error.encoding} text.", field="content") from error
-    if not piped:
-        raise InputError("There is nothing to store: give the text on the line or through a pipe.", field="content")
-    return piped
+        content = given
+    else:
+        if sys.stdin.isatty():
+            say("Type the memory; Ctrl-D ends it.")
+        try:
+            content = sys.stdin.read().removesuffix("\n")
+        except UnicodeDecodeError as error:
+            raise InputError(f"What was piped in is not {error.encoding.upper()} text.", field="content") from error
+    options.check_decoded(content, "The text")
+    return content
 
 
 def _calls(text: str) -> Any:

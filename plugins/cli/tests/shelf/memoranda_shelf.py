@@ -67,6 +67,9 @@ class ShelfStore(InMemoryStore):
         time.sleep(slow)
         return store
 
+    async def _exists(self) -> bool:
+        return self._path.exists() or self._path.name == "unreachable"
+
     async def _init(self) -> None:
         if self._path.name == "unreachable":
             raise StoreUnavailableError(f"{self._path} cannot be reached.")
@@ -78,7 +81,7 @@ class ShelfStore(InMemoryStore):
                 await self._delete(item_id, None)
 
     async def _close(self) -> None:
-        if self._path.parent.exists():
+        if self._path.parent.exists() and self.access != "read":
             everything = [item async for item in self._scan(_ALL, True)]
             hidden = [item.id for item in everything if await self._get(item.id) is None]
             new = self._path.with_name(f"{self._path.name}.{os.getpid()}")

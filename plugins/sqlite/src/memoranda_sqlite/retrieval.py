@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from memoranda.errors import OtherModelError
+from memoranda.errors import OtherModelError, StoreError
 from memoranda.ranking import RankedItem, Scored, Weights, query_without_names, rank_hybrid, speaker_of
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
@@ -95,10 +95,13 @@ class Retrieval:
             return stored_model(connection), self._speakers(connection, wanted.scope())
 
         model, speakers = await connections.read(work)
-        if model != vectors.model:
-            raise OtherModelError(
-                f"The SQLite file {connections.database.path!r}", str(model or "no embedder"), vectors.model
+        if model is None:  # No embedder has opened it to write yet.
+            raise StoreError(
+                f"The SQLite file {connections.database.path!r} holds no vectors yet. Call reindex(), or run "
+                f"'memoranda reindex' with the same embedder."
             )
+        if model != vectors.model:
+            raise OtherModelError(f"The SQLite file {connections.database.path!r}", model, vectors.model)
         return await vectors.query_vector(query_without_names(query, speakers))
 
     def _speakers(self, connection: sqlite3.Connection, scope: Filter) -> set[str]:

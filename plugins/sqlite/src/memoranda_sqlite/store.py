@@ -168,7 +168,7 @@ class SQLiteMemoryStore(BaseStore):
 
         self._vectors = Vectors(self._embeddings)
         if connections.database.reading:
-            stored = await connections.read(stored_model) or "no embedder"
+            stored = await connections.read(stored_model) or self._vectors.model
         else:
             stored = await connections.writer.call(self._vectors.create)
         if stored != self._vectors.model:
