@@ -158,7 +158,8 @@ async def test_adding_its_id_replaces_it_or_is_refused_as_a_whole(damaged: Redis
         assert {item.content for item in await damaged.search()} == {"saffron one", "saffron two"}
     else:
         assert [item.content for item in await damaged.search()] == ["new"] * 3
-        assert all(finding.ok for finding in await damaged.doctor(repair=True))
+        findings = await damaged.doctor(repair=True)
+        assert all(finding.ok for finding in findings if finding.name != "persistence")  # The server keeps nothing.
 
 
 async def test_a_foreign_member_among_those_that_expire_stops_nothing(

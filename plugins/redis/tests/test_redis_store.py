@@ -345,7 +345,16 @@ async def test_a_healthy_store_has_nothing_to_mend(store: RedisMemoryStore) -> N
     findings = await store.doctor()
 
     assert [finding.name for finding in findings] == ["server", "persistence", "eviction", "rows", "indexes"]
-    assert all(finding.ok for finding in findings)
+    assert all(finding.ok for finding in findings if finding.name != "persistence")  # Servers of tests keep nothing.
+
+
+async def test_a_server_that_keeps_nothing_over_a_crash_is_a_finding() -> None:
+    with redis_server(settings={"appendonly": "no"}) as server:
+        async with RedisMemoryStore(server.url) as store:
+            finding = named(await store.doctor())["persistence"]
+
+    assert not finding.ok
+    assert "appendonly yes" in finding.remedy
 
 
 async def test_indexes_that_were_damaged_are_mended(store: RedisMemoryStore, raw: Any, namespace: str) -> None:

@@ -140,9 +140,14 @@ def _release(about: dict[str, str]) -> Finding:
 
 
 def _persistence(about: dict[str, str]) -> Finding:
-    """Say what a crash of the server would take; how much of it matters is the user's to decide."""
+    """Say what a crash of the server would take: without an append-only file, memories that were acknowledged."""
     if about.get("aof_enabled") != "1":
-        return Finding("persistence", True, "no append-only file: a crash of the server takes what is not yet saved")
+        return Finding(
+            "persistence",
+            False,
+            "no append-only file: a crash of the server takes what came after the last snapshot, if there is any",
+            "Set 'appendonly yes', unless losing these memories does no harm.",
+        )
     if about.get("aof_last_write_status") != "ok":
         return Finding(
             "persistence", False, "the append-only file cannot be written", "Look at the server's disk and its log."
