@@ -16,7 +16,7 @@ import pytest
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.errors import IdConflictError, InputError, SchemaTooNewError, StoreMisuseError
+from memoranda.errors import IdConflictError, InputError, SchemaTooNewError, StoreMisuseError, StoreNotFoundError
 from memoranda.store import Examinable, Reindexable
 from memoranda_postgres import PostgresMemoryStore
 
@@ -52,6 +52,24 @@ async def settled(url: str, most: int) -> list[Any]:
 async def gone(url: str) -> list[Any]:
     """Return the connections that we still have, after a while if there are any."""
     return await settled(url, 0)
+
+
+@pytest.mark.parametrize("access", ["change", "read"])
+async def test_tables_that_are_not_there_are_made_only_by_writing(url: str, access: Any) -> None:
+    store = memoranda.open(url, access=access)
+
+    with pytest.raises(StoreNotFoundError):
+        await store.init()
+
+    assert await fetch(url, "SELECT FROM pg_tables WHERE tablename LIKE 'memor%'") == []
+    async with memoranda.open(url) as writer:
+        await writer.add(HumanMemory(content="here", metadata=ALICE))
+    async with store:
+        assert await store.count(metadata=ALICE) == 1
+
+
+async def test_a_database_that_is_not_there_is_no_store(url: str) -> None:
+    assert not await memoranda.open(f"{url.rpartition('/')[0]}/no_such_database", access="read").exists()
 
 
 OPENER = """

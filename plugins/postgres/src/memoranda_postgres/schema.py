@@ -132,13 +132,28 @@ MIGRATIONS: tuple[Callable[[PostgresDialect, int], list[str]], ...] = (_create_i
 SCHEMA_VERSION = len(MIGRATIONS)
 
 
-async def prepare(server: Server, schema: str | None, partitions: int | None, store: str) -> Layout:
-    """Bring the tables to the present schema and return what is there.
+async def is_there(connection: Connection, schema: str | None) -> bool:
+    """Whether the tables are there, of whichever release."""
+    name = schema if schema is not None else await connection.fetchval("SELECT current_schema()")
+    if name is None:
+        return False
+    return bool(await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", PostgresDialect(name).meta))
+
+
+async def prepare(
+    server: Server, schema: str | None, partitions: int | None, store: str, *, migrate: bool = True
+) -> Layout:
+    """Bring the tables to the present schema and return what is there; without ``migrate``, raise if they are not.
 
     A database that is up to date is only read, so that a replica or a user without the right to create will do. Any
     number of processes may do this at once. Raises SchemaTooNewError before anything is touched.
     """
     layout = await server.run(lambda connection: _look(connection, schema, store))
+    if layout is None and not migrate:
+        raise StoreError(
+            f"{store} has the tables of an earlier release. Open it once to write, which brings them up to date: "
+            f"'memoranda doctor --repair' does."
+        )
     if layout is None:
         layout = await server.run(lambda connection: _migrate(server, connection, schema, partitions or 0, store))
     if partitions is not None and partitions != layout.partitions:

@@ -9,8 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from asyncpg import InvalidCatalogNameError
+
 from memoranda.embeddings import embed_texts, has_text
-from memoranda.errors import EmbeddingError
+from memoranda.errors import EmbeddingError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
@@ -24,7 +26,7 @@ from memoranda_postgres.options import checked_dsn, checked_schema, take_url_opt
 from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
 from memoranda_postgres.removing import Removals
 from memoranda_postgres.retrieval import Retrieval
-from memoranda_postgres.schema import Layout, prepare
+from memoranda_postgres.schema import Layout, is_there, prepare
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.writing import Writer
@@ -164,6 +166,19 @@ class PostgresMemoryStore(BaseStore):
             self._server.check_process(self)
         await super().close()
 
+    async def _exists(self) -> bool:
+        try:
+            await self._server.open()
+        except StoreUnavailableError as error:
+            if isinstance(error.__cause__, InvalidCatalogNameError):
+                return False
+            raise
+        try:
+            async with self._server.bounded():
+                return await self._server.run(lambda connection: is_there(connection, self._schema))
+        finally:
+            await self._server.close()
+
     async def _init(self) -> None:
         await self._server.open()
         try:
@@ -175,7 +190,8 @@ class PostgresMemoryStore(BaseStore):
 
     async def _prepare(self) -> None:
         """Bring the tables up to date and make everything that works on them."""
-        self._layout = await prepare(self._server, self._schema, self._partitions, repr(self))
+        writes = self.access != "read"
+        self._layout = await prepare(self._server, self._schema, self._partitions, repr(self), migrate=writes)
         dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
         self._statements = PostgresStatements(dialect)
         self._vectors = await self._opened_vectors()
@@ -193,7 +209,7 @@ class PostgresMemoryStore(BaseStore):
     async def _opened_vectors(self) -> Vectors | None:
         """Return the vectors, with a table if there is none; None without an embedder or without pgvector."""
         self.capabilities = type(self).capabilities
-        if self._embeddings is None:
+        if self._embeddings is None or (self.access == "read" and not self._layout.has_vectors):
             return None
         vectors = await open_vectors(self._server, self._statements, self._embeddings, repr(self))
         if vectors is not None:
