@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,70 @@ def test_lines_of_items_alone_are_taken(command: Command, tmp_path: Path) -> Non
     assert command("import", "plain.jsonl", "--store", target).exit_code == 0
 
     assert [item["content"] for item in everything(target)] == ["one", "two"]
+
+
+def test_lines_without_ids_and_times_are_stored_once(command: Command, tmp_path: Path) -> None:
+    target = f"shelf:///{tmp_path / 'target'}"
+    lines = ['{"content": "same"}', '{"content": "same"}', '{"id": "mine", "content": "named"}', '{"content": "last"}']
+    (tmp_path / "interrupted.jsonl").write_text("\n".join(lines[:2]))
+    (tmp_path / "whole.jsonl").write_text("\n".join(lines))
+    command("import", "interrupted.jsonl", "--store", target)
+
+    resumed = command("import", "whole.jsonl", "--store", target)
+    before = everything(target)
+    again = command("import", "whole.jsonl", "--store", target)
+
+    assert "2 added, 2 unchanged" in resumed.stderr
+    assert "0 added, 4 unchanged" in again.stderr
+    assert [item["content"] for item in before] == ["same", "same", "named", "last"]
+    assert everything(target) == before
+
+
+def test_what_was_deleted_since_is_not_imported_again_under_a_new_id(command: Command, tmp_path: Path) -> None:
+    target = f"shelf:///{tmp_path / 'target'}"
+    (tmp_path / "plain.jsonl").write_text('{"content": "regretted", "metadata": {"user_id": "ada"}}')
+    command("import", "plain.jsonl", "--store", target)
+    command("clear", "--user", "ada", "--yes", "--store", target)
+
+    again = command("import", "plain.jsonl", "--store", target)
+
+    assert again.exit_code == 4
+    assert "deleted in the store" in again.stderr
+    assert everything(target) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_in_a_file_importing_it_again_adds_nothing(command: Command, tmp_path: Path, seed: int) -> None:
+    chosen = random.Random(seed)
+    optional = {"created_at": "2024-01-01", "updated_at": "2024-02-02", "metadata": {"user_id": "ada"}, "name": "Ada"}
+    lines = []
+    for number in range(chosen.randrange(1, 30)):
+        line = {name: value for name, value in optional.items() if chosen.random() < 0.4}
+        if chosen.random() < 0.3:
+            line["id"] = f"id-{number}"
+        lines.append(json.dumps(line | {"content": chosen.choice("abc")}) + chosen.choice(["", " ", "\n"]))
+    (tmp_path / "file.jsonl").write_text("\n".join(lines))
+    target = f"shelf:///{tmp_path / 'target'}"
+
+    command("import", "file.jsonl", "--store", target)
+    before = everything(target)
+    again = command("import", "file.jsonl", "--store", target)
+
+    assert len(before) == len(lines)
+    assert f"0 added, {len(lines)} unchanged" in again.stderr
+    assert everything(target) == before
+
+
+def test_an_error_in_the_middle_says_what_was_stored_before(command: Command, tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps({"content": str(number)}) for number in range(1_200))
+    (tmp_path / "many.jsonl").write_text(lines)
+
+    result = command("import", "many.jsonl", "--json", "--store", f"filling:///{tmp_path / 'target'}")
+
+    assert result.exit_code == 5
+    assert "no room is left" in result.stderr
+    assert "after 1,000 items" in result.stderr
+    assert json.loads(result.stdout)["added"] == 1_000
 
 
 def test_conflicts_fail_skip_or_overwrite(command: Command, source: str, tmp_path: Path) -> None:

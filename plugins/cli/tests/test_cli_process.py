@@ -209,6 +209,60 @@ def test_ctrl_c_in_a_copy_can_be_gone_on_from(process: Process, started: Started
     assert json.loads(again.stdout)["count"] == 2_000
 
 
+BUSY = """
+import asyncio, itertools, time
+from memoranda_cli.interrupting import run
+
+async def computes():
+    print("paused", flush=True)
+    for _ in itertools.count():
+        pass
+
+async def waits_for_an_engine():
+    try:
+        print("paused", flush=True)
+        await asyncio.sleep(3600)
+    finally:
+        await asyncio.shield(asyncio.to_thread(time.sleep, 3600))
+
+try:
+    run({}())
+except KeyboardInterrupt:
+    import os
+    os._exit(130)
+"""
+
+
+@pytest.mark.parametrize("doing", ["computes", "waits_for_an_engine"])
+def test_ctrl_c_does_not_wait_for_what_does_not_end(doing: str) -> None:
+    busy = subprocess.Popen(
+        [sys.executable, "-c", BUSY.replace("{}", doing)],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_ctrl_c,
+    )
+
+    code, complaint = interrupted(busy)
+
+    assert code == 130, complaint
+
+
+def test_ctrl_c_while_a_file_is_checked_is_heard_before_its_end(started: Started, tmp_path: Path) -> None:
+    line = json.dumps({"content": "x" * 100})
+    (tmp_path / "many.jsonl").write_text(f"{line}\n" * 400_000)
+
+    with started("import", "many.jsonl", "--json", "--store", f"checking:///{tmp_path / 'memories'}") as importing:
+        assert importing.stdout is not None
+        assert importing.stdout.readline() == "paused\n", importing.communicate()
+        importing.send_signal(signal.SIGINT)
+        shown, complaint = importing.communicate(timeout=240)
+
+    assert importing.returncode == 130, complaint
+    assert json.loads(shown)["error"] == "Interrupted before anything was stored."
+    assert not (tmp_path / "memories").exists()
+
+
 def test_python_m_memoranda_and_the_script_are_the_same(process: Process) -> None:
     script = Path(sys.executable).with_name("memoranda")
 

@@ -88,6 +88,8 @@ class Tally:
 
     def interruption(self) -> str:
         """Return what is known when the transfer is broken off: of what is under way, nobody can tell."""
+        if not self.total and not self.under_way:
+            return "before anything was stored."
         unsure = f", and up to {self.under_way:,} more may be stored" if self.under_way else ""
         return f"after {self.total:,} items{unsure}; run the same line again to go on: nothing is stored twice."
 

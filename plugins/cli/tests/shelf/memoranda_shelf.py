@@ -27,6 +27,8 @@ def memoranda_backends() -> list[Backend]:
         Backend("shelf", schemes=("shelf",), target="memoranda_shelf:ShelfStore"),
         Backend("plain", schemes=("plain",), target="memoranda_shelf:PlainStore"),
         Backend("pausing", schemes=("pausing",), target="memoranda_shelf:PausingStore"),
+        Backend("filling", schemes=("filling",), target="memoranda_shelf:FillingStore"),
+        Backend("checking", schemes=("checking",), target="memoranda_shelf:CheckingStore"),
         Backend("leaky", schemes=("leaky",), target="memoranda_shelf:LeakyStore"),
     ]
 
@@ -110,6 +112,27 @@ class PausingStore(ShelfStore):
                 print("paused", flush=True)
                 await asyncio.Event().wait()
             yield item
+
+
+class FillingStore(ShelfStore):
+    """A store that has room for a thousand items."""
+
+    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
+        if len(self) + len(items) > 1_000:
+            raise StoreUnavailableError("no room is left. Nothing of this call was stored.")
+        await super()._add_many(items, within, ttl)
+
+
+class CheckingStore(ShelfStore):
+    """A store that is not there, and says on standard output when it was asked: then an import checks its file."""
+
+    _asked = 0
+
+    async def _exists(self) -> bool:
+        CheckingStore._asked += 1
+        if CheckingStore._asked == 2:
+            print("paused", flush=True)
+        return False
 
 
 class LeakyStore(ShelfStore):
