@@ -68,9 +68,34 @@ def test_add_reads_a_pipe(command: Command, url: str) -> None:
     assert [item["content"] for item in found] == ["first line\nsecond line"]
 
 
-def test_add_refuses_an_empty_pipe(command: Command, url: str) -> None:
-    assert command("add", "--store", url, input="").exit_code == 2
-    assert json.loads(command("search", "--json", "--store", url).stdout) == []
+@pytest.mark.parametrize(("arguments", "piped"), [([], ""), ([], "\n"), ([""], None), ([" "], None)])
+def test_add_refuses_nothing(
+    command: Command, url: str, tmp_path: Path, arguments: list[str], piped: str | None
+) -> None:
+    assert command("add", *arguments, "--store", url, input=piped).exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_call_or_a_result_may_say_nothing_else(command: Command, url: str) -> None:
+    calls = '[{"id": "c1", "name": "weather"}]'
+    assert command("add", "", "--type", "ai", "--tool-calls", calls, "--store", url).exit_code == 0
+    assert command("add", "", "--type", "tool", "--tool-call-id", "c1", "--store", url).exit_code == 0
+
+
+def test_a_search_by_meaning_says_how_to_give_the_store_an_embedder(command: Command, url: str) -> None:
+    command("add", "one", "--store", url)
+
+    result = command("search", "seat", "--mode", "semantic", "--store", url)
+
+    assert result.exit_code == 6
+    assert "--option embeddings=hashing" in result.stderr
+
+
+def test_a_mistyped_command_is_answered_with_the_right_one(command: Command) -> None:
+    result = command("serch", "seat")
+
+    assert result.exit_code == 2
+    assert "Did you mean 'search'?" in result.stderr
 
 
 def test_add_can_say_everything_that_an_item_has(command: Command, url: str) -> None:
@@ -181,6 +206,22 @@ def test_context_keeps_to_a_token_budget(command: Command, talk: str) -> None:
 
     assert result["tokens"] <= 20
     assert {entry["reason"] for entry in result["left_out"]} >= {"over the budget of 20 tokens"}
+
+
+def test_context_groups_what_it_leaves_out_of_a_long_history(command: Command, tmp_path: Path) -> None:
+    url = f"shelf:///{tmp_path / 'long'}"
+    lines = [{"content": f"said {number}", "memory_type": "human"} for number in range(300)]
+    lines += [{"content": f"old {number}", "archived_by": f"summary-{number // 2}"} for number in range(20)]
+    (tmp_path / "long.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    command("import", "long.jsonl", "--store", url)
+
+    shown = command("context", "--all", "--rounds", "2", "--explain", "--store", url)
+    document = json.loads(command("context", "--all", "--rounds", "2", "--json", "--store", url).stdout)
+
+    assert "298 items" in shown.stderr
+    assert "10 summaries stand for them" in shown.stderr
+    assert len(shown.stderr.splitlines()) < 20
+    assert len(document["left_out"]) == 318
 
 
 def test_context_explains_itself_beside_the_window(command: Command, talk: str) -> None:

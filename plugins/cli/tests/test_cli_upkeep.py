@@ -64,6 +64,7 @@ def test_a_store_that_cannot_be_reached_is_a_finding_for_the_doctor(command: Com
 
 def test_reindex_says_how_many(command: Command, url: str, tmp_path: Path) -> None:
     assert "8 items are indexed" in command("reindex", "--store", url).stderr
+    command("add", "one", "--store", f"plain:///{tmp_path / 'plain'}")
     assert command("reindex", "--store", f"plain:///{tmp_path / 'plain'}").exit_code == 6
 
 
@@ -195,3 +196,11 @@ def test_a_template_that_is_not_installed_is_exit_code_3(command: Command, url: 
 
     assert result.exit_code == 3
     assert "No summary template is called 'haiku'" in result.stderr
+
+
+def test_a_plot_that_is_no_svg_is_refused_before_anything_is_measured(command: Command, tmp_path: Path) -> None:
+    result = command("bench", "memory://", "--sizes", "10", "--calls", "1", "--plot", "cost.png")
+
+    assert result.exit_code == 2
+    assert "cost.svg" in result.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from memoranda.items import MemoryItem
 
 
+MOST_NAMED = 3
+"""How many summaries are named of those that stand for what is left out."""
+
+
 class Format(StrEnum):
     """How the window is written."""
 
@@ -102,7 +106,11 @@ def context(
     count = _counter(counter)
     items, archived = run(_read(store, store_options, metadata, archived=explain or as_json))
     window = window_of(items, rounds=rounds, tokens=tokens, count=count)
-    left_out = [*((item, f"the summary {item.archived_by} stands for it") for item in archived), *window.left_out]
+    summaries = {item.archived_by for item in archived}
+    stands = "the summary {} stands for it"
+    if len(summaries) > MOST_NAMED and not as_json:
+        stands = f"{len(summaries)} summaries stand for them"
+    left_out = [*((item, stands.format(item.archived_by)) for item in archived), *window.left_out]
     used = sum(count(item) for item in window.shown)
     if as_json:
         show_json(_as_json(window, left_out, used))

@@ -83,12 +83,12 @@ def add(
 async def _add(
     url: str | None, store_options: list[str] | None, fields: dict[str, Any], ttl: float | None, as_json: bool
 ) -> None:
-    from memoranda.store import dump_item, load_item
+    from memoranda.store import check_item, dump_item, load_item
     from memoranda_cli.stores import opened
     from memoranda_cli.terminal import show_json
 
     # What is wrong with the item must not leave a new store behind.
-    load_item(fields)
+    check_item(load_item(fields))
     async with opened(url, store_options, "create") as store:
         item = load_item(fields, store.item_types)
         await store.add(item, ttl=ttl)

@@ -22,6 +22,7 @@ from memoranda_sqlite.faults import DRIVER_ERRORS, is_busy, translated
 
 MEMORY = ":memory:"
 _MAGIC = b"SQLite format 3\0"
+_IMMUTABLE = "immutable=1"
 _OLDEST_SQLITE = (3, 35, 0)
 
 Durability = Literal["full", "normal"]
@@ -61,7 +62,12 @@ class Database:
         if log is not None and (log[0] or _size_and_time(f"{self.path}-shm") is not None):
             return replace(self, reading="mode=ro")
         writable = os.access(self.path, os.W_OK) and os.access(Path(self.path).parent, os.W_OK)
-        return replace(self, reading="mode=rw" if writable else "immutable=1")
+        return replace(self, reading="mode=rw" if writable else _IMMUTABLE)
+
+    @property
+    def is_unwritable(self) -> bool:
+        """Whether the file, or its folder, does not let itself be written."""
+        return self.reading == _IMMUTABLE
 
     def exists(self) -> bool:
         """Whether there is a file with memories, in our tables or in one that can be taken over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from functools import partial
 from pathlib import Path
 
 from memoranda.errors import CorruptStoreError
@@ -31,7 +32,7 @@ async def examine(connections: Connections, vectors: Vectors | None, types: Type
     findings = [
         await _looked(connections, "integrity", _integrity),
         await _rows(connections, types),
-        await connections.worker.run(_settings),
+        await connections.worker.run(partial(_settings, unwritable=connections.database.is_unwritable)),
     ]
     if not connections.database.in_memory:
         pending = await connections.eraser.attempt()
@@ -91,13 +92,15 @@ async def _rows(connections: Connections, types: Types) -> Finding:
     )
 
 
-def _settings(connection: sqlite3.Connection) -> Finding:
+def _settings(connection: sqlite3.Connection, *, unwritable: bool) -> Finding:
     (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
     (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
     detail = (
         f"SQLite {sqlite3.sqlite_version}, schema version {stored_version(connection)}, journal {journal}, "
         f"synchronous {_SYNCHRONOUS.get(synchronous, synchronous)}"
     )
+    if unwritable:
+        return Finding("settings", True, f"SQLite {sqlite3.sqlite_version}; the file cannot be written, only read")
     return Finding(
         "settings",
         journal in ("wal", "memory"),
