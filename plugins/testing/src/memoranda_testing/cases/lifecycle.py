@@ -186,6 +186,38 @@ class PersistenceCases(Cases):
             await again.close()
 
     @needs(Capability.PERSISTENT)
+    async def test_a_store_that_is_opened_to_read_refuses_writes(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """Opened to read, a store shows what is there, and every write is an UnsupportedError."""
+        scope = self.scope()
+        item = note("green tea", scope)
+        await store.add(item)
+        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
+        assert reopen is not None
+        await store.close()
+        reader = await reopen()
+        reader.access = "read"
+        that(await reader.exists(), "exists() says that there is no store, and there is.")
+        await reader.init()
+        try:
+            same_item(await reader.get(item.id), item, "get in a store that was opened to read", version=1)
+            for mode in ("substring", "text"):
+                found = await reader.search(query="tea", metadata=scope, mode=mode)
+                equal(contents(found), ["green tea"], f"search with mode={mode!r} in a store that was opened to read")
+            await each_raises(
+                UnsupportedError,
+                "in a store that was opened to read",
+                add=reader.add(note("more", scope)),
+                add_many=reader.add_many([note("more", scope)]),
+                clear=reader.clear(metadata=scope),
+                through_a_handle=reader.scoped(user_id=self.user()).add(note("more", MemoryMetadata())),
+            )
+            equal(await reader.count(metadata=scope), 1, "count after the refused writes")
+        finally:
+            await reader.close()
+            await store.init()
+            await self.clean(store)
+
+    @needs(Capability.PERSISTENT)
     async def test_removals_survive_reopening(self, store: BaseStore, reopen: Reopen | None) -> None:
         """What was cleared does not come back by itself."""
         scope, kept = self.scope(), self.scope()
