@@ -21,7 +21,7 @@ SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
 ALLOWED_BETWEEN_PLUGINS = {("memoranda_vector", "memoranda_openai"), ("memoranda_cli", "memoranda_testing")}
 
 # What a name tuple documents as public, although it begins with an underscore.
-PUBLIC_IN_PYTHON = {"_fields", "_replace", "_asdict", "_make", "_field_defaults"}
+PUBLIC_IN_PYTHON = {"_exit", "_fields", "_replace", "_asdict", "_make", "_field_defaults"}
 
 
 def module_name(path: Path) -> str:
