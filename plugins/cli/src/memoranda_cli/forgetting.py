@@ -63,7 +63,7 @@ def forget(
 
     url = chosen_url(store)
     with uncertain("Some of the items may be erased already; run it again for a receipt."):
-        receipt = run(_forget(url, store_options, user, dry_run, yes))
+        receipt = run(_forget(url, store_options, user, dry_run, yes, _incomplete(receipt_file, user)))
     document = {**asdict(receipt), "complete": receipt.complete, "dry_run": dry_run}
     if dry_run:
         if as_json:
@@ -86,12 +86,14 @@ def forget(
         )
     if receipt.pending:
         raise CommandError(
-            f"Nothing is found any more. {receipt.pending} Run it again then: it says that nothing is left.",
+            f"Nothing is found any more. {receipt.pending} Run it again then; with the same --receipt it completes that.",
             document=document,
         )
 
 
-async def _forget(url: str, store_options: list[str] | None, user: str, dry_run: bool, yes: bool) -> Receipt:
+async def _forget(
+    url: str, store_options: list[str] | None, user: str, dry_run: bool, yes: bool, resumed: bool
+) -> Receipt:
     from memoranda_cli.stores import opened, unerased
 
     owner = MemoryMetadata(user_id=user)
@@ -99,7 +101,7 @@ async def _forget(url: str, store_options: list[str] | None, user: str, dry_run:
         receipt = await _before(store, url, owner)
         total = receipt.found + receipt.deleted
         # What an earlier purge left on the disk is erased for whoever asks again, as the last receipt told them to.
-        if not total and not await unerased(store):
+        if not total and not resumed and not await unerased(store):
             raise await _unknown(store, user)
         if dry_run:
             return receipt
@@ -113,6 +115,17 @@ async def _forget(url: str, store_options: list[str] | None, user: str, dry_run:
             receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
         receipt.at = now_text()
     return receipt
+
+
+def _incomplete(receipt_file: Path | None, user: str) -> bool:
+    """Whether the file holds a receipt of this user that is to be completed now: then nothing need be left of them."""
+    if receipt_file is None:
+        return False
+    try:
+        found = json.loads(receipt_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("user_id") == user and found.get("complete") is False
 
 
 async def _unknown(store: BaseStore, user: str) -> CommandError:
