@@ -86,7 +86,7 @@ def forget(
         )
     if receipt.pending:
         raise CommandError(
-            f"Nothing is found any more. {receipt.pending} Run it again then; with the same --receipt it completes that.",
+            f"Nothing is found any more. {receipt.pending} Run it again then; the same --receipt is completed.",
             document=document,
         )
 
