@@ -179,5 +179,5 @@ class LifetimeCases(Cases):
         scope = self.scope()
         for ttl in (0, -1, float("nan"), "3", True):
             with raises(InputError, f"an item with the ttl {ttl!r}"):
-                await store.add(MemoryItem(content="x", metadata=scope, ttl=ttl))  # type: ignore[arg-type]  # the mistake under test
+                await store.add(MemoryItem(content="x", metadata=scope, ttl=ttl))
             await each_raises(InputError, f"with the ttl {ttl!r}", touch=store.touch(["x"], ttl=ttl))  # type: ignore[arg-type]  # as above
