@@ -15,8 +15,8 @@ _FLAT = frozenset(cls for cls in (MemoryItem, *BUILTIN_TYPES.values()) if not fi
 
 _MANY = 1_000
 
-scope_of = itemgetter(*SCOPE_FIELDS)
-"""Return the scope in the fields of metadata, as a tuple."""
+scope_of = itemgetter(*SCOPE_FIELDS, "namespace")
+"""Return the scope in the fields of metadata, as a tuple: the ids and the namespace."""
 
 
 def kept_copies(items: Sequence[MemoryItem]) -> list[MemoryItem]:
@@ -45,7 +45,7 @@ def collector_paused(objects: int) -> Iterator[None]:
 
 
 def _copies(items: Sequence[MemoryItem]) -> Iterator[MemoryItem]:
-    shared: dict[tuple[str | None, ...], MemoryMetadata] = {}
+    shared: dict[tuple[object, ...], MemoryMetadata] = {}
     for item in items:
         metadata = item.metadata.__dict__
         if type(item) not in _FLAT or metadata["extra"] or item.__pydantic_extra__:

@@ -14,6 +14,11 @@ Rows = NDArray[np.int32]
 NONE = -1
 """The code of a row that has no value."""
 
+UNKNOWN = -2
+"""The code of a value that no row has."""
+
+_BYTES = np.dtype(np.int32).itemsize
+
 
 class Facet:
     """One field of all rows, indexed both ways: each row's value as a number, and the rows of each value.
@@ -50,14 +55,17 @@ class Facet:
         codes = np.array(coded, dtype=np.int32)[which]
         self.codes[rows] = codes
         order = np.argsort(codes, kind="stable")
-        ordered = codes[order]
+        ordered, listed = codes[order], np.ascontiguousarray(rows[order], dtype=np.int32)
         starts = np.flatnonzero(np.diff(ordered, prepend=NONE - 1))
-        for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
-            if ordered[start] != NONE:
-                members = self._rows_of[int(ordered[start])][1]
-                group = np.ascontiguousarray(rows[order[start:end]], dtype=np.int32)
-                self._places[group] = np.arange(len(members), len(members) + len(group), dtype=np.int32)
-                members.frombytes(group.tobytes())
+        sizes = np.diff(starts, append=len(ordered))
+        before = []
+        written = memoryview(listed.tobytes())
+        groups = zip(ordered[starts].tolist(), starts.tolist(), sizes.tolist(), strict=True)
+        for code, start, size in groups:  # As little as can be for each: a batch may have a value for every row.
+            members = array("i") if code == NONE else self._rows_of[code][1]
+            before.append(len(members))
+            members.frombytes(written[start * _BYTES : (start + size) * _BYTES])
+        self._places[listed] = np.arange(len(listed)) + np.repeat(np.array(before, dtype=np.int64) - starts, sizes)
 
     def remove(self, row: int) -> None:
         """Take a row's value away, if it has one."""
@@ -72,11 +80,16 @@ class Facet:
             self._places[last] = place
         if not rows:
             del self._rows_of[code], self._code_of[value]
+            self._went(value)
         self.codes[row] = NONE
 
     def code(self, value: Hashable) -> int | None:
         """Return the number that stands for a value, or None if no row has it."""
         return self._code_of.get(value)
+
+    def code_or_unknown(self, value: Hashable) -> int:
+        """Return the number that stands for a value, or one that stands for none."""
+        return self._code_of.get(value, UNKNOWN)
 
     def rows(self, value: Hashable) -> Rows:
         """Return a copy of the rows that have the value."""
@@ -98,10 +111,57 @@ class Facet:
         """Return every value that some row has."""
         return list(self._code_of)
 
+    def coded_values(self) -> dict[int, Any]:
+        """Return every value that some row has, by the number that stands for it."""
+        return {code: value for value, code in self._code_of.items()}
+
+    def _came(self, value: Any) -> None:
+        """Take note that some row has a value that none had."""
+
+    def _went(self, value: Any) -> None:
+        """Take note that no row has a value any more."""
+
     def _coded(self, value: Hashable) -> int:
         code = self._code_of.get(value)
         if code is None:
             code = self._code_of[value] = self._next_code
             self._rows_of[code] = (value, array("i"))
             self._next_code += 1
+            self._came(value)
         return code
+
+
+class PlaceFacet(Facet):
+    """The namespaces of all rows. It knows which of them lie below a place without looking at the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._below: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
+
+    def below(self, place: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Return the namespaces that are a place or lie below it."""
+        return list(self._below.get(place, ()))
+
+    def codes_below(self, place: tuple[str, ...]) -> list[int]:
+        """Return the codes of a place and of all below it."""
+        return [self._code_of[namespace] for namespace in self.below(place)]
+
+    def count_below(self, place: tuple[str, ...]) -> int:
+        """Return how many rows lie at a place or below it."""
+        return sum(map(self.count, self.below(place)))
+
+    def rows_below(self, place: tuple[str, ...]) -> Rows:
+        """Return a copy of the rows at a place and below it."""
+        found = [self.rows(namespace) for namespace in self.below(place)]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
+
+    def _came(self, value: tuple[str, ...]) -> None:
+        for depth in range(1, len(value) + 1):
+            self._below.setdefault(value[:depth], {})[value] = None
+
+    def _went(self, value: tuple[str, ...]) -> None:
+        for depth in range(1, len(value) + 1):
+            namespaces = self._below[value[:depth]]
+            del namespaces[value]
+            if not namespaces:
+                del self._below[value[:depth]]

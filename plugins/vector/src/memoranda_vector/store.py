@@ -19,24 +19,26 @@ from memoranda.store import (
     BaseStore,
     Capability,
     Filter,
+    Listing,
+    Order,
+    Owner,
+    Page,
     SearchMode,
-    check_expected,
+    Write,
     check_filter,
-    check_owner,
     copy_item,
-    metadata_matches,
+    in_order,
 )
 from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options, yes_or_no
 from memoranda_vector.ann import ApproximateIndex
-from memoranda_vector.bin import Bin, Hidden, matching
-from memoranda_vector.copies import collector_paused, kept_copies
+from memoranda_vector.bin import Hidden, matching
+from memoranda_vector.copies import kept_copies
+from memoranda_vector.holdings import Holdings
+from memoranda_vector.owning import owners
 from memoranda_vector.searching import Searcher
 from memoranda_vector.table import Matrix, Table
 from memoranda_vector.vectors import checked_matrix, embed_matrix
-
-_BATCH = 16
-"""From this many items on, handling them together is cheaper than one by one."""
 
 
 class VectorMemoryStore(BaseStore):
@@ -57,6 +59,7 @@ class VectorMemoryStore(BaseStore):
         Capability.DELETE,
         Capability.ADD_DELETED,
         Capability.PURGE,
+        Capability.TTL,
         Capability.SEMANTIC,
         Capability.HYBRID,
     }
@@ -78,8 +81,7 @@ class VectorMemoryStore(BaseStore):
         index = ApproximateIndex(dimension) if truth(ann, "ann") else None
         above = whole_number(ann_above, "ann_above")
         self._searcher = Searcher(self._table, embeddings, weights or Weights(), index, above)
-        self._hidden = Bin()
-        self._added = 0
+        self._holdings = Holdings(self._table, self._searcher)
 
     @classmethod
     def from_url(
@@ -133,45 +135,53 @@ class VectorMemoryStore(BaseStore):
         """
         self._ensure_open()
         check_filter(within, "within")
-        batch = kept_copies(self._accepted(items))
+        batch = self._accepted(items, None)
         matrix = checked_matrix(vectors, len(batch), self._embeddings.dimension)
+        if not batch:
+            return
+        await self._make_room([item.id for item in batch])
+        write = Write(batch, within)
         with self._turn:
-            self._check_owners(batch, within)
-            self._put(batch, matrix)
+            self._carry(write, self._holdings.successors(write, kept_copies(batch)), matrix)
         if self._observers:
             self._observers.added(batch)
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        await self._add_many([item], within, None)
+        await self._apply(Write([item], within))
 
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        kept = kept_copies(items)
-        self._check_owners(kept, within)  # Before the embedder is paid for.
-        vectors = await self._vectors_of(kept)
-        self._check_owners(kept, within)
-        self._put(kept, vectors)
+    async def _apply(self, write: Write) -> int:
+        own = kept_copies(write.adds)
+        self._holdings.successors(write, own)  # Before the embedder is paid for.
+        vectors = await self._vectors_of([item for item in own if item.id not in write.hidden])
+        return self._carry(write, self._holdings.successors(write, own), vectors)
 
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        kept = kept_copies(items)
-        self._check_owners(kept, within)
-        shown = [item for item in kept if item.id not in deleted]
-        vectors = iter(await self._vectors_of(shown))
-        self._check_owners(kept, within)
-        for item in kept:
-            if item.id in deleted:
-                self._put_hidden(item)
+    def _carry(self, write: Write, items: Sequence[MemoryItem], vectors: Matrix) -> int:
+        """Delete and store what a batch says, whose conflicts were looked for just now."""
+        removed = sum([self._holdings.take(item_id, write.within, purge=write.purge) for item_id in write.deletes])
+        if not write.hidden:
+            self._holdings.put(items, vectors)
+            return removed
+        remaining = iter(vectors)
+        for item in items:
+            if item.id in write.hidden:
+                self._holdings.put_hidden(item)
             else:
-                self._put([item], next(vectors)[None])
+                self._holdings.put([item], next(remaining)[None])
+        return removed
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        kept = kept_copies(items)
-        self._check_expected(kept, within)
-        vectors = await self._vectors_of(kept)
-        self._check_expected(kept, within)
-        self._put(kept, vectors)
-        return [copy_item(item) for item in kept]
+        own = kept_copies(items)
+        self._holdings.check_expected(own, within)
+        vectors = await self._vectors_of(own)
+        self._holdings.check_expected(own, within)
+        self._holdings.put(own, vectors)
+        return [copy_item(item) for item in own]
+
+    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        return sum([self._holdings.touch(item_id, ttl, now, within) for item_id in ids])
+
+    async def _soonest_expiry(self) -> str | None:
+        return self._holdings.soonest_end()
 
     async def _vectors_of(self, items: Sequence[MemoryItem]) -> Matrix:
         """Return a vector for each item: the one that its content has already, and zeros where there is no text."""
@@ -189,68 +199,6 @@ class VectorMemoryStore(BaseStore):
         vectors[asked] = made
         return vectors
 
-    def _check_owners(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
-        """Raise for the first conflict, with what is stored or inside the batch."""
-        if self._are_new(items):
-            return
-        seen: dict[str, MemoryItem] = {}
-        for item in items:
-            check_owner(seen.get(item.id) or self._stored(item.id), item, within)
-            seen[item.id] = item
-
-    def _check_expected(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
-        for item in items:
-            row = self._table.row_of(item.id)
-            check_expected(item, None if row is None else self._table.item(row), within)
-            check_owner(self._stored(item.id), item, within)
-
-    def _are_new(self, items: Sequence[MemoryItem]) -> bool:
-        """Whether none of these ids is known yet, and all are different."""
-        ids = {item.id for item in items}
-        return len(ids) == len(items) and self._table.has_none(ids) and self._hidden.has_none(ids)
-
-    def _stored(self, item_id: str) -> MemoryItem | None:
-        """Return what is held under the id, hidden or not."""
-        row = self._table.row_of(item_id)
-        if row is not None:
-            return self._table.item(row)
-        hidden = self._hidden.get(item_id)
-        return None if hidden is None else hidden.item
-
-    def _put(self, items: Sequence[MemoryItem], vectors: Matrix) -> None:
-        """Keep the items, which become the store's own, each in the place of the one it replaces."""
-        if len(items) >= _BATCH and self._are_new(items):
-            for item in items:
-                item.__dict__["version"] = 1
-            with collector_paused(len(items)):
-                rows = self._table.put_new(items, vectors, self._added)
-            self._added += len(items)
-            self._searcher.changed(rows.tolist())
-            return
-        for item, vector in zip(items, vectors, strict=True):
-            stored = self._stored(item.id)
-            item.__dict__["version"] = 1 if stored is None else stored.version + 1
-            self._searcher.changed([self._table.put(item, vector, self._place_of(item.id))])
-
-    def _put_hidden(self, item: MemoryItem) -> None:
-        """Keep the item in the bin, in the place of the one it replaces, whose vector goes."""
-        if self._table.row_of(item.id) is not None:
-            self._hide(item.id)
-        stored = self._stored(item.id)
-        item.__dict__["version"] = 1 if stored is None else stored.version + 1
-        self._hidden.put(item, self._place_of(item.id))
-
-    def _place_of(self, item_id: str) -> int:
-        """Return the place in the order of adding: that of the item it replaces, which leaves the bin, or the next."""
-        row = self._table.row_of(item_id)
-        if row is not None:
-            return self._table.added(row)
-        hidden = self._hidden.take(item_id)
-        if hidden is not None:
-            return hidden.added
-        self._added += 1
-        return self._added - 1
-
     # Reading
 
     @guarded
@@ -260,26 +208,35 @@ class VectorMemoryStore(BaseStore):
             item = None if row is None else self._table.item(row)
         return None if item is None else copy_item(item)
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        rows = self._table.newest_first(await self._table.chosen(wanted), limit)
-        items = self._table.items_of(rows)
+    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+        rows = [row for item_id in ids if (row := self._table.row_of(item_id)) is not None]
+        return await aside(len(rows), _copies, [self._table.item(row) for row in rows])
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        rows = self._table.newest_first(await self._table.chosen(wanted), page.end, page.order)
+        items = self._table.items_of(rows[page.offset :])
         return await aside(len(items), _copies, items)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        candidates = self._hidden.candidates(wanted) if include_deleted else []
+        candidates = self._holdings.candidates(None, wanted) if include_deleted else []
         rows = await self._table.chosen(wanted)
         live = len(self._table) if rows is None else len(rows)
         return live + len(await aside(sifting(len(candidates)), matching, candidates, wanted))
 
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
-        candidates = self._hidden.candidates(wanted) if include_deleted else []
-        rows = self._table.newest_first(await self._table.chosen(wanted))[::-1]
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        candidates = self._holdings.candidates(None, wanted) if include_deleted else []
+        rows = self._table.newest_first(await self._table.chosen(wanted), order=order)[::-1]
         items = self._table.items_of(rows)
         if candidates:
-            items = await aside(len(candidates), _merged, items, self._table.places(rows), candidates, wanted)
+            places = self._table.places_of(rows)
+            items = await aside(len(candidates), _merged, items, places, candidates, wanted, order)
         async for some in slices(items, AT_ONCE):
             for item in some:
                 yield copy_item(item)
+
+    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        for owner in await owners(self._table, await self._table.chosen(wanted), listing):
+            yield owner
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         if mode == "semantic":
@@ -288,63 +245,49 @@ class VectorMemoryStore(BaseStore):
 
     # Removing
 
+    async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
+        rows = self._table.newest_first(await self._table.chosen(wanted), 1, "added").tolist()
+        # While a thread looked at the items, later ones may have come.
+        row = self._table.newest(wanted, self._table.added(rows[0]) if rows else -1)
+        if row is None:
+            if not rows:
+                return None
+            row = rows[0]
+        item = self._table.item(row)
+        self._holdings.take(item.id, None, purge=purge)
+        return copy_item(item)
+
     async def _clear(self, wanted: Filter) -> int:
         cleared = 0
         async for some in slices(await self._live(None, wanted), CHANGED_AT_ONCE):
             still = [item for item in some if self._table.holds(item)]
             for item in still:
-                self._hide(item.id)
+                self._holdings.hide(item.id)
             cleared += len(still)
         return cleared
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        row = self._table.row_of(item_id)
-        if row is None or not metadata_matches(within, self._table.item(row).metadata):
-            return False
-        self._hide(item_id)
-        return True
+        return self._holdings.take(item_id, within, purge=False)
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        candidates = self._candidates(item_id, wanted)
+        candidates = self._holdings.candidates(item_id, wanted)
         chosen = await aside(sifting(len(candidates)), matching, candidates, wanted)
         vectors = await self._vectors_of([hidden.item for hidden in chosen])
         restored = 0
         async for some in slices(range(len(chosen)), CHANGED_AT_ONCE):
-            for number in some:
-                hidden = chosen[number]
-                if self._hidden.get(hidden.item.id) is hidden:  # Meanwhile it may have been purged, or added again.
-                    self._hidden.take(hidden.item.id)
-                    self._searcher.changed([self._table.put(hidden.item, vectors[number], hidden.added)])
-                    restored += 1
+            # Meanwhile some may have been purged, or added again.
+            restored += sum([self._holdings.show(chosen[number], vectors[number]) for number in some])
         return restored
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         # All are taken note of now: what is deleted or restored meanwhile is found where it is then.
-        candidates = self._candidates(item_id, wanted)
+        candidates = self._holdings.candidates(item_id, wanted)
         live = [] if deleted_only else await self._live(item_id, wanted)
         binned = await aside(sifting(len(candidates)), matching, candidates, wanted)
         purged = 0
         async for some in slices([hidden.item for hidden in binned] + live, CHANGED_AT_ONCE):
-            for item in some:
-                hidden = self._hidden.get(item.id)
-                if hidden is not None and hidden.item is item:
-                    self._hidden.take(item.id)
-                    purged += 1
-                elif not deleted_only and self._table.holds(item):
-                    self._remove(item.id)
-                    purged += 1
+            purged += sum([self._holdings.purge(item, deleted_only=deleted_only) for item in some])
         return purged
-
-    def _remove(self, item_id: str) -> Hidden:
-        """Take an item out of the table, with its vector and its words, and return it as the bin would hold it."""
-        added = self._table.added(self._table.row_in_use(item_id))
-        row, item = self._table.take(item_id)
-        self._searcher.changed([row])
-        return Hidden(item, added)
-
-    def _hide(self, item_id: str) -> None:
-        """Put an item into the bin; its vector goes."""
-        self._hidden.put(*self._remove(item_id))
 
     async def _live(self, item_id: str | None, wanted: Filter) -> list[MemoryItem]:
         """Return the items in the table that match, oldest first: all, or the one of an id."""
@@ -353,21 +296,14 @@ class VectorMemoryStore(BaseStore):
         row = self._table.row_of(item_id)
         return [] if row is None or not wanted.matches(self._table.item(row)) else [self._table.item(row)]
 
-    def _candidates(self, item_id: str | None, wanted: Filter) -> list[Hidden]:
-        """Return the hidden items that may match, as they are now: all, or the one of an id."""
-        if item_id is None:
-            return self._hidden.candidates(wanted)
-        hidden = self._hidden.get(item_id)
-        return [] if hidden is None else [hidden]
-
 
 def _copies(items: Iterable[MemoryItem]) -> list[MemoryItem]:
     return [copy_item(item) for item in items]
 
 
 def _merged(
-    live: Sequence[MemoryItem], places: Sequence[int], candidates: Iterable[Hidden], wanted: Filter
+    live: Sequence[MemoryItem], places: Sequence[int], candidates: Iterable[Hidden], wanted: Filter, order: Order
 ) -> list[MemoryItem]:
     """Return live items, whose places in the order of adding are given, and hidden ones that match, oldest first."""
     entries = [*map(Hidden, live, places), *matching(candidates, wanted)]
-    return [entry.item for entry in sorted(entries, key=lambda entry: (entry.item.created_at, entry.added))]
+    return in_order([entry.item for entry in sorted(entries, key=lambda entry: entry.added)], order)

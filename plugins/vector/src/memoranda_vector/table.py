@@ -11,18 +11,23 @@ from numpy.typing import NDArray
 from memoranda.embeddings import has_text
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.ranking import fold_words, speaker_of
-from memoranda.store import Archived, Condition, FieldEquals, Filter, InScope
+from memoranda.store import Filter, Order
 from memoranda.turns import aside, sifting
+from memoranda_vector.choosing import microseconds, select, tells
 from memoranda_vector.copies import scope_of
-from memoranda_vector.facets import Facet, Rows
+from memoranda_vector.facets import Facet, PlaceFacet, Rows
 
 Matrix = NDArray[np.float32]
 
 GROWTH = 1.125
 """How much is reserved beyond what is needed: little, since the matrix is most of the memory."""
 
+NEVER = np.iinfo(np.int64).max
+"""The end of an item that does not expire."""
+
 _SMALLEST = 256
-_FACETS = (*SCOPE_FIELDS, "conversation", "memory_type", "status", "speaker")
+_FACETS = (*SCOPE_FIELDS, "namespace", "conversation", "memory_type", "status", "speaker")
+_COLUMNS = ("times", "ends", "archived", "_updated", "_added", "_zero", "_blank", "_used")
 _CONVERSATION = 3  # Neighbouring turns have user, session and task in common.
 _LABEL = 100
 _CHUNK = 1024
@@ -37,11 +42,11 @@ def facet_key(item: MemoryItem) -> tuple[Any, ...]:
 def facet_values(key: tuple[Any, ...]) -> tuple[Hashable | None, ...]:
     """Return what items of this key are found by, in the order of the facets."""
     scope, memory_type, status, speaker = key
-    return *scope, scope[:_CONVERSATION], memory_type, status, _first_word(speaker)
+    return *scope[:-1], scope[-1] or None, scope[:_CONVERSATION], memory_type, status, _first_word(speaker)
 
 
 def _first_word(name: str) -> str | None:
-    return next(iter(fold_words(name)), None)
+    return next(iter(fold_words(name)), None) if name else None
 
 
 class Table:
@@ -50,18 +55,24 @@ class Table:
     def __init__(self, dimension: int) -> None:
         self.matrix: Matrix = np.zeros((0, dimension), dtype=np.float32)
         self.items: list[MemoryItem | None] = []
-        self.facets = {name: Facet() for name in _FACETS}
+        self.places = PlaceFacet()
+        self.facets: dict[str, Facet] = {name: self.places if name == "namespace" else Facet() for name in _FACETS}
         self.readers = 0
         """How many threads read the matrix just now: it must not move meanwhile."""
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
-        self._times: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.times: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        """When the items were created, in microseconds of Unix time."""
+        self.ends: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        """When they expire, ``NEVER`` for those that do not."""
+        self.archived: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.archived_count = 0
+        self.mortal_count = 0
+        self._updated: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._added: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._archived: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._zero: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._blank: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._used: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self._archived_count = 0
         self._zero_count = 0
         self._blank_count = 0
 
@@ -119,12 +130,14 @@ class Table:
         self.matrix[row] = vector
         for facet, value in zip(self.facets.values(), facet_values(facet_key(item)), strict=True):
             facet.add(row, value)
-        self._times[row] = np.datetime64(item.created_at[:26], "us").astype(np.int64)
+        self.times[row] = created = microseconds(item.created_at)
+        self._updated[row] = created if item.updated_at == item.created_at else microseconds(item.updated_at)
         self._added[row] = added
         self._used[row] = True
+        self._set_end(row, item)
         if item.archived_by is not None:
-            self._archived[row] = True
-            self._archived_count += 1
+            self.archived[row] = True
+            self.archived_count += 1
         if not vector.any():
             self._zero[row] = True
             self._zero_count += 1
@@ -155,7 +168,9 @@ class Table:
         self._row_of.update(zip([item.id for item in items], numbers, strict=True))
         for facet, column in zip(self.facets.values(), zip(*values, strict=True), strict=True):
             facet.add_many(rows, column, which)
-        self._times[rows] = _times(items)
+        self.times[rows] = created = _moments([item.created_at for item in items])
+        changed = any(item.updated_at != item.created_at for item in items)
+        self._updated[rows] = _moments([item.updated_at for item in items]) if changed else created
         self._added[rows] = np.arange(added, added + len(items))
         self._mark(rows, items, vectors)
         return rows
@@ -170,6 +185,28 @@ class Table:
         self._free.append(row)
         return row, item
 
+    def touch(self, row: int, ttl: float | None, expires_at: str | None) -> None:
+        """Give a row's item another lifetime; it stays the item that it is, with its vector."""
+        item = self.item(row)
+        # In one step, since threads may be copying it.
+        item.__dict__.update(ttl=ttl, expires_at=expires_at)
+        self.mortal_count -= int(self.ends[row] != NEVER)
+        self.ends[row] = NEVER
+        self._set_end(row, item)
+
+    def soonest_end(self) -> str | None:
+        """Return when the next item expires; None if none ever does."""
+        if not self.mortal_count:
+            return None
+        return self.item(int(self.ends[: self.height].argmin())).expires_at
+
+    def _set_end(self, row: int, item: MemoryItem) -> None:
+        """Note when the item of a row that has no end yet expires, if it does."""
+        self.ends[row] = NEVER
+        if item.expires_at is not None:
+            self.ends[row] = microseconds(item.expires_at)
+            self.mortal_count += 1
+
     def _fill(self, rows: list[int], vectors: Matrix, order: NDArray[np.intp]) -> None:
         """Write the vectors, in this order, into rows that ascend."""
         together = rows[-1] - rows[0] == len(rows) - 1
@@ -183,20 +220,26 @@ class Table:
     def _forget(self, row: int) -> None:
         for facet in self.facets.values():
             facet.remove(row)
-        self._archived_count -= int(self._archived[row])
+        self.archived_count -= int(self.archived[row])
+        self.mortal_count -= int(self.ends[row] != NEVER)
+        self.ends[row] = NEVER
         self._zero_count -= int(self._zero[row])
         self._blank_count -= int(self._blank[row])
-        self._archived[row] = self._zero[row] = self._blank[row] = self._used[row] = False
+        self.archived[row] = self._zero[row] = self._blank[row] = self._used[row] = False
 
     def _mark(self, rows: Rows, items: Sequence[MemoryItem], vectors: Matrix) -> None:
         archived = np.fromiter((item.archived_by is not None for item in items), dtype=np.bool_, count=len(items))
         zero = np.einsum("ij,ij->i", vectors, vectors) == 0
         blank = np.fromiter((not has_text(item.content) for item in items), dtype=np.bool_, count=len(items))
-        self._archived[rows] = archived
+        self.archived[rows] = archived
         self._zero[rows] = zero
         self._blank[rows] = blank
         self._used[rows] = True
-        self._archived_count += int(archived.sum())
+        self.ends[rows] = NEVER
+        for row, item in zip(rows.tolist(), items, strict=True):
+            if item.expires_at is not None:
+                self._set_end(row, item)
+        self.archived_count += int(archived.sum())
         self._zero_count += int(zero.sum())
         self._blank_count += int(blank.sum())
 
@@ -226,38 +269,16 @@ class Table:
             self.matrix.resize(shape, refcheck=False)
         for facet in self.facets.values():
             facet.grow(grown)
-        for name in ("_times", "_added", "_archived", "_zero", "_blank", "_used"):
+        for name in _COLUMNS:
             column = getattr(self, name)
-            setattr(self, name, np.concatenate([column, np.zeros(grown - capacity, dtype=column.dtype)]))
+            further = np.full(grown - capacity, NEVER if name == "ends" else 0, dtype=column.dtype)
+            setattr(self, name, np.concatenate([column, further]))
 
     # Choosing
 
     def select(self, wanted: Filter) -> Rows | None:
         """Return the rows that match as far as columns tell, or None if that is every row up to the height."""
-        scope, others = [], []
-        for condition in wanted.conditions:
-            if type(condition) is InScope:
-                scope.append((self.facets[condition.field], condition.value))
-            elif type(condition) is FieldEquals and condition.field in self.facets:
-                others.append((self.facets[condition.field], condition.value))
-        if len(scope) > 1:
-            scope.sort(key=lambda named: named[0].count(named[1]))
-        rows = scope[0][0].rows(scope[0][1]) if scope else self._all()
-        for facet, value in (*scope[1:], *others):
-            code = facet.code(value)
-            listed = self.listed(rows)
-            rows = listed[:0] if code is None else listed[facet.codes[listed] == code]
-        for condition in wanted.conditions:
-            if type(condition) is Archived and (condition.archived or self._archived_count):
-                rows = self.listed(rows)
-                rows = rows[self._archived[rows] == condition.archived]
-        return rows
-
-    def _tells(self, condition: Condition) -> bool:
-        """Whether columns tell which rows pass a condition, so that :meth:`select` has applied it."""
-        if type(condition) is FieldEquals:
-            return condition.field in self.facets
-        return type(condition) in (InScope, Archived)
+        return select(self, wanted)
 
     async def chosen(self, wanted: Filter) -> Rows | None:
         """Return the rows that match every filter, or None if that is every row up to the height.
@@ -265,7 +286,7 @@ class Table:
         They are what they are until the next ``await``. A filter that no column tells is asked of every item, aside.
         """
         rows = self.select(wanted)
-        if all(map(self._tells, wanted.conditions)):
+        if all(tells(self, condition) for condition in wanted.conditions):
             return rows
         numbers = self.listed(rows).tolist()
         matching = await aside(sifting(len(numbers)), self._matching, numbers, wanted)
@@ -284,25 +305,38 @@ class Table:
         stamps: NDArray[np.int64] = self._added[rows]
         return stamps
 
-    def newest_first(self, rows: Rows | None, limit: int | None = None) -> Rows:
-        """Return the rows in the order of time, then of adding, the last first."""
+    def newest_first(self, rows: Rows | None, limit: int | None = None, order: Order = "created") -> Rows:
+        """Return the rows in this order, of equal times in that of adding, the last first."""
         rows = self.listed(rows)
-        times = self._times[rows]
+        keys = (self._added if order == "added" else self._updated if order == "updated" else self.times)[rows]
         if limit is not None and limit < len(rows):
-            oldest = np.partition(times, len(rows) - limit)[len(rows) - limit]
-            kept = times >= oldest
-            rows, times = rows[kept], times[kept]
-        return rows[np.lexsort((self._added[rows], times))[::-1]][:limit]
+            oldest = np.partition(keys, len(rows) - limit)[len(rows) - limit]
+            kept = keys >= oldest
+            rows, keys = rows[kept], keys[kept]
+        return rows[np.lexsort((self._added[rows], keys))[::-1]][:limit]
+
+    def newest(self, wanted: Filter, after: int = -1) -> int | None:
+        """Return the row of the item that was added last, of those that match and were added after this place.
+
+        Nothing is awaited, so that the answer still holds when a change follows at once.
+        """
+        rows = self.listed(self.select(wanted))
+        rows = rows[self._added[rows] > after]
+        if all(tells(self, condition) for condition in wanted.conditions):
+            return int(rows[self._added[rows].argmax()]) if len(rows) else None
+        return next(
+            (row for row in self.newest_first(rows, order="added").tolist() if wanted.matches(self.item(row))), None
+        )
 
     def oldest_first_by(self, codes: Rows, rows: Rows) -> Rows:
         """Return the rows in the order of their code, then of time, then of adding, the first first."""
-        return rows[np.lexsort((self._added[rows], self._times[rows], codes[rows]))]
+        return rows[np.lexsort((self._added[rows], self.times[rows], codes[rows]))]
 
     def order(self, similarities: NDArray[np.float32], rows: Rows) -> NDArray[np.intp]:
         """Return the places of the rows by their similarity, the highest first; of equal ones the newest first."""
-        return np.lexsort((self._added[rows], self._times[rows], similarities))[::-1]
+        return np.lexsort((self._added[rows], self.times[rows], similarities))[::-1]
 
-    def places(self, rows: Rows) -> list[int]:
+    def places_of(self, rows: Rows) -> list[int]:
         """Return the places of the rows' items in the order of adding."""
         places: list[int] = self._added[rows].tolist()
         return places
@@ -325,12 +359,13 @@ class Table:
             return None
         return self._blank[:height] if rows is None else self._blank[rows]
 
-    def _all(self) -> Rows | None:
+    def all_rows(self) -> Rows | None:
+        """Return the rows in use, or None if that is every row up to the height."""
         if not self._free:
             return None
         return np.flatnonzero(self._used[: self.height]).astype(np.int32)
 
 
-def _times(items: Sequence[MemoryItem]) -> NDArray[np.int64]:
-    """Return the times of creation in microseconds. Items carry them as UTC text, whose zone numpy does not read."""
-    return np.array([item.created_at[:26] for item in items], dtype="datetime64[us]").astype(np.int64)
+def _moments(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return times in microseconds. Items carry them as UTC text, whose zone numpy does not read."""
+    return np.array([text[:26] for text in texts], dtype="datetime64[us]").astype(np.int64)

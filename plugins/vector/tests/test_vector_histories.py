@@ -1,0 +1,97 @@
+"""Whatever is called in whatever order, the vector store answers as the store in memory does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.errors import TurnConflictError
+from memoranda_testing.random_calls import compare
+from memoranda_vector import VectorMemoryStore
+
+ADA = MemoryMetadata(user_id="ada", session_id="s")
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_random_calls_are_answered_as_in_memory(seed: int) -> None:
+    await compare(VectorMemoryStore(HashingEmbeddings(8)), seed)
+
+
+class Waiting(HashingEmbeddings):
+    """An embedder that answers when it is told to, and says when it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(8)
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.calls = 0
+
+    async def aembed_many(self, texts: list[str]) -> list[list[float]]:
+        self.calls += 1
+        self.asked.set()
+        await self.answers.wait()
+        return self.embed_many(texts)
+
+    async def aembed(self, text: str) -> list[float]:
+        return (await self.aembed_many([text]))[0]
+
+
+async def test_of_two_turns_that_are_embedded_at_the_same_time_one_is_stored() -> None:
+    embedder = Waiting()
+    store = VectorMemoryStore(embedder)
+    turns = [
+        asyncio.ensure_future(
+            store.append([HumanMemory(content=f"{name} {part}", metadata=ADA) for part in "ab"], after=None)
+        )
+        for name in ("one", "two")
+    ]
+    while embedder.calls < 2:
+        await asyncio.sleep(0)
+    embedder.answers.set()
+
+    outcomes = await asyncio.gather(*turns, return_exceptions=True)
+
+    assert sorted(isinstance(outcome, TurnConflictError) for outcome in outcomes) == [False, True]
+    assert len({item.content[:3] for item in await store.search(metadata=ADA)}) == 1
+    assert await store.count() == 2
+
+
+async def test_a_turn_that_cannot_follow_does_not_ask_the_embedder() -> None:
+    embedder = Waiting()
+    embedder.answers.set()
+    store = VectorMemoryStore(embedder)
+    await store.add(HumanMemory(content="first", metadata=ADA))
+    with pytest.raises(TurnConflictError):
+        await store.append([HumanMemory(content="second", metadata=ADA)], after=None)
+    assert embedder.calls == 1
+
+
+async def test_touching_keeps_the_vector_and_asks_nobody() -> None:
+    embedder = Waiting()
+    embedder.answers.set()
+    store = VectorMemoryStore(embedder)
+    item = HumanMemory(content="tea", metadata=ADA)
+    await store.add(item, ttl=100)
+    assert await store.touch([item.id], ttl=200) == 1
+    assert embedder.calls == 1
+    (found,) = await store.search_ranked(query="tea", metadata=ADA, mode="semantic")
+    assert found.score == pytest.approx(1.0)
+    assert found.item.ttl == 200
+
+
+async def test_vectors_given_with_items_in_different_places_stay_in_their_places() -> None:
+    store = VectorMemoryStore(HashingEmbeddings(4))
+    items = [
+        HumanMemory(content=f"{number}", metadata=MemoryMetadata(user_id="ada", namespace=("p", str(number % 20))))
+        for number in range(100)
+    ]
+    await store.add_vectors(items, [[1, number, 0, 0] for number in range(100)])
+    for number in range(20):
+        inside = MemoryMetadata(namespace=("p", str(number)))
+        assert {item.content for item in await store.search(metadata=inside, limit=100)} == {
+            f"{other}" for other in range(number, 100, 20)
+        }
+    assert await store.count(metadata=MemoryMetadata(namespace=("p",))) == 100
