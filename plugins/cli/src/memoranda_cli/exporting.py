@@ -21,17 +21,19 @@ from memoranda_cli.jsonl import Digest, footer, header, line_of
 from memoranda_cli.terminal import agree, progress, say, show_json
 
 
+@options.filtered
 @options.scoped
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; '-' is standard output.")] = "-",
     metadata: options.Owner = None,
+    which: options.Which = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Deleted items, too.")] = False,
     yes: options.Yes = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write memories to a JSON Lines file, oldest first, archived ones too.
+    """Write memories to a JSON Lines file, in the order of their adding, archived ones too.
 
     The file appears when it is whole, and only you can read it. 'memoranda import' reads it on any backend. --json
     prints the number of items and their digest, and needs the name of a FILE.
@@ -44,30 +46,32 @@ def export(
     if file == "-":
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # It is a file of ours, whatever the terminal's.
-        digest = run(_export(url, store_options, metadata, deleted, sys.stdout))
+        digest = run(_export(url, store_options, {"metadata": metadata, **which}, deleted, sys.stdout))
     else:
         path = Path(file)
         if path.exists():
             agree(f"Replace {file}?", yes=yes)
         with whole_file(path) as output:
-            digest = run(_export(url, store_options, metadata, deleted, output))
+            digest = run(_export(url, store_options, {"metadata": metadata, **which}, deleted, output))
     if as_json:
         show_json({"file": file, "count": digest.count, "digest": digest.text})
     else:
         say(f"{digest.count:,} items exported{'' if file == '-' else f' to {file}'}.")
 
 
-async def _export(url: str, store_options: list[str] | None, metadata: Any, deleted: bool, output: IO[str]) -> Digest:
+async def _export(
+    url: str, store_options: list[str] | None, wanted: dict[str, Any], deleted: bool, output: IO[str]
+) -> Digest:
     from memoranda_cli.stores import opened
     from memoranda_cli.transfer import hidden_ids
 
     digest = Digest()
     async with opened(url, store_options) as store:
-        hidden = await hidden_ids(store, metadata) if deleted else set()
-        total = await store.count(metadata=metadata, include_deleted=deleted)
+        hidden = await hidden_ids(store, wanted["metadata"]) if deleted else set()
+        total = await store.count(include_deleted=deleted, **wanted)
         output.write(header(store=redacted(url)) + "\n")
         with progress("exporting", total) as advance:
-            async for item in store.scan(metadata=metadata, include_deleted=deleted, order="added"):
+            async for item in store.scan(include_deleted=deleted, order="added", **wanted):
                 output.write(line_of(item, hidden=item.id in hidden) + "\n")
                 digest.take(item, hidden=item.id in hidden)
                 advance(1)

@@ -12,6 +12,8 @@ import typer
 
 from memoranda.errors import InputError
 
+Which = Any  # The keywords of a filter; typer never sees it.
+
 if TYPE_CHECKING:
     from memoranda.items import MemoryMetadata
 
@@ -20,6 +22,7 @@ else:
     Owner = Any  # typer never sees it, and the class would have to be imported for every line.
 
 OWNER = "Whose"
+FILTERS = "Which"
 OUTPUT = "Output"
 
 Store = Annotated[
@@ -60,24 +63,41 @@ def check_decoded(text: str, what: str) -> None:
 
 
 def scoped(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --user, --session, --task, --agent and --extra, in the place of its parameter ``metadata``.
+    """Give a command --user, --session, --task, --agent, --namespace and --extra, for its parameter ``metadata``.
 
-    typer reads the options of a command from its signature. This one says the five, and the command gets the
-    MemoryMetadata that they name, or None when they name nothing.
+    The command gets the MemoryMetadata that they name, or None when they name nothing.
+    """
+    return _spread(command, "metadata", _SCOPE, _metadata)
+
+
+def filtered(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --since, --until and --where, in the place of its parameter ``which``.
+
+    The command gets the keywords that a store takes for them, as far as they were given.
+    """
+    return _spread(command, "which", _FILTERS, _which)
+
+
+def _spread(
+    command: Callable[..., None], name: str, options: Sequence[inspect.Parameter], joined: Callable[..., Any]
+) -> Callable[..., None]:
+    """Replace a parameter by options, from which ``joined`` makes its value.
+
+    typer reads the options of a command from its signature, which says them one by one.
     """
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
-        parameters += _SCOPE if parameter.name == "metadata" else [parameter]
+        parameters += options if parameter.name == name else [parameter]
 
     @functools.wraps(command)
-    def with_metadata(**values: Any) -> None:
-        named = {parameter.name: values.pop(parameter.name) for parameter in _SCOPE}
-        command(metadata=_metadata(**named), **values)
+    def with_value(**values: Any) -> None:
+        given = {option.name: values.pop(option.name) for option in options}
+        command(**{name: joined(**given)}, **values)
 
-    with_metadata.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # PEP 362
-    with_metadata.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return with_metadata
+    with_value.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # PEP 362
+    with_value.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_value
 
 
 def _owner(name: str, *flags: str) -> inspect.Parameter:
@@ -95,6 +115,18 @@ _SCOPE = [
     _owner("task"),
     _owner("agent"),
     _parameter(
+        "namespace",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--namespace",
+                metavar="PLACE",
+                help="In this place or below, such as users/ada; ~1 stands for a slash in a name.",
+                rich_help_panel=OWNER,
+            ),
+        ],
+    ),
+    _parameter(
         "extra",
         Annotated[
             list[str] | None,
@@ -110,16 +142,64 @@ _SCOPE = [
 """Whose memories a command is for, as parameters of it."""
 
 
+_FILTERS = [
+    _parameter(
+        "since",
+        Annotated[
+            str | None,
+            typer.Option("--since", metavar="TIME", help="Created then or later; ISO-8601.", rich_help_panel=FILTERS),
+        ],
+    ),
+    _parameter(
+        "until",
+        Annotated[
+            str | None, typer.Option("--until", metavar="TIME", help="Created before then.", rich_help_panel=FILTERS)
+        ],
+    ),
+    _parameter(
+        "where",
+        Annotated[
+            list[str] | None,
+            typer.Option(
+                "--where",
+                metavar="KEY=JSON",
+                help="With this value in extra or a field, or passing '{\"$gte\": 3}' and the like. May be repeated.",
+                rich_help_panel=FILTERS,
+            ),
+        ],
+    ),
+]
+"""Which memories a command is for, beside whose they are."""
+
+
+def _which(since: str | None, until: str | None, where: Sequence[str] | None) -> dict[str, Any]:
+    named = {"since": since, "until": until, "where": pairs(where, "--where") or None}
+    return {name: value for name, value in named.items() if value is not None}
+
+
 def _metadata(
-    user: str | None, session: str | None, task: str | None, agent: str | None, extra: Sequence[str] | None
+    user: str | None,
+    session: str | None,
+    task: str | None,
+    agent: str | None,
+    namespace: str | None,
+    extra: Sequence[str] | None,
 ) -> Owner:
     """Return the MemoryMetadata that the options name, or None when they name nothing."""
     from memoranda.items import MemoryMetadata
-    from memoranda.store import names_nothing
+    from memoranda.store import names_nothing, namespace_of
 
-    for name, given in (("--user", user), ("--session", session), ("--task", task), ("--agent", agent)):
+    for name, given in (
+        *(("--user", user), ("--session", session), ("--task", task)),
+        *(("--agent", agent), ("--namespace", namespace)),
+    ):
         check_decoded(given or "", name)
     metadata = MemoryMetadata(
-        user_id=user, session_id=session, task_id=task, agent_id=agent, extra=pairs(extra, "--extra")
+        user_id=user,
+        session_id=session,
+        task_id=task,
+        agent_id=agent,
+        namespace=namespace_of(f"{namespace.strip('/')}/") if namespace else (),
+        extra=pairs(extra, "--extra"),
     )
     return None if names_nothing(metadata) else metadata

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from memoranda.items import MemoryItem
     from memoranda.ranking import RankedItem
 
-FILTERS = "Which"
-
 
 class Mode(StrEnum):
     """How a query is understood."""
@@ -27,8 +25,16 @@ class Mode(StrEnum):
     HYBRID = "hybrid"
 
 
-Type = Annotated[str | None, typer.Option("--type", help="Of this type only.", rich_help_panel=FILTERS)]
-Status = Annotated[str | None, typer.Option("--status", help="Of this status only.", rich_help_panel=FILTERS)]
+class Order(StrEnum):
+    """By what the newest come first."""
+
+    CREATED = "created"
+    ADDED = "added"
+    UPDATED = "updated"
+
+
+Type = Annotated[str | None, typer.Option("--type", help="Of this type only.", rich_help_panel=options.FILTERS)]
+Status = Annotated[str | None, typer.Option("--status", help="Of this status only.", rich_help_panel=options.FILTERS)]
 
 
 @options.scoped
@@ -57,6 +63,7 @@ def get(
         show(details(item))
 
 
+@options.filtered
 @options.scoped
 def search(
     words: Annotated[
@@ -72,8 +79,13 @@ def search(
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 10,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Pass over so many first.")] = 0,
+    order: Annotated[
+        Order, typer.Option("--order", help="What comes first where nothing is ranked.", rich_help_panel=options.OUTPUT)
+    ] = Order.CREATED,
     memory_type: Type = None,
     status: Status = None,
+    which: options.Which = None,
     metadata: options.Owner = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
@@ -92,8 +104,10 @@ def search(
         "memory_type": memory_type,
         "status": status,
         "limit": limit,
+        "offset": offset,
+        **which,
     }
-    ranked, items = run(_search(store, store_options, " ".join(words or ()), mode, filters))
+    ranked, items = run(_search(store, store_options, " ".join(words or ()), mode, order, filters))
     if as_json:
         show_json(_ranked_json(ranked) if ranked is not None else _items_json(items))
     elif ranked or items:
@@ -101,11 +115,17 @@ def search(
     if not ranked and not items and not as_json:
         say("Nothing was found.")
     elif not as_json and len(ranked or items) == limit:
-        say(f"These are the first {limit}; --limit shows more.")
+        said = f"the first {limit}" if not offset else f"{limit} after the first {offset}"
+        say(f"These are {said}; --limit and --offset show more.")
 
 
 async def _search(
-    url: str | None, store_options: list[str] | None, query: str, mode: Mode | None, filters: dict[str, Any]
+    url: str | None,
+    store_options: list[str] | None,
+    query: str,
+    mode: Mode | None,
+    order: Order,
+    filters: dict[str, Any],
 ) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
     from memoranda.store import Capability
     from memoranda_cli.stores import opened
@@ -116,7 +136,8 @@ async def _search(
             raise _without_embedder(asked)
         if query and asked != "substring":
             return await store.search_ranked(query=query, mode=asked, **filters), []
-        return None, await store.search(query=query, mode=mode.value if mode else None, **filters)
+        asked = mode.value if mode else None
+        return None, await store.search(query=query, mode=asked, order=order.value, **filters)
 
 
 def _without_embedder(mode: str) -> CommandError:
@@ -136,6 +157,7 @@ def _without_embedder(mode: str) -> CommandError:
     )
 
 
+@options.filtered
 @options.scoped
 def history(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Only the newest so many.")] = 50,
@@ -143,12 +165,13 @@ def history(
     ids: Annotated[bool, typer.Option("--ids", help="Show the items' ids.", rich_help_panel=options.OUTPUT)] = False,
     memory_type: Type = None,
     status: Status = None,
+    which: options.Which = None,
     metadata: options.Owner = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Read a conversation, oldest first.
+    """Read a conversation in the order in which it was said.
 
     It shows what was said, whole or not; 'memoranda context' shows what a model would get of it.
     """
@@ -157,10 +180,10 @@ def history(
 
     async def read() -> list[MemoryItem]:
         async with opened(store, store_options) as source:
+            wanted: dict[str, Any] = {"metadata": metadata, "memory_type": memory_type, "status": status, **which}
             if everything:
-                wanted = source.scan(metadata=metadata, memory_type=memory_type, status=status)  # type: ignore[arg-type]  # checked there
-                return [item async for item in wanted]
-            newest = await source.search(metadata=metadata, memory_type=memory_type, status=status, limit=limit)  # type: ignore[arg-type]  # as above
+                return [item async for item in source.scan(order="added", **wanted)]
+            newest = await source.search(limit=limit, order="added", mode="substring", **wanted)
             return newest[::-1]
 
     items = run(read())

@@ -19,9 +19,11 @@ Everything = Annotated[bool, typer.Option("--all", help="All of them, whosever t
 ItemId = Annotated[str | None, typer.Argument(metavar="ID", help="One item, by its id.")]
 
 
+@options.filtered
 @options.scoped
 def clear(
     metadata: options.Owner = None,
+    which: options.Which = None,
     everything: Everything = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
@@ -36,18 +38,19 @@ def clear(
     from memoranda.store import Capability
     from memoranda_cli.stores import opened, run
 
-    metadata = _named(metadata, everything, "clear")
+    if not which:
+        metadata = _named(metadata, everything, "clear")
 
     async def work() -> None:
         async with opened(store, store_options, _access(dry_run)) as target:
             hides = Capability.DELETE in target.capabilities
-            number = await target.count(metadata=metadata)
+            number = await target.count(metadata=metadata, **which)
             verb = "Delete" if hides else "Remove for good"
             if dry_run or not number:
                 _report(number, dry_run, as_json, "deleted" if hides else "removed for good")
                 return
             agree(f"{verb} {items_text(number)} of {target!r}?", yes=yes)
-            removed = await target.clear(metadata=metadata)
+            removed = await target.clear(metadata=metadata, **which)
             _report(
                 removed,
                 dry_run,
@@ -89,10 +92,12 @@ def restore(
         run(work())
 
 
+@options.filtered
 @options.scoped
 def purge(
     item_id: ItemId = None,
     metadata: options.Owner = None,
+    which: options.Which = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Only those that are deleted: empty the bin.")] = False,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
@@ -103,12 +108,16 @@ def purge(
     """Remove memories for good, deleted ones too: one id, an owner's, or the bin with --deleted."""
     from memoranda_cli.stores import opened, run, unerased
 
-    if item_id is None and metadata is None and not deleted:
-        raise InputError("Name an id, an owner (--user, --session, …) or --deleted.", field="metadata")
+    if item_id is None and metadata is None and not deleted and not which:
+        raise InputError(
+            "Name an id, an owner (--user, --session, …), --until and the like, or --deleted.", field="metadata"
+        )
+    if which and (item_id is not None or deleted):
+        raise InputError("--since, --until and --where are for neither an id nor the bin.", field="where")
 
     async def work() -> None:
         async with opened(store, store_options, _access(dry_run)) as target:
-            number = await _purgeable(target, item_id, metadata, deleted)
+            number = await _purgeable(target, item_id, metadata, deleted, which)
             if item_id is not None and not number:
                 raise CommandError(f"There is no item {item_id!r} here.", ExitCode.NOT_FOUND)
             if dry_run or not number:
@@ -116,7 +125,7 @@ def purge(
                 return
             agree(f"Remove {items_text(number)} of {target!r} for good? This cannot be undone.", yes=yes)
             with progress("purging", None):
-                purged = await target.purge(item_id, metadata=metadata, deleted_only=deleted)
+                purged = await target.purge(item_id, metadata=metadata, deleted_only=deleted, **which)
             pending = await unerased(target)
             _report(purged, dry_run, as_json, "removed for good", pending=pending)
             if pending:
@@ -168,7 +177,7 @@ async def _hidden(store: BaseStore, item_id: str | None, metadata: Any) -> int:
     return sum([item.id == item_id async for item in store.scan(metadata=metadata, include_deleted=True)])
 
 
-async def _purgeable(store: BaseStore, item_id: str | None, metadata: Any, deleted: bool) -> int:
+async def _purgeable(store: BaseStore, item_id: str | None, metadata: Any, deleted: bool, which: dict[str, Any]) -> int:
     from memoranda.store import Capability
 
     hides = Capability.DELETE in store.capabilities
@@ -177,4 +186,4 @@ async def _purgeable(store: BaseStore, item_id: str | None, metadata: Any, delet
         return int(live) or (await _hidden(store, item_id, metadata) if hides else 0)
     if deleted:
         return await _hidden(store, None, metadata) if hides else 0
-    return await store.count(metadata=metadata, include_deleted=hides)
+    return await store.count(metadata=metadata, include_deleted=hides, **which)

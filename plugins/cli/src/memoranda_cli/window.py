@@ -29,6 +29,7 @@ class Format(StrEnum):
 
     TEXT = "text"
     OPENAI = "openai"
+    RESPONSES = "responses"
     ANTHROPIC = "anthropic"
 
 
@@ -74,9 +75,11 @@ def _rounds(number: int) -> str:
     return "round" if number == 1 else f"{number} rounds"
 
 
+@options.filtered
 @options.scoped
 def context(
     metadata: options.Owner = None,
+    which: options.Which = None,
     everything: Annotated[bool, typer.Option("--all", help="Everybody's together, without an owner.")] = False,
     rounds: Annotated[int | None, typer.Option("--rounds", "-r", min=0, help="Only the last rounds.")] = None,
     tokens: Annotated[
@@ -84,7 +87,8 @@ def context(
     ] = None,
     counter: Annotated[str, typer.Option("--counter", help="The installed token counter to use.")] = "estimate",
     form: Annotated[
-        Format, typer.Option("--format", "-f", metavar="FORM", help="text, openai or anthropic: how to write it.")
+        Format,
+        typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses or anthropic: how to write it."),
     ] = Format.TEXT,
     explain: Annotated[bool, typer.Option("--explain", "-e", help="Say how much was left out, and why.")] = False,
     store: options.Store = None,
@@ -93,8 +97,8 @@ def context(
 ) -> None:
     """Show the window that a model would get.
 
-    Rounds are whole, system items stay, and a tool call is shown only with all its results. --format openai and
-    --format anthropic print the messages as JSON, ready to be sent.
+    Rounds are whole, system items stay, and a tool call is shown only with all its results. --format openai,
+    responses and anthropic print the messages as JSON, ready to be sent.
     """
     from memoranda_cli.stores import run
 
@@ -104,7 +108,7 @@ def context(
             field="metadata",
         )
     count = _counter(counter)
-    items, archived = run(_read(store, store_options, metadata, archived=explain or as_json))
+    items, archived = run(_read(store, store_options, {"metadata": metadata, **which}, archived=explain or as_json))
     window = window_of(items, rounds=rounds, tokens=tokens, count=count)
     summaries = {item.archived_by for item in archived}
     stands = "the summary {} stands for it"
@@ -158,13 +162,13 @@ def _when(items: Sequence[MemoryItem]) -> str:
 
 
 async def _read(
-    url: str | None, store_options: Sequence[str] | None, metadata: Any, *, archived: bool
+    url: str | None, store_options: Sequence[str] | None, wanted: dict[str, Any], *, archived: bool
 ) -> tuple[list[MemoryItem], list[MemoryItem]]:
     from memoranda_cli.stores import opened
 
     async with opened(url, store_options) as store:
-        live = as_said([item async for item in store.scan(metadata=metadata, archived=False, order="added")])
-        return live, [item async for item in store.scan(metadata=metadata, archived=True)] if archived else []
+        live = as_said([item async for item in store.scan(archived=False, order="added", **wanted)])
+        return live, [item async for item in store.scan(archived=True, **wanted)] if archived else []
 
 
 def _counter(name: str) -> Callable[[MemoryItem], int]:
@@ -184,10 +188,12 @@ def _show(items: Sequence[MemoryItem], form: Format) -> None:
 
 def messages_of(items: Sequence[MemoryItem], form: Format) -> Any:
     """Return a window as a provider's messages; Anthropic's with their system blocks."""
-    from memoranda.messages import to_anthropic, to_openai
+    from memoranda.messages import to_anthropic, to_openai, to_responses
 
     if form is Format.OPENAI:
         return to_openai(items)
+    if form is Format.RESPONSES:
+        return to_responses(items)
     system, messages = to_anthropic(items)
     return {"system": system, "messages": messages}
 

@@ -49,9 +49,7 @@ def add(
     tool_name: Annotated[str | None, typer.Option("--tool-name", help="The tool.", rich_help_panel=TOOLS)] = None,
     failed: Annotated[bool, typer.Option("--failed", help="The tool failed.", rich_help_panel=TOOLS)] = False,
     metadata: options.Owner = None,
-    ttl: Annotated[
-        float | None, typer.Option("--ttl", metavar="SECONDS", help="Let it vanish by itself; not every store can.")
-    ] = None,
+    ttl: Annotated[float | None, typer.Option("--ttl", metavar="SECONDS", help="Let it vanish by itself.")] = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,

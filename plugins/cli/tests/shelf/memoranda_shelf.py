@@ -9,13 +9,24 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 
 from memoranda.errors import StoreUnavailableError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem
 from memoranda.plugins import Backend, CommandSpec, hookimpl
-from memoranda.store import BASE_CAPABILITIES, Capability, Filter, Finding, InMemoryStore, dump_item, load_item
+from memoranda.store import (
+    BASE_CAPABILITIES,
+    Capability,
+    Filter,
+    Finding,
+    InMemoryStore,
+    Order,
+    Write,
+    dump_item,
+    load_item,
+)
 
 PAUSE_AFTER = 1_200
 _ALL = Filter(archived=None)
@@ -84,7 +95,7 @@ class ShelfStore(InMemoryStore):
 
     async def _close(self) -> None:
         if self._path.parent.exists() and self.access != "read":
-            everything = [item async for item in self._scan(_ALL, True)]
+            everything = [item async for item in self._scan(_ALL, True, "added")]
             hidden = [item.id for item in everything if await self._get(item.id) is None]
             new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
             new.write_text(json.dumps({"items": [dump_item(item) for item in everything], "hidden": hidden}))
@@ -103,9 +114,9 @@ class PausingStore(ShelfStore):
 
     _paused = False
 
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         count = 0
-        async for item in super()._scan(wanted, include_deleted):
+        async for item in super()._scan(wanted, include_deleted, order):
             count += 1
             if count == PAUSE_AFTER and not self._paused:
                 self._paused = True
@@ -117,10 +128,10 @@ class PausingStore(ShelfStore):
 class FillingStore(ShelfStore):
     """A store that has room for a thousand items."""
 
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        if len(self) + len(items) > 1_000:
+    async def _apply(self, write: Write) -> int:
+        if len(self) + len(write.adds) > 1_000:
             raise StoreUnavailableError("no room is left. Nothing of this call was stored.")
-        await super()._add_many(items, within, ttl)
+        return await super()._apply(write)
 
 
 class CheckingStore(ShelfStore):
@@ -138,10 +149,8 @@ class CheckingStore(ShelfStore):
 class LeakyStore(ShelfStore):
     """A store that shows what should arrive deleted."""
 
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        await super()._add_deleted(items, within, frozenset())
+    async def _apply(self, write: Write) -> int:
+        return await super()._apply(replace(write, hidden=frozenset()))
 
 
 class PlainStore(ShelfStore):

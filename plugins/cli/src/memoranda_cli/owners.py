@@ -1,0 +1,71 @@
+"""``memoranda owners``: who has something, how much, and since when."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memoranda_cli import options
+from memoranda_cli.terminal import say, show, show_json, table, visible
+
+if TYPE_CHECKING:
+    from memoranda.store import Owner
+
+
+class By(StrEnum):
+    """What owns a memory."""
+
+    USER = "user"
+    SESSION = "session"
+    TASK = "task"
+    AGENT = "agent"
+    NAMESPACE = "namespace"
+
+
+@options.scoped
+def owners(
+    by: Annotated[By, typer.Argument(help="Whom to list.")] = By.USER,
+    metadata: options.Owner = None,
+    depth: Annotated[int | None, typer.Option("--depth", min=1, help="Cut namespaces off after so many names.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 50,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Pass over so many first.")] = 0,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """List who has something, in order: how many items each, and the times of the first and the last."""
+    from memoranda_cli.stores import opened, run
+
+    field = by.value if by is By.NAMESPACE else f"{by.value}_id"
+
+    async def read() -> list[Owner]:
+        async with opened(store, store_options) as source:
+            found = source.owners(field, within=metadata, depth=depth, limit=limit, offset=offset)  # type: ignore[arg-type]  # one of its names
+            return [owner async for owner in found]
+
+    found = run(read())
+    if as_json:
+        show_json(
+            [{"value": owner.value, "count": owner.count, "first": owner.first, "last": owner.last} for owner in found]
+        )
+    elif found:
+        rows = [
+            (visible(_named(owner)), f"{owner.count:,}", _minute(owner.first), _minute(owner.last)) for owner in found
+        ]
+        show(table(by.value, ("items", {"justify": "right"}), "first (UTC)", "last (UTC)", rows=rows))
+        if len(found) == limit:
+            say(f"These are {limit}; --limit and --offset show more.")
+    else:
+        say(f"No {by.value} has anything here.")
+
+
+def _named(owner: Owner) -> str:
+    from memoranda.store import namespace_key
+
+    return owner.value if isinstance(owner.value, str) else namespace_key(owner.value).removesuffix("/")
+
+
+def _minute(moment: str) -> str:
+    return moment[:16].replace("T", " ")
