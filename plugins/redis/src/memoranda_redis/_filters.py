@@ -2,50 +2,95 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
-from memoranda.items import SCOPE_FIELDS
-from memoranda.store import Archived, Condition, Contains, FieldEquals, Filter, InScope
-from memoranda_redis._records import optional
+from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+from memoranda.store import (
+    Archived,
+    Below,
+    Condition,
+    Contains,
+    Created,
+    Expiry,
+    FieldEquals,
+    Filter,
+    InScope,
+    Value,
+    namespace_key,
+)
+
+Asked = dict[str, Any]
+"""The conditions that a script compares by itself; what is not in it is not asked for.
+
+Its names are the ids of a scope, ``place`` (a namespace's key), ``memory_type``, ``unlike`` (another type), ``status``,
+``archived``, ``folded`` (the content contains it), ``since`` and ``before``, ``now`` with ``over`` (whether the life of
+an item must be over by then), and ``missing`` (positions of ids that an item must not have).
+"""
 
 
-class Asked(NamedTuple):
-    """The conditions that a script compares by itself, as its arguments; an empty text asks for nothing."""
+def told(wanted: Filter, *, content: bool = True) -> tuple[Asked, bool]:
+    """Return what a script is told of a filter, and whether that leaves conditions that only Python can compare.
 
-    scope: tuple[str, ...]
-    memory_type: str = ""
-    status: str = ""
-    archived: str = ""
-    folded: str = ""
-
-
-def told(wanted: Filter) -> tuple[Asked, bool]:
-    """Return what a script is told of a filter, and whether that leaves conditions that only Python can compare."""
-    arguments: dict[str, str] = {}
+    Without ``content`` the script is one that does not look at it.
+    """
+    asked: Asked = {}
     sifted = False
     for condition in wanted.conditions:
-        name, value = _argument(condition)
-        if name == "" or name in arguments:
+        parts = dict(_parts(condition))
+        if not parts or (parts.keys() & asked.keys()) - {"missing"} or ("folded" in parts and not content):
             sifted = True
-        else:
-            arguments[name] = value
-    scope = tuple(arguments.pop(name, "") for name in SCOPE_FIELDS)
-    return Asked(scope, **arguments), sifted
+            continue
+        parts["missing"] = [*asked.get("missing", []), *parts.get("missing", [])]
+        asked |= parts
+    if not asked.get("missing"):
+        asked.pop("missing", None)
+    return asked, sifted
 
 
-def _argument(condition: Condition) -> tuple[str, str]:
-    """Return the argument that a condition becomes and its value; no name for what a script does not know."""
+def scope_told(metadata: MemoryMetadata | None) -> Asked:
+    """Return what a script is told of a scope; its ``extra`` only Python can compare."""
+    return told(Filter(metadata=metadata, archived=None))[0]
+
+
+def ids_of(wanted: Filter) -> list[str] | None:
+    """Return the ids of which one must be an item's, where a filter names them."""
+    for condition in wanted.conditions:
+        if type(condition) is FieldEquals and condition.field == "id":
+            return [condition.text]
+        if type(condition) is Value and condition.name == "id" and not condition.in_extra:
+            named = {"$eq": [condition.value], "$in": condition.value}.get(condition.operator)
+            if named is not None:
+                return list(dict.fromkeys(each for each in named if isinstance(each, str)))
+    return None
+
+
+def _parts(condition: Condition) -> Iterator[tuple[str, Any]]:
+    """Yield what a condition becomes; nothing for what a script does not know."""
     if type(condition) is InScope:
-        return condition.field, optional(condition.value)
-    if type(condition) is FieldEquals and condition.field in Asked._fields:
-        return condition.field, optional(condition.text)
-    if type(condition) is Archived:
-        return "archived", str(int(condition.archived))
-    if type(condition) is Contains:
-        return "folded", condition.folded
-    return "", ""
+        yield condition.field, condition.value
+    elif type(condition) is Below:
+        yield "place", namespace_key(condition.place)
+    elif type(condition) is FieldEquals and condition.field in ("memory_type", "status"):
+        yield condition.field, condition.text
+    elif type(condition) is Archived:
+        yield "archived", condition.archived
+    elif type(condition) is Contains:
+        yield "folded", condition.folded
+    elif type(condition) is Created:
+        if condition.since is not None:
+            yield "since", condition.since
+        if condition.until is not None:
+            yield "before", condition.until
+    elif type(condition) is Expiry:
+        yield "now", condition.now
+        yield "over", condition.expired
+    elif type(condition) is Value and not condition.in_extra:
+        yield from _of_value(condition)
 
 
-def names_scope_only(wanted: Filter) -> bool:
-    """Whether a filter asks for its metadata's scope and nothing else, which is all that counts and moves know of."""
-    return not wanted.further and all(type(condition) is InScope for condition in wanted.conditions)
+def _of_value(condition: Value) -> Iterator[tuple[str, Any]]:
+    if condition.name in SCOPE_FIELDS and condition.operator == "$eq" and condition.value is None:
+        yield "missing", [SCOPE_FIELDS.index(condition.name) + 1]
+    elif condition.name == "memory_type" and condition.operator == "$ne" and isinstance(condition.value, str):
+        yield "unlike", condition.value

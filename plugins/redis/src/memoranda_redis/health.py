@@ -10,8 +10,9 @@ from memoranda.errors import CorruptStoreError, StoreError
 from memoranda.items import MemoryItem
 from memoranda.store import Finding
 from memoranda_redis._connection import Script
+from memoranda_redis._lua import SHARED
 from memoranda_redis._records import named_id, read_row
-from memoranda_redis._store_scripts import FIND, SHARED
+from memoranda_redis._store_scripts import FIND
 
 Run = Callable[[Script, Sequence[Any]], Awaitable[Any]]
 
@@ -26,24 +27,29 @@ _SURVEY = Script(
     SHARED
     + """
 local cursor, pattern, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
-sweep(1000)
+local FAMILIES = {live = true, said = true, hidden = true, values = true}
 local answer = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 1000)
 local indexes, missing, odd = {}, 0, {}
 for _, key in ipairs(answer[2]) do
   local name = string.sub(key, #base + 1)
   if string.sub(name, 1, 2) == 'i:' then
-    local item = fields_of(key, 'm', 'h', 'u', 's', 't', 'a')
+    local item = fields_of(key, 'm', 'h', 'u', 's', 't', 'a', 'n')
     if item and item[1] then
-      local lost = false
-      each_index(item[2] and 'hidden' or 'live', scope_of(item, 3), function(index)
-        if not redis.pcall('ZSCORE', index, item[1]) then
-          lost = true
-          if repair then redis.call('ZADD', index, 0, item[1]) end
-        end
-      end)
-      if lost then missing = missing + 1 end
+      local lost, scope, family = false, scope_of(item, 3), item[2] and 'hidden' or 'live'
+      local function look(index, member)
+        if not redis.pcall('ZSCORE', index, member or item[1]) then lost = true end
+      end
+      each_index(family, scope, look)
+      if family == 'live' then
+        each_index('said', scope, look)
+        each_value(scope, look)
+      end
+      if lost then
+        missing = missing + 1
+        if repair then enter(family, scope, item[1]) end
+      end
     end
-  elseif name == 'live' or name == 'hidden' or string.find(name, '^live:') or string.find(name, '^hidden:') then
+  elseif FAMILIES[string.match(name, '^[^:]*')] then
     local list = redis.call('TYPE', key).ok == 'zset' and indexes or odd
     list[#list + 1] = key
   end
@@ -60,11 +66,31 @@ _PRUNE = Script(
     + """
 local index, cursor, most, repair = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local hidden = string.sub(index, #base + 1, #base + 6) == 'hidden'
+local values = string.match(string.sub(index, #base + 1), '^values:(.*)')
+if string.sub(index, #base + 1, #base + 4) == 'said' then
+  -- Its members are not in the order of their text: all of them are looked at by the number of their adding.
+  local members, cursors = page(index, 'added', false, {}, cursor, most)
+  local stale = 0
+  for _, member in ipairs(members) do
+    local item = fields_of(item_key(string.sub(member, 49)), 'm', 'h')
+    if not item or item[1] ~= member or item[2] then
+      stale = stale + 1
+      if repair then redis.call('ZREM', index, member) end
+    end
+  end
+  return {#members < most and '' or cursors[#cursors], stale}
+end
 local members = redis.call('ZRANGEBYLEX', index, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, most)
 local stale = 0
 for _, member in ipairs(members) do
-  local item = fields_of(item_key(string.sub(member, 49)), 'm', 'h')
-  if not item or item[1] ~= member or (item[2] and true or false) ~= hidden then
+  local item = not values and fields_of(item_key(string.sub(member, 49)), 'm', 'h')
+  local gone
+  if values then
+    gone = redis.call('EXISTS', base .. 'live:' .. values .. ':' .. member) == 0
+  else
+    gone = not item or item[1] ~= member or (item[2] and true or false) ~= hidden
+  end
+  if gone then
     stale = stale + 1
     if repair then redis.call('ZREM', index, member) end
   end
@@ -94,8 +120,7 @@ async def _rows(run: Run, types: Mapping[str, type[MemoryItem]]) -> Finding:
         for family in ("live", "hidden"):
             cursor = b""
             while True:
-                filters = [""] * 7
-                cursor, *rows = await run(FIND, [family, "oldest", *filters, _PAGE, cursor, _PAGE, ""])
+                cursor, *rows = await run(FIND, [family, "created", "oldest", "{}", _PAGE, cursor, _PAGE])
                 count += len(rows)
                 for row in rows:
                     try:
@@ -182,7 +207,8 @@ async def _indexes(run: Run, base: str, *, repair: bool) -> Finding:
         odd.update(others)
         if cursor == b"0":
             break
-    for index in indexes:
+    # Indexes before values: what is stale in the first can leave a value without anybody.
+    for index in sorted(indexes):
         place = b""
         while True:
             place, wrong = await run(_PRUNE, [index, place, _PAGE, flag])

@@ -1,0 +1,294 @@
+"""What the scripts of the store share: where things lie, what passes a filter, what expires.
+
+Every key starts with the base that the first key names, whose hash tag keeps all of them in one slot of a cluster. See
+:mod:`memoranda_redis._records` for what lies where.
+"""
+
+from __future__ import annotations
+
+SHARED = """
+local base = KEYS[1]
+local NAMES = {'user_id', 'session_id', 'task_id', 'agent_id'}
+local FIELDS = {'u', 's', 't', 'a', 'n'}
+
+local function given(text)
+  if text == '' then return nil end
+  return string.sub(text, 2)
+end
+
+local function item_key(id) return base .. 'i:' .. id end
+
+-- The keys of a family, 'live', 'said' or 'hidden', that an item with this scope is in. The fifth part of a scope is
+-- the namespace; an item is in the index of its own place, and in those of all places above.
+local function each_index(family, scope, act)
+  act(base .. family)
+  for position, name in ipairs(NAMES) do
+    if scope[position] then
+      act(base .. family .. ':' .. name .. ':' .. scope[position])
+    elseif family == 'said' and position <= 2 then
+      act(base .. 'said:none:' .. name)
+    end
+  end
+  if scope[5] then
+    act(base .. family .. ':place:' .. scope[5])
+    local at = string.find(scope[5], '/', 1, true)
+    while at do
+      act(base .. family .. ':namespace:' .. string.sub(scope[5], 1, at))
+      at = string.find(scope[5], '/', at + 1, true)
+    end
+  end
+end
+
+-- The values that a scope has, each with the list of all values of its kind and the index of those who have it.
+local function each_value(scope, act)
+  for position, name in ipairs(NAMES) do
+    if scope[position] then act(base .. 'values:' .. name, scope[position], base .. 'live:' .. name .. ':') end
+  end
+  if scope[5] then act(base .. 'values:place', scope[5], base .. 'live:place:') end
+end
+
+local function enter(family, scope, member)
+  each_index(family, scope, function(index) redis.call('ZADD', index, 0, member) end)
+  if family == 'live' then
+    local number = tonumber(string.sub(member, 33, 48)) or 0
+    each_index('said', scope, function(index) redis.call('ZADD', index, number, member) end)
+    each_value(scope, function(values, value) redis.call('ZADD', values, 0, value) end)
+  end
+end
+
+local function leave(family, scope, member)
+  each_index(family, scope, function(index) redis.pcall('ZREM', index, member) end)
+  if family == 'live' then
+    each_index('said', scope, function(index) redis.pcall('ZREM', index, member) end)
+    each_value(scope, function(values, value, index)
+      if redis.call('EXISTS', index .. value) == 0 then redis.pcall('ZREM', values, value) end
+    end)
+  end
+end
+
+-- An index that holds something else stops a script here, before it has written anything.
+local sound = {}
+local function check_indexes(family, scope)
+  local function check(index)
+    if not sound[index] then redis.call('ZCARD', index) end
+    sound[index] = true
+  end
+  each_index(family, scope, check)
+  if family == 'live' then
+    each_index('said', scope, check)
+    each_value(scope, check)
+  end
+end
+
+local function within(wanted, scope)
+  for position = 1, 4 do
+    if wanted[position] and wanted[position] ~= scope[position] then return false end
+  end
+  return not wanted[5] or string.sub(scope[5] or '', 1, #wanted[5]) == wanted[5]
+end
+
+local function limits_of(asked)
+  return {asked.user_id, asked.session_id, asked.task_id, asked.agent_id, asked.place}
+end
+
+local function scope_of(values, first)
+  local scope = {}
+  for position = 1, 5 do
+    scope[position] = values[first + position - 1] or nil
+  end
+  return scope
+end
+
+-- Some fields of an item; nil where the key holds something else, which is not ours to judge.
+local function fields_of(key, ...)
+  local found = redis.pcall('HMGET', key, ...)
+  if found.err then return nil end
+  return found
+end
+
+-- What filters look at: member, version, type, status, whether archived, end, and the scope from the seventh on.
+local function watched(id)
+  return fields_of(item_key(id), 'm', 'v', 'k', 'w', 'r', 'x', 'u', 's', 't', 'a', 'n')
+end
+
+-- Whether the life of an item, whose member among those that expire begins with the time, is over.
+local function over(ends, now)
+  return ends and now and string.sub(ends, 1, 32) <= now or false
+end
+
+local function passes(asked, limits, item, member)
+  if not within(limits, scope_of(item, 7)) then return false end
+  if asked.memory_type and item[3] ~= asked.memory_type then return false end
+  if asked.unlike and item[3] == asked.unlike then return false end
+  if asked.status and item[4] ~= asked.status then return false end
+  if asked.archived ~= nil and asked.archived ~= (item[5] == '1') then return false end
+  if asked.now and over(item[6], asked.now) ~= asked.over then return false end
+  if asked.since and string.sub(member, 1, 32) < asked.since then return false end
+  if asked.before and string.sub(member, 1, 32) >= asked.before then return false end
+  for _, position in ipairs(asked.missing or {}) do
+    if item[6 + position] then return false end
+  end
+  return true
+end
+
+-- What the member of an item that expires says, or nil if it is not ours: id, member in the indexes, scope.
+local function expiring(member)
+  local read, entry = pcall(cjson.decode, string.sub(member, 33))
+  if not read or type(entry) ~= 'table' or type(entry[1]) ~= 'string' or type(entry[2]) ~= 'string' then return nil end
+  local scope = {}
+  for position = 1, 5 do
+    local value = entry[position + 2]
+    if type(value) == 'string' then scope[position] = value elseif value then return nil end
+  end
+  return {id = entry[1], member = entry[2], scope = scope}
+end
+
+-- Remove an item that expires, whether or not Redis has done so by itself; say whether there still was one.
+local function drop(ends)
+  local entry, there = expiring(ends), false
+  if entry then
+    leave('live', entry.scope, entry.member)
+    leave('hidden', entry.scope, entry.member)
+    -- Somebody may have used the id again since it became free.
+    there = redis.pcall('HGET', item_key(entry.id), 'x') == ends
+    if there then redis.call('DEL', item_key(entry.id)) end
+  end
+  redis.call('ZREM', base .. 'ends', ends)
+  return there
+end
+
+-- Keep the latest time by which expiry was ever judged.
+local function mark(now)
+  local before = redis.pcall('GET', base .. 'clock')
+  if type(before) ~= 'string' or before < now then redis.call('SET', base .. 'clock', now) end
+end
+
+-- What has expired goes with whatever is called next; says whether all of it is gone.
+local function sweep(now, most)
+  local swept, gone = 0, nil
+  while now and swept < most do
+    gone = redis.call('ZRANGEBYLEX', base .. 'ends', '-', '[' .. now .. '\\255', 'LIMIT', 0, 50)
+    for _, ends in ipairs(gone) do drop(ends) end
+    swept = swept + #gone
+    if #gone < 50 then break end
+  end
+  if swept > 0 then mark(now) end
+  return not gone or #gone < 50
+end
+
+-- The shortest index of a family that holds every item asked for; nil when there is no such item.
+local function shortest(family, limits, asked)
+  local best, least
+  local function look(index)
+    local size = redis.call('ZCARD', index)
+    if not least or size < least then best, least = index, size end
+  end
+  look(base .. family)
+  for position, name in ipairs(NAMES) do
+    if limits[position] then look(base .. family .. ':' .. name .. ':' .. limits[position]) end
+  end
+  if limits[5] then look(base .. family .. ':namespace:' .. limits[5]) end
+  if family == 'said' then
+    for _, position in ipairs(asked.missing or {}) do
+      if position <= 2 then look(base .. 'said:none:' .. NAMES[position]) end
+    end
+  end
+  if least == 0 then return nil end
+  return best, least
+end
+
+-- Members of an index from where a cursor stands, at most so many, each with what the cursor is after it.
+local function page(index, by, newest, asked, cursor, most)
+  if by == 'added' then
+    local found = newest
+      and redis.call('ZREVRANGEBYSCORE', index, cursor == '' and '+inf' or '(' .. cursor, '-inf',
+        'WITHSCORES', 'LIMIT', 0, most)
+      or redis.call('ZRANGEBYSCORE', index, cursor == '' and '-inf' or '(' .. cursor, '+inf',
+        'WITHSCORES', 'LIMIT', 0, most)
+    local members, cursors = {}, {}
+    for position = 1, #found, 2 do
+      members[#members + 1] = found[position]
+      cursors[#cursors + 1] = found[position + 1]
+    end
+    return members, cursors
+  end
+  local low = asked.since and '[' .. asked.since or '-'
+  local high = asked.before and '(' .. asked.before or '+'
+  local members
+  if newest then
+    members = redis.call('ZREVRANGEBYLEX', index, cursor == '' and high or '(' .. cursor, low, 'LIMIT', 0, most)
+  else
+    members = redis.call('ZRANGEBYLEX', index, cursor == '' and low or '(' .. cursor, high, 'LIMIT', 0, most)
+  end
+  return members, members
+end
+
+-- The item that was added last of those that pass: its id and what filters look at.
+local function last_added(asked)
+  local limits = limits_of(asked)
+  local index = shortest('said', limits, asked)
+  if not index then return nil end
+  local cursor = ''
+  while true do
+    local members, cursors = page(index, 'added', true, asked, cursor, 100)
+    for _, member in ipairs(members) do
+      local id = string.sub(member, 49)
+      local item = watched(id)
+      if item and item[1] == member and passes(asked, limits, item, member) then return id, item end
+    end
+    if #members < 100 then return nil end
+    cursor = cursors[#cursors]
+  end
+end
+
+-- An item as it is handed out: member, version, end, lifetime, JSON and content.
+local function row_of(member, item, rest)
+  return table.concat({
+    member, item[2] or '', item[6] and string.sub(item[6], 1, 32) or '', rest[1] or '', rest[2] or '', rest[3] or ''
+  }, '\\0')
+end
+
+-- Give a stored item the end that it has from now on, or none.
+local function set_end(id, key, member, scope, ends, life)
+  local before = redis.call('HGET', key, 'x')
+  if before then redis.call('ZREM', base .. 'ends', before) end
+  if ends == '' then
+    redis.call('HDEL', key, 'x')
+    redis.call('PERSIST', key)
+    return
+  end
+  local written = ends .. cjson.encode({
+    id, member, scope[1] or false, scope[2] or false, scope[3] or false, scope[4] or false, scope[5] or false
+  })
+  redis.call('HSET', key, 'x', written)
+  redis.call('ZADD', base .. 'ends', 0, written)
+  redis.call('PEXPIRE', key, life)
+end
+"""
+
+MOVING = """
+-- Hide, restore or purge one item, and say whether that was done. An item that lost its place has that of the index
+-- in which it was found, if it was.
+local function move(action, id, family, asked, limits, expected, found)
+  local item = watched(id)
+  local rest = item and fields_of(item_key(id), 'c', 'h')
+  if not item or not (item[1] or item[2] or rest[1]) then return false end
+  if (rest[2] and 'hidden' or 'live') ~= family then return false end
+  if expected ~= '' and item[2] ~= expected then return false end
+  local scope, place = scope_of(item, 7), item[1] or found
+  if not place and action ~= 'purge' then return false end
+  if not passes(asked, limits, item, place or '') then return false end
+  check_indexes('live', scope)
+  check_indexes('hidden', scope)
+  leave(family, scope, place or '')
+  if action == 'purge' then
+    redis.call('DEL', item_key(id))
+    if item[6] then redis.call('ZREM', base .. 'ends', item[6]) end
+    return true
+  end
+  local other = family == 'live' and 'hidden' or 'live'
+  enter(other, scope, place)
+  if other == 'hidden' then redis.call('HSET', item_key(id), 'h', '1') else redis.call('HDEL', item_key(id), 'h') end
+  return true
+end
+"""

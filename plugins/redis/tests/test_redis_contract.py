@@ -1,0 +1,234 @@
+"""What the grown contract asks of Redis in particular: atomic scripts, cheap indexes, and data of the schema before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.errors import TurnConflictError
+from memoranda_redis import RedisMemoryStore
+
+ADA = MemoryMetadata(user_id="ada", session_id="s")
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A namespace that no other test has."""
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+async def store(url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
+    async with RedisMemoryStore(url, namespace=namespace) as store:
+        yield store
+
+
+@pytest.fixture
+async def other(url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
+    """The same data, as another process has it."""
+    async with RedisMemoryStore(url, namespace=namespace) as store:
+        yield store
+
+
+async def items_looked_at(raw: Any) -> int:
+    """How many items the server has been asked for, by any script."""
+    return int((await raw.info("commandstats")).get("cmdstat_hmget", {}).get("calls", 0))
+
+
+# Atomic
+
+
+@pytest.mark.parametrize("within", [None, MemoryMetadata(extra={"team": "red"})])
+async def test_of_turns_that_follow_the_same_head_one_is_stored(
+    store: RedisMemoryStore, other: RedisMemoryStore, within: MemoryMetadata | None
+) -> None:
+    """Also where a bound has to be compared that only Python knows how to compare."""
+    outcomes = await asyncio.gather(
+        *(
+            one.append(
+                [HumanMemory(content=f"{number} {part}", metadata=ADA) for part in "abc"], after=None, within=within
+            )
+            for number, one in enumerate([store, other] * 4)
+        ),
+        return_exceptions=True,
+    )
+
+    refused = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    assert len(refused) == 7
+    assert all(isinstance(outcome, TurnConflictError) for outcome in refused)
+    said = [item.content for item in await store.search(metadata=ADA, order="added")]
+    assert len({content[0] for content in said}) == 1
+    assert [content[2] for content in said] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("where", [None, {"kind": "x"}])
+@pytest.mark.parametrize("purge", [True, False])
+async def test_each_item_is_popped_once_by_several_processes(
+    store: RedisMemoryStore, other: RedisMemoryStore, purge: bool, where: dict[str, Any] | None
+) -> None:
+    metadata = MemoryMetadata(user_id="ada", extra={"kind": "x"})
+    await store.add_many([HumanMemory(content=str(number), metadata=metadata) for number in range(20)])
+
+    popped = await asyncio.gather(*(one.pop(where=where, purge=purge) for one in (store, other) for _ in range(12)))
+
+    taken = [item.content for item in popped if item is not None]
+    assert sorted(taken, key=int) == [str(number) for number in range(20)]
+    assert await store.count(include_deleted=True) == (0 if purge else 20)
+
+
+async def test_an_unreadable_item_does_not_stop_a_pop(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
+    await store.add_many([HumanMemory(id=name, content=name) for name in ("whole", "damaged")])
+    await raw.hset(f"memoranda:{{{namespace}}}:i:damaged", "j", "no json")
+
+    popped = await store.pop()
+
+    assert popped is not None
+    assert popped.id == "whole"
+
+
+# Cheap
+
+
+async def test_a_namespace_costs_what_it_holds(store: RedisMemoryStore, raw: Any) -> None:
+    places = [("team", str(number)) for number in range(50)]
+    await store.add_many(
+        [
+            HumanMemory(content=f"{number}", metadata=MemoryMetadata(user_id="ada", namespace=places[number % 50]))
+            for number in range(1000)
+        ]
+    )
+    before = await items_looked_at(raw)
+    found = await store.search(metadata=MemoryMetadata(namespace=places[7]), limit=100)
+    looked_at = await items_looked_at(raw) - before
+
+    assert len(found) == 20
+    assert looked_at <= 40  # Each once for the filter and once for its content.
+
+
+async def test_the_last_of_a_session_and_a_stretch_of_time_are_read_alone(store: RedisMemoryStore, raw: Any) -> None:
+    await store.add_many(
+        [
+            HumanMemory(
+                content=f"{number}", metadata=ADA, created_at=f"2024-05-01T{number // 60:02}:{number % 60:02}:00"
+            )
+            for number in range(600)
+        ]
+    )
+    before = await items_looked_at(raw)
+    await store.search(metadata=ADA, order="added", limit=5)
+    await store.head(metadata=ADA)
+    await store.append([HumanMemory(content="next", metadata=ADA)], after=await store.head(metadata=ADA))
+    stretch = await store.search(metadata=ADA, since="2024-05-01T01:00:00", until="2024-05-01T01:10:00", limit=100)
+    counted = await store.count(metadata=ADA, since="2024-05-01T01:00:00", until="2024-05-01T01:10:00")
+    looked_at = await items_looked_at(raw) - before
+
+    assert len(stretch) == counted == 10
+    assert looked_at < 60
+
+
+async def test_owners_are_listed_without_looking_at_any_item(store: RedisMemoryStore, raw: Any) -> None:
+    await store.add_many(
+        [
+            HumanMemory(
+                content="x", metadata=MemoryMetadata(user_id=f"u{number % 7}", namespace=("p", str(number % 3)))
+            )
+            for number in range(100)
+        ]
+    )
+    before = await items_looked_at(raw)
+    users = [owner async for owner in store.owners()]
+    namespaces = [owner async for owner in store.owners("namespace", within=MemoryMetadata(namespace=("p",)))]
+
+    assert await items_looked_at(raw) == before
+    assert [owner.value for owner in users] == [f"u{number}" for number in range(7)]
+    assert sum(owner.count for owner in users) == sum(owner.count for owner in namespaces) == 100
+
+
+# Time
+
+
+async def test_what_expired_stays_so_when_a_process_starts_with_its_clock_set_back(
+    url: str, namespace: str, store: RedisMemoryStore
+) -> None:
+    start = time.time()
+    store.clock = lambda: start
+    await store.add_many([HumanMemory(id="short", content="x"), HumanMemory(id="other", content="y")], ttl=600)
+    store.clock = lambda: start + 601
+    assert await store.search() == []
+    await store.close()
+
+    again = RedisMemoryStore(url, namespace=namespace)
+    again.clock = lambda: start - 3600
+    async with again:
+        assert await again.search() == []
+        assert await again.get("short") is None
+        await again.add(HumanMemory(id="late", content="z"), ttl=60)
+        late = await again.get("late")
+    assert late is not None
+    assert late.expires_at is not None
+    assert late.expires_at > late.created_at
+
+
+async def test_an_import_that_is_over_already_is_never_shown(store: RedisMemoryStore) -> None:
+    await store.add(MemoryItem(id="old", content="x", expires_at="2020-01-01T00:00:00+00:00"))
+
+    assert await store.get("old") is None
+    assert await store.count(include_deleted=True) == 0
+
+
+# The schema before
+
+
+async def write_as_before(raw: Any, base: str, number: int, *, hidden: bool = False, life: int = 0) -> None:
+    """Write an item as schema 1 had it."""
+    created = f"2024-05-0{number}T00:00:00.000000+00:00"
+    # The item that was added first was created last.
+    member = f"{created}{9 - number:016}id{number}"
+    family = "hidden" if hidden else "live"
+    scope = ["ada", "s", None, None, {}]
+    body = {"memory_type": "human", "status": "accepted", "updated_at": created, "metadata": scope}
+    fields: dict[str, Any] = {"c": f"said {number}", "j": json.dumps(body), "v": "2", "m": member, "k": "human"}
+    fields |= {"w": "accepted", "o": uuid.uuid4().hex, "u": "ada", "s": "s"} | ({"h": "1"} if hidden else {})
+    if life:
+        moment = int(time.time() * 1000) + life
+        fields["x"] = json.dumps([f"id{number}", member, "ada", "s", False, False])
+        await raw.zadd(f"{base}ttl", {fields["x"]: moment})
+    await raw.hset(f"{base}i:id{number}", mapping=fields)
+    if life:
+        await raw.pexpire(f"{base}i:id{number}", life)
+    for index in (family, f"{family}:user_id:ada", f"{family}:session_id:s"):
+        await raw.zadd(f"{base}{index}", {member: 0})
+
+
+async def test_what_the_schema_before_wrote_is_brought_along(url: str, raw: Any, namespace: str) -> None:
+    base = f"memoranda:{{{namespace}}}:"
+    await raw.set(f"{base}schema", 1)
+    await raw.set(f"{base}added", 9)
+    for number in (1, 2, 3):
+        await write_as_before(raw, base, number)
+    await write_as_before(raw, base, 4, hidden=True)
+    await write_as_before(raw, base, 5, life=600_000)
+
+    async with RedisMemoryStore(url, namespace=namespace) as store:
+        assert [item.id for item in await store.search(metadata=ADA)] == ["id5", "id3", "id2", "id1"]
+        assert [item.id for item in await store.search(metadata=ADA, order="added")] == ["id1", "id2", "id3", "id5"]
+        assert [(owner.value, owner.count) async for owner in store.owners("session_id")] == [("s", 4)]
+        assert (await store.get_many(["id1"]))[0].version == 2
+        assert await store.restore("id4") == 1
+        assert all(finding.ok for finding in await store.doctor())
+        mortal = await store.get("id5")
+        assert mortal is not None
+        assert mortal.expires_at is not None
+        present = time.time()
+        store.clock = lambda: present + 601
+        assert await store.get("id5") is None
+        assert await store.count() == 4
+    assert await raw.get(f"{base}schema") == "2"
+    assert not await raw.exists(f"{base}ttl")

@@ -1,0 +1,17 @@
+"""Whatever is called in whatever order, the Redis store answers as the store in memory does."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from memoranda_redis import RedisMemoryStore
+from memoranda_testing.random_calls import compare
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_random_calls_are_answered_as_in_memory(url: str, seed: int) -> None:
+    async with RedisMemoryStore(url, namespace=uuid.uuid4().hex) as store:
+        await compare(store, seed)
+        assert all(finding.ok for finding in await store.doctor())
