@@ -20,6 +20,7 @@ from memoranda_sqlite import SQLiteMemoryStore, schema
 DATA = Path(__file__).parent / "data"
 BOB = MemoryMetadata(user_id="bob")
 ADA = MemoryMetadata(user_id="ada", session_id="s", extra={"k": 1})
+PLACED = MemoryMetadata(user_id="ada", namespace=("users", "a/b", "~"))
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
@@ -37,6 +38,8 @@ async def fill(path: Path) -> None:
             AIMemory(id="call", content="", metadata=ADA, tool_calls=[CALL], **timed(4)),
             HumanMemory(id="archived", content="Archived", metadata=ADA, archived_by="id-0", **timed(5)),
             HumanMemory(id="deleted", content="Deleted", metadata=ADA, **timed(6)),
+            HumanMemory(id="placed", content="Placed", metadata=PLACED, **timed(8)),
+            HumanMemory(id="mortal", content="Mortal", metadata=ADA, expires_at="2999-01-01", **timed(9)),
         ]
         await store.add_many(items)
         await store.delete("deleted")

@@ -151,8 +151,8 @@ async def test_rows_numbered_anew_by_a_dump_are_indexed_anew(tmp_path: Path) -> 
         await store.purge(metadata=ANN)
     shutil.copy(path, copy)
     # A dump that is read back numbers the rows from 1; the triggers are made after the rows.
-    columns = "id, content, memory_type, status, metadata, extra_json, created_at, updated_at, deleted, version"
     connection = sqlite3.connect(copy)
+    columns = ", ".join(row[1] for row in connection.execute("PRAGMA table_info(memory_items)"))
     triggers = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
     names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
     connection.close()

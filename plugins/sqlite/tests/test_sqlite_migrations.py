@@ -16,6 +16,8 @@ from memoranda import AIMemory, HumanMemory, MemoryMetadata
 from memoranda.errors import SchemaTooNewError, StoreError
 from memoranda_sqlite import SQLiteMemoryStore
 
+DATA = Path(__file__).parent / "data"
+
 SEED_TABLE = """
 CREATE TABLE {name} (
     id TEXT PRIMARY KEY,
@@ -74,9 +76,11 @@ def seed_file(path: Path, name: str = "memory_items", suffix: str = "", rows: in
 def test_a_new_file_has_the_documented_columns(tmp_path: Path) -> None:
     asyncio.run(opened_and_closed(tmp_path / "a.db"))
     columns = sqlite3.connect(tmp_path / "a.db").execute("PRAGMA table_info(memory_items)").fetchall()
-    assert {column[1]: column[2] for column in columns} == SEED_COLUMNS
+    assert {column[1]: column[2] for column in columns[:10]} == SEED_COLUMNS
     assert [column[1] for column in columns if column[5]] == ["id"]
-    assert all(column[3] for column in columns)
+    assert all(column[3] for column in columns[:10])
+    # Whoever writes the ten alone need not know of the others.
+    assert not any(column[3] and column[4] is None for column in columns[10:])
 
 
 async def opened_and_closed(path: Path) -> None:
@@ -104,6 +108,58 @@ async def test_a_file_of_the_plain_table_is_taken_over(tmp_path: Path, name: str
         assert replaced is not None
         assert replaced.version == 2
         assert await store.restore("id-5") == 1
+
+
+async def test_what_other_programs_write_to_the_ten_columns_is_found_in_its_scope(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    bob = MemoryMetadata(user_id="bob", namespace=("a/b", "c"))
+    async with SQLiteMemoryStore(path) as store:
+        await store.add(HumanMemory(id="ours", content="x", metadata=MemoryMetadata(user_id="ada")))
+        connection = sqlite3.connect(path)
+        columns = ", ".join(SEED_COLUMNS)
+        for item_id, extra, deleted in (("shown", "{}", 0), ("archived", '{"archived_by": "x"}', 0), ("bin", "{}", 1)):
+            metadata = '{"user_id": "bob", "session_id": "s", "namespace": ["a/b", "c"]}'
+            time = "2024-05-01T10:00:00.000000+00:00"
+            values = (item_id, "y", "human", "accepted", metadata, extra, time, time, deleted, 1)
+            connection.execute(f"INSERT INTO memory_items ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        connection.commit()
+        assert [item.id for item in await store.search(metadata=bob)] == ["shown"]
+        assert await store.count(metadata=MemoryMetadata(session_id="s")) == 2
+        assert await store.count(metadata=bob, include_deleted=True) == 3
+        assert [owner.value async for owner in store.owners("namespace")] == [("a/b", "c")]
+        connection.execute("UPDATE memory_items SET metadata = '{\"user_id\": \"ada\"}' WHERE id = 'shown'")
+        connection.execute("UPDATE memory_items SET deleted = 1 WHERE id = 'ours'")
+        connection.execute("UPDATE memory_items SET deleted = 0 WHERE id = 'bin'")
+        connection.execute("UPDATE memory_items SET metadata = '{' WHERE id = 'archived'")
+        connection.commit()
+        connection.close()
+        assert [item.id for item in await store.search(metadata=MemoryMetadata(user_id="ada"))] == ["shown"]
+        assert [item.id for item in await store.search(metadata=bob)] == ["bin"]
+        assert await store.count(metadata=bob, include_deleted=True) == 1
+
+
+async def test_what_other_programs_hung_on_the_table_is_still_there_after_a_migration(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    connection = sqlite3.connect(path)
+    connection.executescript((DATA / "version_1.sql").read_text(encoding="utf-8"))
+    connection.executescript(
+        """
+        CREATE VIEW contents AS SELECT content FROM memory_items;
+        CREATE TABLE seen (id TEXT);
+        CREATE TRIGGER see AFTER INSERT ON memory_items BEGIN INSERT INTO seen VALUES (new.id); END;
+        CREATE TABLE inbox (id TEXT);
+        CREATE TRIGGER clear AFTER INSERT ON inbox BEGIN DELETE FROM memory_items WHERE id = new.id; END;
+        """
+    )
+    connection.close()
+    async with SQLiteMemoryStore(path) as store:
+        await store.add(HumanMemory(id="new", content="x"))
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*) FROM contents").fetchone() == (9,)
+    assert connection.execute("SELECT id FROM seen").fetchall() == [("new",)]
+    connection.execute("INSERT INTO inbox VALUES ('new')")
+    assert connection.execute("SELECT count(*) FROM contents").fetchone() == (8,)
+    connection.close()
 
 
 async def test_it_is_taken_over_once(tmp_path: Path) -> None:

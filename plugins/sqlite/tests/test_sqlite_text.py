@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,8 @@ from hypothesis import strategies as st
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.ranking import Weights
-from memoranda.sql import Statements
-from memoranda.store import Filter, InMemoryStore
+from memoranda.store import InMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore, text_index
-from memoranda_sqlite.dialect import SQLiteDialect
 
 MANY = 1_000
 """A limit that no read in the event loop is tried with, so that the indexes are asked."""
@@ -101,8 +98,9 @@ async def test_what_other_programs_write_is_found_at_once(tmp_path: Path) -> Non
         connection.execute("UPDATE memory_items SET content = 'black coffee' WHERE id = 'id-7'")
         connection.execute("DELETE FROM memory_items WHERE id = 'id-299'")
         connection.execute(
-            "INSERT INTO memory_items SELECT 'other', 'herbal infusion', memory_type, status, metadata, extra_json, "
-            "created_at, updated_at, deleted, version FROM memory_items WHERE id = 'id-1'"
+            "INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json, created_at, updated_at) "
+            "SELECT 'other', 'herbal infusion', memory_type, status, metadata, extra_json, created_at, updated_at "
+            "FROM memory_items WHERE id = 'id-1'"
         )
         connection.commit()
         connection.close()
@@ -205,42 +203,6 @@ async def test_weights_change_the_ranking(tmp_path: Path) -> None:
             await store.add_many(items)
             found[name] = {item.id for item in await store.search(query="ginger", mode="text")}
     assert found == {"neighbours": {"question", "answer"}, "alone": {"question"}}
-
-
-SCOPES = [
-    MemoryMetadata(),
-    MemoryMetadata(user_id="u"),
-    MemoryMetadata(session_id="s"),
-    MemoryMetadata(user_id="u", session_id="s"),
-    MemoryMetadata(user_id="u", session_id="s", task_id="t", agent_id="a"),
-    MemoryMetadata(task_id="t"),
-    MemoryMetadata(agent_id="a"),
-]
-
-
-@pytest.mark.parametrize("scope", SCOPES, ids=repr)
-@pytest.mark.parametrize("archived", [False, True])
-def test_every_scope_is_read_in_order_through_an_index(scope: MemoryMetadata, archived: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.db"
-
-        async def create() -> None:
-            async with SQLiteMemoryStore(path):
-                pass
-
-        asyncio.run(create())
-        connection = sqlite3.connect(path)
-        statements = Statements(SQLiteDialect())
-        wanted = Filter(metadata=scope, archived=archived)
-        for text, values in (
-            statements.search(wanted, 20),
-            statements.page(wanted, after=None, size=20),
-            statements.page(wanted, after=("2024", 5), size=20),
-        ):
-            plan = " ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values))
-            assert "SEARCH memory_items USING" in plan
-            assert "TEMP B-TREE" not in plan
-        connection.close()
 
 
 async def test_a_vacuum_by_another_program_does_no_harm(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def _metadata(text: str) -> MemoryMetadata:
         ):
             raise TypeError("metadata has a value of the wrong type")
         return make_metadata({**dict(zip(SCOPE_FIELDS, values, strict=True)), "namespace": namespace, "extra": extra})
-    return make_metadata({**scope, "extra": {}})
+    return make_metadata({**scope, "namespace": (), "extra": {}})
 
 
 @lru_cache(maxsize=1024)

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from memoranda.shapes import json_text
-from memoranda.sql import Dialect, Parameters
-from memoranda.store import fold, json_equal
-
-SHOWN, ARCHIVED, DELETED = 0, 1, 2
-"""The values of the column ``state``: what searches show, what a summary stands for, and what was deleted."""
+from memoranda.sql import Dialect, Parameters, Row
+from memoranda.store import Value, fold, json_equal, key_bounds, namespace_key
+from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN
+from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
 
 class SQLiteDialect(Dialect):
-    """The table with its generated columns; see :mod:`memoranda_sqlite.schema`."""
+    """The table with its further columns; see :mod:`memoranda_sqlite.columns`."""
+
+    further_columns = FURTHER_COLUMNS
+
+    def further_values(self, row: Row) -> tuple[Any, ...]:
+        """Return the values of ``further_columns``; :func:`memoranda_sqlite.rows.packed` has them from the item."""
+        metadata, further = json.loads(row.metadata or "{}"), json.loads(row.extra_json or "{}")
+        held = {**metadata, **further, "namespace": namespace_key(metadata.get("namespace") or ()) or None}
+        held["state"] = SHOWN if held.get("archived_by") is None else ARCHIVED
+        return tuple(held.get(column) for column in FURTHER_COLUMNS)
 
     def placeholder(self, position: int) -> str:
         """Return ``?``: values are bound in the order in which they were added."""
         return "?"
 
     def scope_column(self, field: str) -> str:
-        """Return the generated column of the same name."""
+        """Return the column of the same name."""
         return field
 
     def archived(self) -> str:
-        """Return the condition on the JSON of further fields, for rows that are deleted."""
+        """Return the condition on the id of the summary, for rows that are deleted."""
         return "archived_by IS NOT NULL"
 
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
@@ -50,6 +59,29 @@ class SQLiteDialect(Dialect):
         return (
             f"memoranda_extra_equals(CAST(metadata AS BLOB), {parameters.add(key)}, {parameters.add(json_text(value))})"
         )
+
+    def below(self, parameters: Parameters, place: tuple[str, ...]) -> str:
+        """Return a range of the namespaces' keys, which are in the order of their characters' numbers."""
+        first, end = key_bounds(place)
+        return f"namespace >= {parameters.add(first)} AND namespace < {parameters.add(end)}"
+
+    def expiry(self, parameters: Parameters, now: str, expired: bool) -> str:
+        """Return the condition on the time at which an item's life ends."""
+        if expired:
+            return f"expires_at <= {parameters.add(now)}"
+        return f"(expires_at IS NULL OR expires_at > {parameters.add(now)})"
+
+    def value(self, parameters: Parameters, condition: Value) -> str:
+        """Return a condition on a column, or a call back to Python for what lies in JSON."""
+        return value_text(parameters, condition)
+
+    def any_id(self, parameters: Parameters, ids: Sequence[str]) -> str:
+        """Return the condition of one bound list, however many ids there are."""
+        return f"id IN (SELECT value FROM json_each({parameters.add(json_text(list(ids)))}))"
+
+    def has_owner(self, column: str) -> str:
+        """Return the condition that a row has an owner; the root namespace is NULL too."""
+        return f"{column} IS NOT NULL"
 
     def same(self, left: str, right: str) -> str:
         """Return ``IS``, for which NULL equals NULL."""
@@ -86,3 +118,5 @@ def register_functions(connection: sqlite3.Connection) -> None:
     connection.create_function("memoranda_contains", 2, contains, deterministic=True)
     connection.create_function("memoranda_is_text", 1, is_text, deterministic=True)
     connection.create_function("memoranda_extra_equals", 3, extra_equals, deterministic=True)
+    connection.create_function("memoranda_extra", 4, extra_passes, deterministic=True)
+    connection.create_function("memoranda_field", 4, field_passes, deterministic=True)

@@ -39,6 +39,9 @@ FIRST_RETRY, LAST_RETRY = 0.1, 30.0
 LOOK = 30.0
 """After how many seconds a program that writes looks whether another one has left something to erase."""
 
+SWEPT = 10.0
+"""After how many seconds what a sweep removed is erased, with what other sweeps remove meanwhile."""
+
 AT_ONCE = 32 << 20
 """Up to how many bytes a file is written anew by the purge itself: for about a second."""
 
@@ -46,6 +49,7 @@ WAITS = (
     "What was purged is still in the file's write-ahead log, because some program reads an older state of the file. It "
     "goes when that has ended and a store has the file open."
 )
+_DEFERRED = "Items that have expired were removed, and go off the disk shortly."
 _COPIES = "Copies of what was purged may be in the free room of the file's pages"
 
 _UNWRITTEN = "They go when a store opens the file to write."
@@ -210,6 +214,13 @@ class Eraser:
         elif not self._in_memory and time.monotonic() >= self._look_again:
             self._look_again = time.monotonic() + LOOK
             self._try_later(0.0)
+
+    def defer(self) -> None:
+        """Something was purged that nobody waits for; called in an event loop."""
+        if not self._in_memory and not self.pending.passes:
+            self.pending = Pending(_DEFERRED, passes=True)
+            if not self._stopped and (self._timer is None or self._timer[0].is_closed()):
+                self._try_later(SWEPT)
 
     async def close(self) -> None:
         """Try a last time, when the store's own readers are closed."""

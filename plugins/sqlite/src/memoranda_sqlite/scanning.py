@@ -1,4 +1,4 @@
-"""Scanning: pages in the order of time, merged from streams that each follow an index."""
+"""Scanning: pages in the order that is asked for, merged from streams that each follow an index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.errors import CorruptStoreError
 from memoranda.sql import ITEM_COLUMNS, Statements
-from memoranda.store import Filter
+from memoranda.store import Filter, Order
 
 PAGE = 500
 """How many rows are read at first: most scans of a user or a session end there."""
@@ -16,7 +16,11 @@ PAGE = 500
 STRETCH = 5_000
 """How many are read at a time when there are more."""
 
-_CREATED_AT = ITEM_COLUMNS.index("created_at")
+_TIMES: dict[Order, int] = {
+    "created": ITEM_COLUMNS.index("created_at"),
+    "updated": ITEM_COLUMNS.index("updated_at"),
+    "added": -1,  # The number of the row, which comes last in each, is all that is needed.
+}
 
 Fetch = Callable[[str, Sequence[Any]], Awaitable[list[Any]]]
 """Returns all rows of a statement."""
@@ -29,12 +33,20 @@ class _Stream:
     """The rows of one kind (shown, archived or deleted), oldest first, a page at a time."""
 
     def __init__(
-        self, statements: Statements, fetch: Fetch, fetch_some: FetchSome, wanted: Filter, *, deleted: bool
+        self,
+        statements: Statements,
+        fetch: Fetch,
+        fetch_some: FetchSome,
+        wanted: Filter,
+        order: Order,
+        *,
+        deleted: bool,
     ) -> None:
         self._statements = statements
         self._fetch = fetch
         self._fetch_some = fetch_some
         self._wanted = wanted
+        self._order: Order = order
         self._deleted = deleted
         self._page: list[Any] = []
         self._more = True
@@ -44,17 +56,19 @@ class _Stream:
         """Return the place of the next row, or None at the end."""
         if not self._page and self._more:
             await self._turn()
-        return _place(self._page[-1]) if self._page else None
+        return self._place(self._page[-1]) if self._page else None
 
     def take(self) -> Any:
         """Return the next row."""
         row = self._page.pop()
-        self._last = _place(row)
+        self._last = self._place(row)
         return row
 
     async def _turn(self) -> None:
         size = PAGE if self._last is None else STRETCH
-        text, values = self._statements.page(self._wanted, after=self._last, size=size, deleted_only=self._deleted)
+        text, values = self._statements.page(
+            self._wanted, after=self._last, size=size, deleted_only=self._deleted, order=self._order
+        )
         if self._last is None:
             self._page, complete = await self._fetch(text, values), True
         else:
@@ -67,27 +81,34 @@ class _Stream:
     def _end_at_a_time(self) -> None:
         """Cut the page behind its last row whose time can be read: the next one begins behind that."""
         read = len(self._page)
-        while self._page and not isinstance(self._page[-1][_CREATED_AT], str):
+        time = _TIMES[self._order]
+        while self._page and not isinstance(self._page[-1][time], str | int):
             self._page.pop()
         if not self._page:
             raise CorruptStoreError(
                 f"{read:,} stored items in a row have a time that is no text; nothing leads past them."
             )
 
-
-def _place(row: Sequence[Any]) -> tuple[str, int]:
-    time = row[_CREATED_AT]
-    return time if isinstance(time, str) else "", row[-1]
+    def _place(self, row: Sequence[Any]) -> tuple[str, int]:
+        time = row[_TIMES[self._order]]
+        return time if isinstance(time, str) else "", row[-1]
 
 
 async def scanned(
-    statements: Statements, fetch: Fetch, fetch_some: FetchSome, wanted: Filter, include_deleted: bool
+    statements: Statements,
+    fetch: Fetch,
+    fetch_some: FetchSome,
+    wanted: Filter,
+    include_deleted: bool,
+    order: Order,
 ) -> AsyncGenerator[Sequence[Any], None]:
-    """Yield the matching rows, oldest first."""
+    """Yield the matching rows in an order, the first one first."""
     kinds = [False, True] if wanted.archived is None else [wanted.archived]
-    streams = [_Stream(statements, fetch, fetch_some, replace(wanted, archived=kind), deleted=False) for kind in kinds]
+    streams = [
+        _Stream(statements, fetch, fetch_some, replace(wanted, archived=kind), order, deleted=False) for kind in kinds
+    ]
     if include_deleted:
-        streams.append(_Stream(statements, fetch, fetch_some, wanted, deleted=True))
+        streams.append(_Stream(statements, fetch, fetch_some, wanted, order, deleted=True))
     while True:
         heads = [(head, number) for number, stream in enumerate(streams) if (head := await stream.head()) is not None]
         if not heads:

@@ -13,21 +13,9 @@ from typing import Any
 
 from memoranda.errors import CorruptStoreError, SchemaTooNewError, StoreError
 from memoranda.items import utc_text
+from memoranda_sqlite.columns import SEED_COLUMNS, TABLE, write_columns
 
-TABLE = "memory_items"
-
-SEED_COLUMNS = (
-    "id",
-    "content",
-    "memory_type",
-    "status",
-    "metadata",
-    "extra_json",
-    "created_at",
-    "updated_at",
-    "deleted",
-    "version",
-)
+__all__ = ["TABLE", "adoptable", "check_version", "meta", "prepare", "set_meta", "stored_version"]
 
 _GENERATED = """
     user_id TEXT GENERATED ALWAYS AS
@@ -172,7 +160,7 @@ def _create(connection: sqlite3.Connection, path: str) -> None:
 Migration = Callable[[sqlite3.Connection, str], None]
 """Changes the tables within a transaction, which it must not end: no ``executescript``. The path is for errors."""
 
-MIGRATIONS: tuple[Migration, ...] = (_create,)
+MIGRATIONS: tuple[Migration, ...] = (_create, write_columns)
 """Migration n leads from version n to n + 1; how many there are is the version that this release writes. A released one
 is never changed: ``tests/data`` has a file of each version."""
 

@@ -8,7 +8,6 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import IdConflictError, StoreClosedError, StoreMisuseError
@@ -17,7 +16,7 @@ from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem
 from memoranda.shapes import seconds
-from memoranda.sql import Row, Statements, pack, unpack
+from memoranda.sql import Statement, unpack
 from memoranda.store import (
     BASE_CAPABILITIES,
     EVERYTHING,
@@ -25,20 +24,28 @@ from memoranda.store import (
     Capability,
     Filter,
     Finding,
+    Listing,
+    Order,
+    Owner,
+    Page,
     Progress,
     SearchMode,
+    Write,
     check_expected,
     copy_item,
     readable,
 )
 from memoranda.urls import take_options
-from memoranda_sqlite import erasing, text_index
+from memoranda_sqlite import erasing
+from memoranda_sqlite.changes import Changes, keep_latest, kept_latest, soonest_expiry
 from memoranda_sqlite.connections import Connections
-from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.files import MEMORY, Database, Durability
 from memoranda_sqlite.options import checked_durability, checked_path, path_of, url_of
+from memoranda_sqlite.owners import listed
 from memoranda_sqlite.reading import MOST_ASKED
+from memoranda_sqlite.rows import CONTENT, EXPIRES_AT, ID, Values, packed
 from memoranda_sqlite.scanning import scanned
+from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.substrings import find_rows
 from memoranda_sqlite.writing import keep_vectors
 
@@ -59,18 +66,9 @@ _TEXT_PATIENCE = 4
 _MOST_WAITING = 2_000
 """How many rows may wait for the text index when a ranked search begins: it takes all their words apart itself."""
 
-_STATEMENTS = Statements(SQLiteDialect())
-_BLANK = Row(*[""] * len(Row._fields))
-_UPSERT = _STATEMENTS.upsert(_BLANK, None, returning=False)[0]
-
-
-def _upserts(
-    rows: Sequence[Row], within: MemoryMetadata | None, *, deleted: bool = False
-) -> tuple[str, Sequence[Sequence[Any]]]:
-    """Return the statement that stores rows within a scope, and the values to bind for each of them."""
-    text, values = _STATEMENTS.upsert(_BLANK, within, returning=False, deleted=deleted)
-    conditions = values[len(_BLANK) :]
-    return text, [(*row, *conditions) for row in rows]
+_STATEMENTS = SQLiteStatements()
+_UPSERT, _ = _STATEMENTS.upserts((), None)
+_VERSION_OF = "SELECT version FROM memory_items WHERE id = ?"
 
 
 class SQLiteMemoryStore(BaseStore):
@@ -93,6 +91,7 @@ class SQLiteMemoryStore(BaseStore):
         Capability.DELETE,
         Capability.ADD_DELETED,
         Capability.PURGE,
+        Capability.TTL,
     }
     thread_safe = True
 
@@ -157,6 +156,7 @@ class SQLiteMemoryStore(BaseStore):
         connections = await Connections.open(self._database.for_reading() if reading else self._database)
         try:
             await self._open_vectors(connections)
+            self._lifetimes.latest = max(self._lifetimes.latest, await connections.worker.run(kept_latest))
         except BaseException:
             await connections.close()
             raise
@@ -201,42 +201,63 @@ class SQLiteMemoryStore(BaseStore):
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        await self._upsert([pack(item)], within)
-
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        await self._upsert([pack(item) for item in items], within)
-
-    async def _upsert(self, rows: Sequence[Row], within: MemoryMetadata | None) -> None:
-        vectors = await self._vectors_of(rows) if self._vectors is not None else ()
-        writer = self._opened().writer
-        if within is None:
-            await writer.upsert(_UPSERT, rows, vectors)
+        row = packed(item)
+        if item.expires_at is not None:
+            await self._apply(Write([item], within))
             return
-        await writer.upsert(*_upserts(rows, within), vectors)
+        vectors = await self._vectors_of([row]) if self._vectors is not None else ()
+        await self._upsert([row], within, vectors)
 
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        rows = [pack(item) for item in items]
+    async def _apply(self, write: Write) -> int:
+        rows = [packed(item) for item in write.adds]
         # A deleted item needs no vector: restoring it makes one.
-        vectors = await self._vectors_of([row for row in rows if row.id not in deleted])
-        runs = [_upserts(list(run), within, deleted=gone) for gone, run in groupby(rows, lambda row: row.id in deleted)]
-        await self._opened().writer.upsert_runs(runs, vectors)
+        vectors = await self._vectors_of([row for row in rows if row[ID] not in write.hidden])
+        mortal = any(row[EXPIRES_AT] is not None for row in rows)
+        if write.is_plain and not mortal:
+            await self._upsert(rows, write.within, vectors)
+            return 0
+        changes = self._changes()
 
-    async def _vectors_of(self, rows: Sequence[Row]) -> list[tuple[bytes | None, str, str]]:
+        def work(connection: sqlite3.Connection) -> int:
+            removed = changes.apply(connection, write, rows)
+            keep_vectors(connection, vectors)
+            if mortal:
+                keep_latest(connection, self._lifetimes.latest)
+            return removed
+
+        with self._calls.call():
+            removed = await self._opened().writer.call(work, len(rows))
+            if removed and write.purge:
+                await self._erased()
+        return removed
+
+    async def _upsert(
+        self, rows: Sequence[Values], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
+    ) -> None:
+        """Store rows and nothing else, together with those of others who wait."""
+        text, bound = (_UPSERT, rows) if within is None else _STATEMENTS.upserts(rows, within)
+        await self._opened().writer.upsert(text, bound, vectors)
+
+    def _changes(self) -> Changes:
+        return Changes(_STATEMENTS, self.item_types, indexed=self._opened().filler.available)
+
+    async def _vectors_of(self, rows: Sequence[Values]) -> list[tuple[bytes | None, str, str]]:
         """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
-        if self._vectors is None:
+        if self._vectors is None or not rows:
             return []
         with self._calls.call():
-            return await self._vectors.of({row.id: row.content for row in rows}, self._rows)
+            return await self._vectors.of({row[ID]: row[CONTENT] for row in rows}, self._rows)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        kept = [(copy_item(item), pack(item)) for item in items]
+        kept = [(copy_item(item), packed(item)) for item in items]
         vectors = await self._vectors_of([row for _, row in kept])
+        mortal = any(item.expires_at is not None for item in items)
 
         def work(connection: sqlite3.Connection) -> list[int]:
             versions = [self._updated(connection, item, row, within) for item, row in kept]
             keep_vectors(connection, vectors)
+            if mortal:
+                keep_latest(connection, self._lifetimes.latest)
             return versions
 
         versions = await self._opened().writer.call(work)
@@ -245,17 +266,16 @@ class SQLiteMemoryStore(BaseStore):
         return [item for item, _ in kept]
 
     def _updated(
-        self, connection: sqlite3.Connection, item: MemoryItem, row: Row, within: MemoryMetadata | None
+        self, connection: sqlite3.Connection, item: MemoryItem, row: Values, within: MemoryMetadata | None
     ) -> int:
         """Compare and set one item and return its new version. Raises the conflict that it meets."""
         stored = connection.execute(*_STATEMENTS.get(item.id)).fetchone()
         check_expected(item, None if stored is None else unpack(stored, self.item_types), within)
-        text, values = _STATEMENTS.upsert(row, within)
-        upserted = connection.execute(text, values).fetchall()
-        if not upserted:
+        text, (bound,) = _STATEMENTS.upserts([row], within)
+        if connection.execute(text, bound).rowcount != 1:
             raise IdConflictError(item.id)  # A deleted item of another user has this id.
-        version: int = upserted[0][0]
-        return version
+        ((version,),) = connection.execute(_VERSION_OF, (item.id,))
+        return int(version)
 
     async def _clear(self, wanted: Filter) -> int:
         return await self._changed(*_STATEMENTS.hide(wanted))
@@ -278,24 +298,59 @@ class SQLiteMemoryStore(BaseStore):
             await embed_missing(self._opened(), self._vectors)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        connections = self._opened()
-        text, values = _STATEMENTS.purge(wanted, item_id, deleted_only=deleted_only)
+        with self._calls.call():
+            purged = await self._purged(_STATEMENTS.purge(wanted, item_id, deleted_only=deleted_only))
+            if purged:
+                await self._erased()
+        return purged
+
+    async def _sweep(self, wanted: Filter) -> int:
+        with self._calls.call():
+            swept = await self._purged(_STATEMENTS.purge(wanted), swept=True)
+            if swept:
+                self._opened().eraser.defer()
+        return swept
+
+    async def _purged(self, statement: Statement, *, swept: bool = False) -> int:
+        changes = self._changes()
 
         def work(connection: sqlite3.Connection) -> int:
-            purged = connection.execute(text, values).rowcount
-            if purged:
-                erasing.mark(connection)
-                if connections.filler.available:
-                    text_index.forget(connection)
+            purged = changes.purge(connection, statement)
+            if purged and swept:
+                keep_latest(connection, self._lifetimes.latest)
             return purged
 
-        with self._calls.call():
-            purged = await connections.writer.call(work)
-            if self._retrieval is not None:
-                self._retrieval.forget()
-            if purged and (pending := (await connections.eraser.attempt(erasing.PATIENCE)).reason):
-                logger.warning("%r: %s", self, pending)
+        purged = await self._opened().writer.call(work)
+        if purged and self._retrieval is not None:
+            self._retrieval.forget()
         return purged
+
+    async def _erased(self) -> None:
+        """Get what was purged off the disk, as far as nobody is in the way."""
+        if self._retrieval is not None:
+            self._retrieval.forget()
+        if pending := (await self._opened().eraser.attempt(erasing.PATIENCE)).reason:
+            logger.warning("%r: %s", self, pending)
+
+    async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
+        changes = self._changes()
+        with self._calls.call():
+            popped = await self._opened().writer.call(lambda connection: changes.pop(connection, wanted, purge))
+            if purge and popped is not None:
+                await self._erased()
+        return popped
+
+    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        changes = self._changes()
+
+        def work(connection: sqlite3.Connection) -> int:
+            keep_latest(connection, now)
+            return changes.touch(connection, ids, ttl, now, within)
+
+        return await self._opened().writer.call(work)
+
+    async def _soonest_expiry(self) -> str | None:
+        return await self._opened().worker.run(soonest_expiry)
 
     async def unerased(self) -> str:
         """Return why what was purged is not off the disk yet, after one more attempt; empty if it is.
@@ -329,28 +384,35 @@ class SQLiteMemoryStore(BaseStore):
         rows = await self._rows(*_STATEMENTS.get(item_id))
         return unpack(rows[0], self.item_types) if rows else None
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        asked = limit
+    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+        text, values = _STATEMENTS.get_many(ids)
+        connections = self._opened()
+        rows = connections.rows_at_once(text, values) if len(ids) <= _DIRECT_LIMIT else None
+        return self._readable(await connections.rows(text, values) if rows is None else rows)
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        asked = page
         while True:
             items, rows = await self._found(wanted, asked)
-            if len(items) >= limit or rows < asked:
-                return items[:limit]
-            asked = min(asked + limit - len(items), EVERYTHING)  # Others take the place of unreadable rows.
+            if len(items) >= page.limit or rows < asked.limit:
+                return items[: page.limit]
+            # Others take the place of unreadable rows.
+            asked = Page(min(asked.limit + page.limit - len(items), EVERYTHING), page.offset, page.order)
 
-    async def _found(self, wanted: Filter, limit: int) -> tuple[list[MemoryItem], int]:
-        """Return the newest items that match, and how many rows they were read from."""
+    async def _found(self, wanted: Filter, page: Page) -> tuple[list[MemoryItem], int]:
+        """Return a page of the items that match, and how many rows they were read from."""
         connections = self._opened()
-        text, values = _STATEMENTS.search(wanted, limit)
         # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
         patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
-        rows = connections.rows_at_once(text, values, patience) if limit <= _DIRECT_LIMIT else None
-        if rows is not None:
-            return self._readable(rows), len(rows)
+        if page.end <= _DIRECT_LIMIT:
+            rows = connections.rows_at_once(*_STATEMENTS.search(wanted, page), patience)
+            if rows is not None:
+                return self._readable(rows), len(rows)
         connections.filler.searched()
         indexed = connections.filler.available
 
         def work(connection: sqlite3.Connection) -> tuple[list[MemoryItem], int]:
-            rows = find_rows(connection, _STATEMENTS, wanted, limit, indexed=indexed)
+            rows = find_rows(connection, _STATEMENTS, wanted, page, indexed=indexed)
             return self._readable(rows), len(rows)
 
         return await connections.read(work)
@@ -380,7 +442,15 @@ class SQLiteMemoryStore(BaseStore):
         count: int = rows[0][0]
         return count
 
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        async def fetch(text: str, values: Sequence[Any]) -> list[Any]:
+            self._ensure_open()
+            return await self._opened().rows(text, values)
+
+        async for owner in listed(_STATEMENTS, fetch, listing, wanted):
+            yield owner
+
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         async def fetch(text: str, values: Sequence[Any]) -> list[Any]:
             self._ensure_open()
             return await self._opened().rows(text, values)
@@ -390,7 +460,7 @@ class SQLiteMemoryStore(BaseStore):
             with self._calls.call():
                 return await self._opened().stretch(text, values)
 
-        async for row in scanned(_STATEMENTS, fetch, fetch_some, wanted, include_deleted):
+        async for row in scanned(_STATEMENTS, fetch, fetch_some, wanted, include_deleted, order):
             for item in self._readable([row]):
                 yield item
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from memoranda.embeddings import WHITESPACE, Embeddings, embed_texts, has_text
 from memoranda.ranking import pack_vector
-from memoranda_sqlite.dialect import DELETED
+from memoranda_sqlite.columns import DELETED
 from memoranda_sqlite.schema import TABLE, meta, set_meta
 from memoranda_sqlite.writing import KEEP_VECTOR
 

@@ -69,8 +69,8 @@ class Call(Request):
 
     __slots__ = ("_work",)
 
-    def __init__(self, work: Callable[[sqlite3.Connection], Any]) -> None:
-        super().__init__()
+    def __init__(self, work: Callable[[sqlite3.Connection], Any], stored: int) -> None:
+        super().__init__(stored)
         self._work = work
 
     def apply(self, connection: sqlite3.Connection) -> Any:
@@ -101,25 +101,6 @@ class Upserts(Request):
             if connection.execute(self.text, row).rowcount != 1:
                 raise IdConflictError(row[0])
         keep_vectors(connection, self.vectors)
-
-
-class UpsertRuns(Request):
-    """Rows to be stored in their order by several statements, each with a run of them, all or none."""
-
-    __slots__ = ("_runs", "_vectors")
-
-    def __init__(self, runs: Sequence[tuple[str, Sequence[Sequence[Any]]]], vectors: Sequence[Sequence[Any]]) -> None:
-        super().__init__(sum(len(rows) for _, rows in runs))
-        self._runs = runs
-        self._vectors = vectors
-
-    def apply(self, connection: sqlite3.Connection) -> None:
-        """Store the rows; the first one that is refused is named."""
-        for text, rows in self._runs:
-            for row in rows:
-                if connection.execute(text, row).rowcount != 1:
-                    raise IdConflictError(row[0])
-        keep_vectors(connection, self._vectors)
 
 
 class _RefusedError(Exception):
@@ -155,16 +136,14 @@ class Writer:
         self._filler.wait_for_rest()
         self._eraser.written()
 
-    async def upsert_runs(
-        self, runs: Sequence[tuple[str, Sequence[Sequence[Any]]]], vectors: Sequence[Sequence[Any]] = ()
-    ) -> None:
-        """Store runs of rows, each by a statement of its own, as :meth:`upsert` does those of one statement."""
-        await self._queued(UpsertRuns(runs, vectors))
-        self._filler.wait_for_rest()
+    async def call(self, work: Callable[[sqlite3.Connection], Result], stored: int = 0) -> Result:
+        """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice.
 
-    async def call(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice."""
-        result: Result = await self._queued(Call(work))
+        ``stored`` is how many rows it stores that the text indexes have to be told of.
+        """
+        result: Result = await self._queued(Call(work, stored))
+        if stored:
+            self._filler.wait_for_rest()
         self._eraser.written()
         return result
 

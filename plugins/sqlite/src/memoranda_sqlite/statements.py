@@ -1,0 +1,172 @@
+"""The shared statements, where SQLite's planner needs a hint of which index leads to the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memoranda.items import MemoryMetadata
+from memoranda.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
+from memoranda.store import Below, Filter, InScope, Listing, Page
+from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
+from memoranda_sqlite.dialect import SQLiteDialect
+from memoranda_sqlite.rows import Values, hidden
+
+COLUMNS = ", ".join(ITEM_COLUMNS)
+HIDDEN = f"deleted = 1, state = {DELETED}"
+_SHOWN_AGAIN = f"deleted = 0, state = CASE WHEN archived_by IS NULL THEN {SHOWN} ELSE {ARCHIVED} END"
+_BLANK = Row(*[""] * len(Row._fields))
+_BOUND = len(_BLANK) + len(FURTHER_COLUMNS)
+
+
+class _WithinSession(SQLiteDialect):
+    """Leads through the index of sessions where a user is named too, who rarely shares one with others."""
+
+    def scope_column(self, field: str) -> str:
+        """Return the column; the sign keeps the planner from the index of users, whose other sessions are many."""
+        return f"+{field}" if field == "user_id" else field
+
+
+class _FromIndex(SQLiteDialect):
+    """Asks for nothing that only the rows themselves have, so that an index alone can answer."""
+
+    def expiry(self, parameters: Parameters, now: str, expired: bool) -> str:
+        """Return a condition on the rows' numbers: those that have expired and were not swept yet are few."""
+        over = f"(SELECT rowid FROM {TABLE} WHERE expires_at <= {parameters.add(now)})"
+        return f"rowid {'' if expired else 'NOT '}IN {over}"
+
+
+class _FromLeadingColumn(_FromIndex):
+    """Has the planner take the index that begins with the namespace or the owner."""
+
+    def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
+        """Return the conditions; the sign keeps the planner from the index that begins with the state."""
+        return [f"+{condition}" for condition in super().visibility(deleted, archived)]
+
+
+class SQLiteStatements(Statements):
+    """Builds the statements of this backend."""
+
+    def __init__(self) -> None:
+        super().__init__(SQLiteDialect())
+        self._within_session = Statements(_WithinSession())
+        self._from_index = Statements(_FromIndex())
+        self._from_leading_column = Statements(_FromLeadingColumn())
+
+    def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
+        """Return the WHERE text for a filter."""
+        if "session_id" in _fields_of(wanted):
+            return self._within_session.conditions(parameters, wanted, deleted=deleted)
+        return super().conditions(parameters, wanted, deleted=deleted)
+
+    def search(self, wanted: Filter, page: Page) -> Statement:
+        """Select a page of the items that match, newest first."""
+        if wanted.archived is None:
+            return self._of_both_kinds(wanted, page)
+        if not _sorts(wanted, page):
+            return super().search(wanted, page)
+        # Which rows they are is found in the index alone, and only these are read.
+        parameters = Parameters(self.dialect)
+        order = self.ordering(page.order, newest_first=True)
+        chosen = self._chosen(parameters, wanted, page)
+        return f"SELECT {COLUMNS} FROM {TABLE} WHERE rowid IN ({chosen}) {order}", parameters.values
+
+    def _of_both_kinds(self, wanted: Filter, page: Page) -> Statement:
+        """Select from what is shown and what is archived, each of which an index has in order."""
+        parameters = Parameters(self.dialect)
+        upto = Page(page.end, 0, page.order)
+        columns = f"{COLUMNS}, rowid"
+        kinds = []
+        for kind in (False, True):
+            one = replace(wanted, archived=kind)
+            if _sorts(one, page):
+                chosen = self._chosen(parameters, one, upto)
+                kinds.append(f"SELECT {columns} FROM {TABLE} WHERE rowid IN ({chosen})")
+            else:
+                kinds.append(f"SELECT * FROM ({self._newest(parameters, columns, one, upto)})")
+        text = (
+            f"SELECT {COLUMNS} FROM ({' UNION ALL '.join(kinds)}) {self.ordering(page.order, newest_first=True)} "
+            f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
+        )
+        return text, parameters.values
+
+    def _newest(self, parameters: Parameters, columns: str, wanted: Filter, page: Page) -> str:
+        return self._page_of(parameters, columns, self.conditions(parameters, wanted), page)
+
+    def _chosen(self, parameters: Parameters, wanted: Filter, page: Page) -> str:
+        """Return the text that selects the numbers of a page of rows, from an index alone where it can."""
+        builder = self._from_index if _fields_of(wanted) else self._from_leading_column
+        return self._page_of(parameters, "rowid", builder.conditions(parameters, wanted), page)
+
+    def _page_of(self, parameters: Parameters, columns: str, where: str, page: Page) -> str:
+        return (
+            f"SELECT {columns} FROM {TABLE} WHERE {where} {self.ordering(page.order, newest_first=True)} "
+            f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
+        )
+
+    def count(self, wanted: Filter, *, include_deleted: bool = False) -> Statement:
+        """Count the items that match."""
+        if "session_id" in _fields_of(wanted):
+            return super().count(wanted, include_deleted=include_deleted)
+        return self._from_index.count(wanted, include_deleted=include_deleted)
+
+    def hiding(self, wanted: Filter, item_id: str | None = None) -> Change:
+        """Return what :meth:`hide` does, in its parts."""
+        return super().hiding(wanted, item_id)._replace(change=f"UPDATE {TABLE} SET {HIDDEN}")
+
+    def showing(self, wanted: Filter, item_id: str | None = None) -> Change:
+        """Return what :meth:`show` does, in its parts."""
+        return super().showing(wanted, item_id)._replace(change=f"UPDATE {TABLE} SET {_SHOWN_AGAIN}")
+
+    def owners_after(self, listing: Listing, wanted: Filter, last: bytes | None, most: int) -> Statement:
+        """Select the owners behind this one, each with its number of items and the times of the first and the last.
+
+        Their names are bytes, since one that is no Unicode must not keep the others from being read.
+        """
+        parameters = Parameters(self.dialect)
+        column = self.dialect.owner_column(listing.by)
+        builder = self._from_index if _fields_of(wanted) else self._from_leading_column
+        where = f"{builder.conditions(parameters, wanted)} AND {self.dialect.has_owner(column)}"
+        if last is not None:
+            where += f" AND {column} > CAST({parameters.add(last)} AS TEXT)"
+        text = (
+            f"SELECT CAST({column} AS BLOB), count(*), min(created_at), max(created_at) FROM {TABLE} WHERE {where} "
+            f"GROUP BY {column} ORDER BY {column} LIMIT {parameters.add(most)}"
+        )
+        return text, parameters.values
+
+    def upserts(
+        self, rows: Sequence[Values], within: MemoryMetadata | None, *, deleted: bool = False
+    ) -> tuple[str, Sequence[Values]]:
+        """Return the statement that stores rows within a scope, and the values to bind for each of them."""
+        text, values = self.upsert(_BLANK, within, returning=False, deleted=deleted)
+        conditions = values[_BOUND:]
+        if deleted:
+            rows = [hidden(row) for row in rows]
+        return text, [(*row, *conditions) for row in rows] if conditions else rows
+
+    def among(self, wanted: Filter, numbers: str, page: Page) -> Statement:
+        """Select a page of those rows that match and whose numbers are in the JSON array."""
+        parameters = Parameters(self.dialect)
+        parameters.add(numbers)
+        where = self.conditions(parameters, wanted)
+        # NOT INDEXED leaves the row number as the only way in; any other index would lead through far more rows.
+        text = (
+            f"SELECT {COLUMNS} FROM {TABLE} NOT INDEXED WHERE rowid IN (SELECT value FROM json_each(?)) AND {where} "
+            f"{self.ordering(page.order, newest_first=True)} "
+            f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
+        )
+        return text, parameters.values
+
+
+def _fields_of(wanted: Filter) -> set[str]:
+    return {condition.field for condition in wanted.conditions if type(condition) is InScope}
+
+
+def _sorts(wanted: Filter, page: Page) -> bool:
+    """Whether no index has the rows in the order that is asked for, while one has all that is asked of most of them."""
+    fields = _fields_of(wanted)
+    below = any(type(condition) is Below for condition in wanted.conditions)
+    if page.order == "added":
+        return (bool(fields) or below) and "session_id" not in fields
+    return page.order == "created" and below and not fields

@@ -1,0 +1,130 @@
+"""Every question is answered through an index that leads to its rows, in their order where it has one."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from memoranda import MemoryMetadata
+from memoranda.sql import Statement
+from memoranda.store import Created, Expiry, Filter, Listing, Order, Page, Value
+from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_sqlite.statements import SQLiteStatements
+
+SCOPES = [
+    MemoryMetadata(),
+    MemoryMetadata(user_id="u"),
+    MemoryMetadata(session_id="s"),
+    MemoryMetadata(user_id="u", session_id="s"),
+    MemoryMetadata(user_id="u", session_id="s", task_id="t", agent_id="a"),
+    MemoryMetadata(task_id="t"),
+    MemoryMetadata(agent_id="a"),
+]
+STATEMENTS = SQLiteStatements()
+NOW = "2024-05-01T10:00:00.000000+00:00"
+ALIVE = Expiry(NOW)
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    path = tmp_path_factory.mktemp("plans") / "a.db"
+
+    async def create() -> None:
+        async with SQLiteMemoryStore(path):
+            pass
+
+    asyncio.run(create())
+    opened = sqlite3.connect(path)
+    yield opened
+    opened.close()
+
+
+def plan(connection: sqlite3.Connection, statement: Statement) -> str:
+    text, values = statement
+    return "; ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values))
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=repr)
+@pytest.mark.parametrize("archived", [False, True])
+def test_every_scope_is_read_in_order_through_an_index(
+    connection: sqlite3.Connection, scope: MemoryMetadata, archived: bool
+) -> None:
+    wanted = Filter(metadata=scope, archived=archived, further=(ALIVE,))
+    for statement in (
+        STATEMENTS.search(wanted, Page(20)),
+        STATEMENTS.search(wanted.also(Created("2024", "2025")), Page(20, 40)),
+        STATEMENTS.page(wanted, after=None, size=20),
+        STATEMENTS.page(wanted, after=("2024", 5), size=20),
+    ):
+        found = plan(connection, statement)
+        assert "SEARCH memory_items USING" in found
+        assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.parametrize("scope", SCOPES[2:5], ids=repr)
+def test_a_session_is_read_in_the_order_of_adding_through_an_index(
+    connection: sqlite3.Connection, scope: MemoryMetadata
+) -> None:
+    wanted = Filter(metadata=scope, further=(ALIVE,))
+    for statement in (
+        STATEMENTS.search(wanted, Page(20, order="added")),
+        STATEMENTS.page(wanted, after=None, size=20, order="added"),
+        STATEMENTS.page(wanted, after=("", 5), size=20, order="added"),
+    ):
+        found = plan(connection, statement)
+        assert "USING INDEX memory_items_by_added (session_id=? AND state=?" in found
+        assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.parametrize("order", ["created", "added"])
+def test_the_head_of_a_session_is_the_first_row_of_two_indexes(connection: sqlite3.Connection, order: Order) -> None:
+    """What is shown and what is archived are each in order; of both together two rows are compared."""
+    wanted = Filter(metadata=SCOPES[3], archived=None, further=(ALIVE, Value("memory_type", False, "$ne", "summary")))
+    found = plan(connection, STATEMENTS.search(wanted, Page(1, order=order)))
+    index = "by_added" if order == "added" else "by_session"
+    assert found.count(f"SEARCH memory_items USING INDEX memory_items_{index} (session_id=? AND state=?") == 2
+    assert "SCAN memory_items" not in found
+
+
+def test_a_user_is_read_in_the_order_of_adding_from_the_index_alone(connection: sqlite3.Connection) -> None:
+    wanted = Filter(metadata=SCOPES[1], further=(ALIVE,))
+    found = plan(connection, STATEMENTS.search(wanted, Page(20, order="added")))
+    assert "USING COVERING INDEX memory_items_by_user (user_id=? AND state=?)" in found
+
+
+@pytest.mark.parametrize("order", ["created", "added"])
+def test_a_namespace_is_chosen_from_its_index_alone(connection: sqlite3.Connection, order: Order) -> None:
+    wanted = Filter(metadata=MemoryMetadata(namespace=("users", "ada")), further=(ALIVE,))
+    found = plan(connection, STATEMENTS.search(wanted, Page(20, order=order)))
+    assert "USING COVERING INDEX memory_items_by_namespace (namespace>? AND namespace<?)" in found
+    assert "SCAN" not in found
+
+
+@pytest.mark.parametrize("by", ["user_id", "session_id", "task_id", "agent_id", "namespace"])
+def test_owners_are_listed_from_an_index_alone(connection: sqlite3.Connection, by: str) -> None:
+    wanted = Filter(archived=None, further=(ALIVE,))
+    listing = Listing(by)  # type: ignore[arg-type]  # one of the parameters above
+    for last in (None, b"x"):
+        found = plan(connection, STATEMENTS.owners_after(listing, wanted, last, 100))
+        assert f"USING COVERING INDEX memory_items_by_{by.removesuffix('_id')}" in found
+        assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.parametrize("scope", [SCOPES[0], SCOPES[1], SCOPES[5], SCOPES[6]], ids=repr)
+def test_items_are_counted_from_an_index_alone(connection: sqlite3.Connection, scope: MemoryMetadata) -> None:
+    found = plan(connection, STATEMENTS.count(Filter(metadata=scope, archived=None, further=(ALIVE,))))
+    assert "USING COVERING INDEX" in found
+
+
+def test_what_has_expired_is_found_by_its_index(connection: sqlite3.Connection) -> None:
+    wanted = Filter(archived=None, further=(Expiry(NOW, expired=True),))
+    assert "memory_items_by_expiry (expires_at<?)" in plan(connection, STATEMENTS.purge(wanted))
+
+
+def test_several_items_are_found_by_their_ids(connection: sqlite3.Connection) -> None:
+    ids = Value("id", False, "$in", ["a", "b"])
+    for statement in (STATEMENTS.get_many(["a", "b"]), STATEMENTS.purge(Filter(archived=None, further=(ids,)))):
+        assert "sqlite_autoindex_memory_items_1 (id=?)" in plan(connection, statement)
