@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import HashingEmbeddings
-from memoranda.errors import IdConflictError, VersionConflictError
+from memoranda.errors import IdConflictError, TurnConflictError, VersionConflictError
 from memoranda_postgres import PostgresMemoryStore
 
 WRITERS = 16
@@ -53,6 +53,22 @@ class Writes:
         there = [await self.store.get(item.id) for item in given]
         await self.store.update_many([found or item for found, item in zip(there, given, strict=True)])
 
+    async def apply(self) -> None:
+        given = self._items(6, self._scope())
+        taken = {item.id for item in given}
+        gone = [item_id for item_id in self.randomly.sample(IDS, 6) if item_id not in taken]
+        await self.store.apply(adds=given, deletes=gone, purge=self.randomly.random() < 0.5, keep_created=True)
+
+    async def append(self) -> None:
+        scope = self._scope()
+        await self.store.append(self._items(4, scope), after=await self.store.head(metadata=scope))
+
+    async def pop(self) -> None:
+        await self.store.pop(metadata=self._scope(), purge=self.randomly.random() < 0.5)
+
+    async def touch(self) -> None:
+        await self.store.touch(self.randomly.sample(IDS, 6), ttl=self.randomly.choice([0.01, 100.0]))
+
     async def delete(self) -> None:
         await self.store.delete(self.randomly.choice(IDS))
 
@@ -74,10 +90,11 @@ class Writes:
     async def run(self) -> None:
         often = [self.add] * 3 + [self.add_many] * 3 + [self.update_many] * 4
         others: list[Callable[[], Awaitable[None]]] = [
-            self.add_within_a_tag, self.delete, self.restore, self.restore_all, self.purge, self.purge_all, self.clear,
+            self.add_within_a_tag, self.apply, self.append, self.pop, self.touch,
+            self.delete, self.restore, self.restore_all, self.purge, self.purge_all, self.clear,
         ]  # fmt: skip
         for _ in range(CALLS):
-            with contextlib.suppress(IdConflictError, VersionConflictError):
+            with contextlib.suppress(IdConflictError, TurnConflictError, VersionConflictError):
                 await self.randomly.choice([*often, *others])()
 
 

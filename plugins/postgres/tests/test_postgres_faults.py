@@ -161,6 +161,24 @@ async def test_a_compare_and_set_whose_answer_was_lost_succeeds(url: str) -> Non
         assert (first.version, second.version) == (1, 2)
 
 
+async def test_a_turn_whose_answer_was_lost_is_stored_once_and_no_conflict(url: str) -> None:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=10) as store:
+        await store.add(said(1))
+        network.cut_when_answering(b"COMMIT")
+        assert await store.append([said(2), said(3)], after="item-1") == "item-3"
+        assert network.cuts == 1
+        assert {item.id: item.version async for item in store.scan()} == {"item-1": 1, "item-2": 1, "item-3": 1}
+
+
+async def test_a_batch_with_deletes_whose_answer_was_lost_is_an_error_and_whole(url: str) -> None:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=10) as store:
+        await store.add(said(1))
+        network.cut_when_answering(b"COMMIT")
+        with pytest.raises(StoreUnavailableError):
+            await store.apply(adds=[said(2)], deletes=["item-1"])
+        assert [item.id async for item in store.scan()] == ["item-2"]
+
+
 async def test_a_removal_whose_answer_was_lost_is_an_error_not_a_wrong_number(url: str) -> None:
     async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=10) as store:
         await store.add(said(1))

@@ -412,10 +412,10 @@ async def test_the_doctor_says_what_is_there_and_mends_what_it_can(each_url: str
     async with PostgresMemoryStore(each_url) as store:
         assert isinstance(store, Examinable)
         assert isinstance(store, Reindexable)
-        await execute(each_url, "DROP INDEX memory_items_user_live")
+        await execute(each_url, "DROP INDEX memory_items_by_user")
         broken = {finding.name: finding for finding in await store.doctor()}
-        assert not broken["index memory_items_user_live"].ok
-        assert broken["index memory_items_user_live"].remedy
+        assert not broken["index memory_items_by_user"].ok
+        assert broken["index memory_items_by_user"].remedy
         mended = {finding.name: finding for finding in await store.doctor(repair=True)}
         assert all(finding.ok for name, finding in mended.items() if name.startswith("index "))
         assert mended["schema"].ok

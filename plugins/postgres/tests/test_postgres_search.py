@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.store import Filter, InMemoryStore
+from memoranda.store import Expiry, Filter, InMemoryStore, Listing, Page
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 
@@ -133,6 +133,7 @@ def made(number: int) -> MemoryItem:
             session_id=f"s{number // 20 % 20}",
             task_id=f"t{number // 7 % 20}",
             agent_id=f"a{number // 11 % 20}",
+            namespace=("n", str(number % 200)),
         ),
         created_at=f"2024-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}",
     )
@@ -165,13 +166,14 @@ def plan_nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from plan_nodes(inner)
 
 
-async def explained(url: str, text: str, values: Any) -> list[dict[str, Any]]:
+async def explained(url: str, text: str, values: Any, *settings: str) -> list[dict[str, Any]]:
     import json
 
     connection = await asyncpg.connect(url)
     try:
         # A generic plan is what a statement that is used often ends up with.
-        await connection.execute("SET plan_cache_mode = force_generic_plan")
+        for setting in ("plan_cache_mode = force_generic_plan", *settings):
+            await connection.execute(f"SET {setting}")
         (row,) = await connection.fetch(f"EXPLAIN (FORMAT JSON) {text}", *values)
     finally:
         await connection.close()
@@ -189,17 +191,59 @@ LIVE = {
 }
 
 
+NOW = "2024-06-01T00:00:00.000000+00:00"
+
+
+def asked(metadata: MemoryMetadata | None, **named: Any) -> Filter:
+    """Return the filter of a read as a store makes it, which passes over what has expired."""
+    return Filter.of(metadata=metadata, now=NOW, **named)
+
+
 @pytest.mark.asyncio(loop_scope="module")
 class TestPlans:
     """EXPLAIN shows an index for what is asked often, and no sort where a limit is given."""
 
     @pytest.mark.parametrize("what", LIVE)
     async def test_the_newest_items_of_a_scope_are_read_in_the_order_of_an_index(self, full: str, what: str) -> None:
-        nodes = await explained(full, *STATEMENTS.search(Filter(metadata=LIVE[what]), 20))
+        nodes = await explained(full, *STATEMENTS.search(asked(LIVE[what]), Page(20)))
         kinds = {node["Node Type"] for node in nodes}
         assert "Index Scan" in kinds or "Index Only Scan" in kinds
         assert "Seq Scan" not in kinds
         assert "Sort" not in kinds
+
+    @pytest.mark.parametrize("what", ["a session", "a user's session", "everything"])
+    async def test_a_conversation_is_read_as_it_was_said_in_the_order_of_an_index(self, full: str, what: str) -> None:
+        nodes = await explained(full, *STATEMENTS.search(asked(LIVE[what]), Page(20, order="added")))
+        kinds = {node["Node Type"] for node in nodes}
+        assert "Seq Scan" not in kinds
+        assert "Sort" not in kinds
+
+    @pytest.mark.parametrize("what", LIVE)
+    async def test_a_span_of_time_is_read_from_an_index_alone_as_far_as_it_goes(self, full: str, what: str) -> None:
+        wanted = asked(LIVE[what], since="2024-01-01T01:00:00", until="2024-01-01T01:10:00")
+        (node,) = [node for node in await explained(full, *STATEMENTS.search(wanted, Page(20))) if "Index Cond" in node]
+        assert "created_at >=" in node["Index Cond"]
+        assert "created_at <" in node["Index Cond"]
+
+    async def test_a_namespace_is_read_through_its_index(self, full: str) -> None:
+        wanted = asked(MemoryMetadata(namespace=("n", "7")))
+        nodes = await explained(full, *STATEMENTS.search(wanted, Page(20)))
+        assert "memory_items_by_namespace" in {node.get("Index Name") for node in nodes}
+
+    @pytest.mark.parametrize(
+        ("by", "within"), [("user_id", None), ("session_id", None), ("session_id", "a user"), ("namespace", None)]
+    )
+    async def test_owners_are_listed_from_an_index_alone(self, full: str, by: Any, within: str | None) -> None:
+        wanted = asked(None if within is None else LIVE[within], archived=None)
+        # A table as small as this one is read as quickly; what is looked at is whether the index has all it takes.
+        statement = STATEMENTS.owners_page(Listing(by), wanted, None, 500)
+        nodes = await explained(full, *statement, "enable_seqscan = off")
+        assert "Index Only Scan" in {node["Node Type"] for node in nodes}
+
+    async def test_what_has_expired_is_found_through_an_index(self, full: str) -> None:
+        wanted = Filter(archived=None, further=(Expiry(NOW, expired=True),))
+        nodes = await explained(full, *STATEMENTS.purge(wanted))
+        assert "memory_items_expiry" in {node.get("Index Name") for node in nodes}
 
     async def test_an_item_is_read_by_its_key(self, full: str) -> None:
         (node,) = await explained(full, *STATEMENTS.get("00000001"))
@@ -224,8 +268,8 @@ class TestPlans:
             findings = {finding.name: finding for finding in await store.doctor()}
             found = await store.search(query="XYLOPHONE", limit=100)
         assert [item.id for item in found] == [f"{number:08d}" for number in range(SIZE, 0, -1) if number % 5_000 == 7]
-        nodes = await explained(full, *STATEMENTS.search(Filter(query="xylophone"), 100))
-        through_index = any(node.get("Index Name") == "memory_items_folded" for node in nodes)
+        nodes = await explained(full, *STATEMENTS.search(Filter(query="xylophone"), Page(100)))
+        through_index = any(node.get("Index Name") == "memory_items_substring" for node in nodes)
         assert through_index is ("trigram index" in findings["pg_trgm"].detail)
 
     async def test_a_text_search_in_a_large_scope_goes_through_the_full_text_index(self, full: str) -> None:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memoranda.items import SCOPE_FIELDS, MemoryItem
+from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
-from memoranda.sql import ITEM_COLUMNS, Change, Dialect, Parameters, Row, Statement, Statements, pack
-from memoranda.store import Archived, Condition, FieldEquals, Filter, InScope
+from memoranda.sql import ITEM_COLUMNS, Change, Dialect, Parameters, Statement, Statements
+from memoranda.store import (
+    Archived,
+    Below,
+    Condition,
+    Created,
+    Expiry,
+    FieldEquals,
+    Filter,
+    InScope,
+    Listing,
+    Page,
+    Value,
+    key_bounds,
+)
+from memoranda_postgres.rows import jsonb_text, owner_of
+from memoranda_postgres.terms import FOLDED, TEXT_COLUMNS
+from memoranda_postgres.values import value_condition
 
 SEQUENCE = "added"
 
-TEXT_COLUMNS = ("folded", "terms", "lexemes")
-"""What is made of the content for searching; see :mod:`memoranda_postgres.terms`."""
-
-# A float that JSON writes with an exponent would come back from JSONB as a whole number.
-_EXPONENT = re.compile(r"\d[eE][+-]?\d")
 _LIKE_SPECIAL = str.maketrans({"\\": r"\\", "%": r"\%", "_": r"\_"})
 _NO_LIMIT = 2**31
 _MOST_TEXTS = 500
@@ -27,6 +35,9 @@ _BOUND_AS_THEY_ARE: Mapping[type[Condition], Callable[[Any], tuple[str, ...]]] =
     InScope: lambda condition: (condition.value,),
     FieldEquals: lambda condition: (condition.text,),
     Archived: lambda condition: (),
+    Expiry: lambda condition: (condition.now,),
+    Below: lambda condition: key_bounds(condition.place),
+    Created: lambda condition: tuple(time for time in (condition.since, condition.until) if time is not None),
 }
 """The kinds whose text is given by their shape, with what each binds; a statement of others is made for each search."""
 
@@ -43,40 +54,6 @@ _COLUMN_TYPES = {
 def quoted(name: str) -> str:
     """Return an identifier as PostgreSQL wants it quoted."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def jsonb_text(text: str) -> str:
-    """Return JSON text as JSONB keeps it without loss: large floats are written out with their decimal point.
-
-    JSONB holds numbers as decimals. Written out, a float stays a float and equals only the numbers that Python's float
-    equals.
-    """
-    return _exact(json.loads(text)) if _EXPONENT.search(text) else text
-
-
-def _exact(value: Any) -> str:
-    if isinstance(value, float) and abs(value) >= 1e16:
-        return f"{int(value)}.0"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{json_text(key)}:{_exact(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_exact, value)) + "]"
-    return json_text(value)
-
-
-def kept_by_jsonb(value: Any) -> bool:
-    """Whether JSONB gives a value back as it was: it sorts the keys of objects, and its nought has no sign."""
-    if isinstance(value, float):
-        return value != 0 or math.copysign(1, value) > 0
-    if isinstance(value, Mapping):
-        keys = [key.encode() for key in value]
-        return keys == sorted(keys, key=lambda key: (len(key), key)) and all(map(kept_by_jsonb, value.values()))
-    return not isinstance(value, list | tuple) or all(map(kept_by_jsonb, value))
-
-
-def owner_of(user_id: str | None) -> str:
-    """Return the partition key of a user; nobody's items have one too, since a key may not be NULL."""
-    return "" if user_id is None else f"u{user_id}"
 
 
 class PostgresDialect(Dialect):
@@ -102,7 +79,10 @@ class PostgresDialect(Dialect):
         self.numbers = f"{self.schema}.memory_items_added"
         self.numbers_literal = self.numbers.replace("'", "''")
         self.partitioned = partitioned
-        self.further_columns = (*SCOPE_FIELDS, "archived", "exact_metadata", *TEXT_COLUMNS, "token", SEQUENCE)
+        self.further_columns = (
+            *(*SCOPE_FIELDS, "namespace", "archived", "expires_at", "exact_metadata"),
+            *(*TEXT_COLUMNS, "token", SEQUENCE),
+        )
         if partitioned:
             self.further_columns = (*self.further_columns, "owner")
             self.conflict_key = "owner, id"
@@ -142,12 +122,30 @@ class PostgresDialect(Dialect):
 
     def contains(self, parameters: Parameters, folded: str) -> str:
         """Return a LIKE, which a trigram index can answer."""
-        return f"folded LIKE {parameters.add(f'%{folded.translate(_LIKE_SPECIAL)}%')}"
+        return f"{FOLDED} LIKE {parameters.add(f'%{folded.translate(_LIKE_SPECIAL)}%')}"
 
     def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
         """Compare as JSONB, which compares numbers by value and objects whatever the order of their keys."""
         name, wanted = parameters.add(key), parameters.add(jsonb_text(json_text(value)))
         return f"metadata -> 'extra' -> {name}::text = {wanted}::jsonb"
+
+    def below(self, parameters: Parameters, place: tuple[str, ...]) -> str:
+        """Return the range of the keys; that none of them is the root's is said for the partial index."""
+        first, end = key_bounds(place)
+        return f"(namespace >= {parameters.add(first)} AND namespace < {parameters.add(end)} AND namespace > '')"
+
+    def expiry(self, parameters: Parameters, now: str, expired: bool) -> str:
+        """Compare the column; most items have nothing in it."""
+        time = parameters.add(now)
+        return f"expires_at <= {time}" if expired else f"(expires_at IS NULL OR expires_at > {time})"
+
+    def value(self, parameters: Parameters, condition: Value) -> str:
+        """Return what a condition on a value means; see :mod:`memoranda_postgres.values`."""
+        return value_condition(self.by_ids, parameters, condition)
+
+    def any_id(self, parameters: Parameters, ids: Sequence[str]) -> str:
+        """Return the condition that finds the rows of several ids, which are bound together."""
+        return self.by_ids(parameters.add(list(ids)))
 
     def same(self, left: str, right: str) -> str:
         """Compare with NULL equal to NULL."""
@@ -175,19 +173,36 @@ class PostgresStatements(Statements):
         super().__init__(dialect)
         self._searches: dict[tuple[Any, ...], str] = {}
 
-    def search(self, wanted: Filter, limit: int) -> Statement:
-        """Select the newest items that match. The text of a plain search is made once for each set of conditions."""
+    def search(self, wanted: Filter, page: Page) -> Statement:
+        """Select a page of the items that match. The text of a plain search is made once for each set of conditions."""
         conditions = wanted.conditions
-        if self.dialect.partitioned or any(type(condition) not in _BOUND_AS_THEY_ARE for condition in conditions):
-            return super().search(wanted, limit)
-        key = (limit, *(condition.shape for condition in conditions))
+        if (
+            page.offset
+            or self.dialect.partitioned
+            or any(type(condition) not in _BOUND_AS_THEY_ARE for condition in conditions)
+        ):
+            return super().search(wanted, page)
+        key = (page, *(condition.shape for condition in conditions))
         text = self._searches.get(key)
         if text is not None:
             return text, [value for condition in conditions for value in _BOUND_AS_THEY_ARE[type(condition)](condition)]
-        text, values = super().search(wanted, limit)
+        text, values = super().search(wanted, page)
         if len(self._searches) < _MOST_TEXTS:
             self._searches[key] = text
         return text, values
+
+    def owners_page(self, listing: Listing, wanted: Filter, after: str | None, size: int) -> Statement:
+        """Select the next owners in order, each with its number of items and the times of the first and the last."""
+        parameters = Parameters(self.dialect)
+        column = self.dialect.owner_column(listing.by)
+        where = f"{self.conditions(parameters, wanted)} AND {self.dialect.has_owner(column)}"
+        if after is not None:
+            where += f" AND {column} > {parameters.add(after)}"
+        text = (
+            f"SELECT {column}, count(*), min(created_at), max(created_at) FROM {self.dialect.table} "
+            f"WHERE {where} GROUP BY {column} ORDER BY {column} LIMIT {size}"
+        )
+        return text, parameters.values
 
     def condition(self, parameters: Parameters, condition: Condition) -> str:
         """Return the text of one condition; a user's leads to the one partition where the items are."""
@@ -250,7 +265,7 @@ class PostgresStatements(Statements):
         arrays = ", ".join(f"${at}::{self.dialect.column_type(name)}[]" for at, name in enumerate(columns, 1))
         drawn = f"coalesce({SEQUENCE}, nextval('{self.dialect.numbers_literal}'))"
         names = ", ".join(drawn if name == SEQUENCE else name for name in columns)
-        source = f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)}) ORDER BY id"
+        source = f'SELECT {names} FROM unnest({arrays}) AS given ({", ".join(columns)}) ORDER BY id COLLATE "C"'
         # A row that meets a conflict is locked before the condition is looked at.
         return self.upsert_text(source, "false", "stored.id")
 
@@ -290,17 +305,3 @@ class PostgresStatements(Statements):
             f'ORDER BY given.id COLLATE "C"'
         )
         return claims + self.upsert_same(chosen, fields)
-
-
-def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
-    """Return the row of an item, with metadata as JSONB compares it, and the columns that stand beside the row.
-
-    These repeat facts of the item's JSON: its scope, and whether it is archived. Then comes the exact text of the
-    metadata, where JSONB would give back another.
-    """
-    row, metadata = pack(item), item.metadata
-    if _EXPONENT.search(row.metadata):
-        row = row._replace(metadata=jsonb_text(row.metadata))
-    scope = (metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id)
-    exact = None if kept_by_jsonb(metadata.extra) else row.metadata
-    return row, (*scope, item.archived_by is not None, exact)

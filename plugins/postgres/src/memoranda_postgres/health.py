@@ -11,17 +11,15 @@ from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import (
-    SCHEMA_VERSION,
+    add_indexes,
     add_trigrams,
     create_extension,
     extension_schema,
-    index_statement,
-    indexes,
     lock,
     present_indexes,
-    trigram_index,
 )
-from memoranda_postgres.server import UNHURRIED, Server
+from memoranda_postgres.server import Server
+from memoranda_postgres.tables import SCHEMA_VERSION, indexes, trigram_index
 from memoranda_postgres.vectors import Vectors
 
 
@@ -44,10 +42,7 @@ async def _repair(server: Server, statements: PostgresStatements, connection: Co
         await lock(connection)
         await add_trigrams(connection, statements.dialect)
         await create_extension(connection, "vector")
-        there = await present_indexes(connection, statements.dialect)
-        for index in indexes():
-            if index.name not in there:
-                await connection.execute(index_statement(statements.dialect, index), timeout=UNHURRIED)
+        await add_indexes(connection, statements.dialect)
 
 
 async def _findings(
@@ -148,7 +143,8 @@ async def _rows_finding(connection: Connection, table: str) -> Finding:
     wrong = await connection.fetchval(
         f"SELECT count(*) FROM {table} WHERE user_id IS DISTINCT FROM metadata ->> 'user_id' "
         f"OR session_id IS DISTINCT FROM metadata ->> 'session_id' OR task_id IS DISTINCT FROM metadata ->> 'task_id' "
-        f"OR agent_id IS DISTINCT FROM metadata ->> 'agent_id' OR exact_metadata::jsonb <> metadata"
+        f"OR agent_id IS DISTINCT FROM metadata ->> 'agent_id' OR exact_metadata::jsonb <> metadata "
+        f"OR (namespace = '') IS DISTINCT FROM (metadata -> 'namespace' IS NULL)"
     )
     if not wrong:
         return Finding("rows", True, "the columns of every item agree with its metadata")
@@ -156,5 +152,5 @@ async def _rows_finding(connection: Connection, table: str) -> Finding:
         "rows",
         False,
         f"{wrong} items were changed by hand: their columns and their metadata contradict each other",
-        "Set the columns user_id, session_id, task_id and agent_id to what metadata says, and exact_metadata to NULL.",
+        "Set the columns of the ids and of the namespace to what metadata says, and exact_metadata to NULL.",
     )

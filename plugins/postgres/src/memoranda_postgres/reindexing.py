@@ -10,12 +10,12 @@ from typing import Any
 from memoranda.embeddings import Embeddings, embed_texts, has_text
 from memoranda.ranking import normalised, terms_fingerprint
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.dialect import TEXT_COLUMNS, PostgresDialect, PostgresStatements
+from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import create_extension, extension_schema, lock
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import searchable
+from memoranda_postgres.terms import TEXT_COLUMNS, searchable
 from memoranda_postgres.vectors import Vectors
 
 logger = logging.getLogger(__name__)

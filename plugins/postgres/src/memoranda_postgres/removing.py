@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
 
+from memoranda.items import MemoryMetadata
 from memoranda.sql import Change
-from memoranda.store import Filter
+from memoranda.store import Filter, Page
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
@@ -28,10 +29,7 @@ class Removals:
 
     async def hide(self, wanted: Filter, item_id: str | None = None) -> int:
         """Hide the live items that match, or the one of this id if it matches, and return how many there were."""
-        further = []
-        if self._has_vectors:
-            further = [f"gone AS (DELETE FROM {self._dialect.vectors} USING changed WHERE item_id = changed.id)"]
-        return await self._count(self._statements.hiding(wanted, item_id), item_id, further)
+        return await self._count(self._statements.hiding(wanted, item_id), item_id, self._goes_along(purge=False))
 
     async def show(self, wanted: Filter, item_id: str | None) -> int:
         """Bring hidden items back and return how many there were."""
@@ -44,10 +42,51 @@ class Removals:
 
     async def purge(self, wanted: Filter, item_id: str | None, *, deleted_only: bool) -> int:
         """Delete rows for good, hidden ones too, and return how many there were; their vectors go with them."""
-        further = []
-        if self._dialect.partitioned:
-            further = [f"freed AS (DELETE FROM {self._dialect.ids} AS ids USING changed WHERE ids.id = changed.id)"]
-        return await self._count(self._statements.purging(wanted, item_id, deleted_only=deleted_only), item_id, further)
+        change = self._statements.purging(wanted, item_id, deleted_only=deleted_only)
+        return await self._count(change, item_id, self._goes_along(purge=True))
+
+    async def remove_on(
+        self, connection: Connection, ids: Sequence[str], within: MemoryMetadata | None, *, purge: bool
+    ) -> int:
+        """Hide or purge those of the items that lie in a scope, in the transaction that has locked them all."""
+        wanted = Filter(metadata=within, archived=None)
+        change = self._statements.purging(wanted) if purge else self._statements.hiding(wanted)
+        text, values = change.statement
+        text = f"{text} AND {self._dialect.by_ids(f'${len(values) + 1}')}"
+        rows = await connection.fetch(
+            _with_others(text, "id", "id", self._goes_along(purge=purge)),
+            *values,
+            list(ids),
+            timeout=self._server.timeout,
+        )
+        return len(rows)
+
+    async def take(self, wanted: Filter, *, purge: bool) -> Any:
+        """Remove the item that was added last of those that match, and return its row; None if there is none.
+
+        It is looked for first, and removed if nobody else has done so meanwhile. A query that locked what it finds
+        would keep the lock on a row that is another's by then and wait for the next one, against the order of locking.
+        """
+        text, values = self._statements.search(wanted, Page(1, order="added"))
+        while newest := await self._server.fetch(text, values):
+            item_id = newest[0]["id"]
+            change = self._statements.hiding(wanted, item_id)
+            if purge:
+                # What somebody else has popped meanwhile, and left hidden, is his.
+                change = change._replace(change=f"DELETE FROM {self._dialect.table}")
+            further = self._goes_along(purge=purge)
+            rows = await self._change(change, item_id, self._dialect.item_columns, "*", further)
+            if rows:
+                return rows[0]
+        return None
+
+    def _goes_along(self, *, purge: bool) -> list[str]:
+        """Return the clauses that remove what belongs to the items; the vectors of purged ones go by themselves."""
+        if not purge and self._has_vectors:
+            return [f"gone AS (DELETE FROM {self._dialect.vectors} USING changed WHERE item_id = changed.id)"]
+        if purge and self._dialect.partitioned:
+            return [f"freed AS (DELETE FROM {self._dialect.ids} AS ids USING changed WHERE ids.id = changed.id)"]
+        return []
 
     async def _count(self, change: Change, item_id: str | None, further: Sequence[str] = ()) -> int:
         rows = await self._change(change, item_id, "id", "count(*)", further)
@@ -57,11 +96,7 @@ class Removals:
         self, change: Change, item_id: str | None, returning: str, answer: str, further: Sequence[str] = ()
     ) -> list[Any]:
         """Run a statement that changes rows, with whatever must go with them, and return the answer about them."""
-
-        def complete(text: str) -> str:
-            clauses = ", ".join((f"changed AS ({text} RETURNING {returning})", *further))
-            return f"WITH {clauses} SELECT {answer} FROM changed"
-
+        complete = partial(_with_others, returning=returning, answer=answer, further=further)
         text, values = self._statements.locking(change, item_id), change.values
         if not self._dialect.partitioned:
             return await self._server.change_rows(complete(text), values)
@@ -104,3 +139,9 @@ class Removals:
         cursor = await connection.cursor(chosen, *values, timeout=timeout)
         while rows := await cursor.fetch(_TOGETHER, timeout=timeout):
             yield [row["id"] for row in rows]
+
+
+def _with_others(text: str, returning: str, answer: str, further: Sequence[str]) -> str:
+    """Return a statement that changes rows, does what further clauses say of them, and answers about them."""
+    clauses = ", ".join((f"changed AS ({text} RETURNING {returning})", *further))
+    return f"WITH {clauses} SELECT {answer} FROM changed"

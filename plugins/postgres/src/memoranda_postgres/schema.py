@@ -1,10 +1,9 @@
-"""The tables, their indexes, and how they come to be: numbered migrations under an advisory lock."""
+"""How the tables come to be: numbered migrations under an advisory lock."""
 
 from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +14,9 @@ from memoranda.ranking import terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_postgres.terms import TERMS_VECTOR, UNINDEXED
+from memoranda_postgres.tables import MIGRATIONS, SCHEMA_VERSION, Index, create_tables, indexes, trigram_index
 
 logger = logging.getLogger(__name__)
-
-LIVE = "deleted = 0 AND NOT archived"
-"""What almost every read asks for; the indexes for reading hold nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,102 +30,8 @@ class Layout:
     has_vectors: bool
     terms: str
     """What made the stored terms; another release's terms are found less well until they are made anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """An index, what it is for, and the text behind ``ON table``."""
-
-    name: str
-    text: str
-    serves: str
-
-
-def indexes() -> list[Index]:
-    """Return the indexes that every store has."""
-    return [
-        Index("memory_items_time", "(created_at, added)", "reading without a scope, and export"),
-        Index(
-            "memory_items_user",
-            "(user_id, created_at, added) WHERE user_id IS NOT NULL",
-            "removing and exporting a user",
-        ),
-        Index(
-            "memory_items_user_live",
-            f"(user_id, created_at, added) WHERE {LIVE} AND user_id IS NOT NULL",
-            "reading a user",
-        ),
-        Index("memory_items_session", "(session_id) WHERE session_id IS NOT NULL", "removing and exporting a session"),
-        Index(
-            "memory_items_session_live",
-            f"(session_id, created_at, added) WHERE {LIVE} AND session_id IS NOT NULL",
-            "reading a session",
-        ),
-        Index(
-            "memory_items_user_session_live",
-            f"(user_id, session_id, created_at, added) WHERE {LIVE} AND user_id IS NOT NULL AND session_id IS NOT NULL",
-            "reading a user's session",
-        ),
-        Index("memory_items_task", "(task_id, created_at, added) WHERE task_id IS NOT NULL", "reading a task"),
-        Index("memory_items_agent", "(agent_id, created_at, added) WHERE agent_id IS NOT NULL", "reading an agent"),
-        Index("memory_items_bin", "(created_at, added) WHERE deleted = 1", "emptying the bin"),
-        Index("memory_items_terms", f"USING gin (({TERMS_VECTOR}))", 'search(mode="text")'),
-        Index("memory_items_unindexed", f"(user_id) WHERE {UNINDEXED}", 'search(mode="text") in items of many words'),
-    ]
-
-
-def trigram_index(trigram: str) -> Index:
-    """Return the index for substring search; ``trigram`` is the quoted schema of the extension."""
-    return Index("memory_items_folded", f"USING gin (folded {trigram}.gin_trgm_ops)", "substring search")
-
-
-def _create_items(dialect: PostgresDialect, partitions: int) -> list[str]:
-    owner = 'owner TEXT COLLATE "C" NOT NULL,\n    PRIMARY KEY (owner, id)' if partitions else "PRIMARY KEY (id)"
-    statements = [
-        f"CREATE SEQUENCE {dialect.numbers}",
-        f"""CREATE TABLE {dialect.table} (
-    id TEXT COLLATE "C" NOT NULL,
-    content TEXT NOT NULL,
-    memory_type TEXT COLLATE "C" NOT NULL,
-    status TEXT COLLATE "C" NOT NULL,
-    metadata JSONB NOT NULL,
-    extra_json TEXT NOT NULL,
-    created_at TEXT COLLATE "C" NOT NULL,
-    updated_at TEXT COLLATE "C" NOT NULL,
-    deleted INTEGER NOT NULL DEFAULT 0,
-    version INTEGER NOT NULL DEFAULT 1,
-    user_id TEXT COLLATE "C",
-    session_id TEXT COLLATE "C",
-    task_id TEXT COLLATE "C",
-    agent_id TEXT COLLATE "C",
-    archived BOOLEAN NOT NULL DEFAULT false,
-    exact_metadata TEXT,
-    folded TEXT COLLATE "C" NOT NULL,
-    terms TEXT COLLATE "C" NOT NULL,
-    lexemes TEXT COLLATE "C",
-    token BIGINT NOT NULL DEFAULT 0,
-    added BIGINT NOT NULL DEFAULT nextval('{dialect.numbers_literal}'),
-    {owner}
-){" PARTITION BY HASH (owner)" if partitions else ""}""",
-    ]
-    statements += [
-        f"CREATE TABLE {dialect.schema}.memory_items_{number} PARTITION OF {dialect.table} "
-        f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
-        for number in range(partitions)
-    ]
-    if partitions:
-        statements.append(
-            f'CREATE TABLE {dialect.ids} (id TEXT COLLATE "C" PRIMARY KEY, owner TEXT COLLATE "C" NOT NULL)'
-        )
-        statements.append(f"CREATE INDEX memory_ids_owner ON {dialect.ids} (owner)")
-    statements += [f"CREATE INDEX {index.name} ON {dialect.table} {index.text}" for index in indexes()]
-    return statements
-
-
-MIGRATIONS: tuple[Callable[[PostgresDialect, int], list[str]], ...] = (_create_items,)
-"""Migration n leads from schema version n to n + 1. A released one is never changed."""
-
-SCHEMA_VERSION = len(MIGRATIONS)
+    latest: str
+    """The latest time by which expiry was judged, as far as it was kept."""
 
 
 async def is_there(connection: Connection, schema: str | None) -> bool:
@@ -174,12 +76,12 @@ async def _look(connection: Connection, schema: str | None, store: str) -> Layou
     there = await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", dialect.meta)
     if not there:
         return None
-    row = await connection.fetchrow(f"SELECT * FROM {dialect.meta}")
-    version = 0 if row is None else row["version"]
+    version = await connection.fetchval(f"SELECT version FROM {dialect.meta}") or 0
     if version > SCHEMA_VERSION:
         raise SchemaTooNewError(store, version, SCHEMA_VERSION)
-    if row is None or version < SCHEMA_VERSION:
+    if version < SCHEMA_VERSION:
         return None
+    row = await connection.fetchrow(f"SELECT partitions, terms, latest FROM {dialect.meta}")
     return Layout(
         name,
         row["partitions"],
@@ -187,6 +89,7 @@ async def _look(connection: Connection, schema: str | None, store: str) -> Layou
         await extension_schema(connection, "vector"),
         await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", dialect.vectors),
         row["terms"],
+        row["latest"],
     )
 
 
@@ -202,19 +105,24 @@ async def _migrate(server: Server, connection: Connection, schema: str | None, p
         dialect = PostgresDialect(name, partitioned=partitions > 0)
         await connection.execute(
             f"CREATE TABLE IF NOT EXISTS {dialect.meta} (version INTEGER NOT NULL, partitions INTEGER NOT NULL, "
-            f"terms TEXT NOT NULL, vector_model TEXT, vector_dimension INTEGER)"
+            f"terms TEXT NOT NULL, vector_model TEXT, vector_dimension INTEGER, latest TEXT NOT NULL DEFAULT '')"
         )
         version = await connection.fetchval(f"SELECT version FROM {dialect.meta}") or 0
-        for migration in MIGRATIONS[version:]:
-            for statement in migration(dialect, partitions):
-                await connection.execute(statement)
-        if not version:
-            await connection.execute(
-                f"INSERT INTO {dialect.meta} VALUES ($1, $2, $3)", SCHEMA_VERSION, partitions, terms_fingerprint()
-            )
-            await add_trigrams(connection, dialect)
+        if version:
+            statements = [statement for migration in MIGRATIONS[version - 1 :] for statement in migration(dialect)]
         else:
-            await connection.execute(f"UPDATE {dialect.meta} SET version = {SCHEMA_VERSION}")
+            statements = create_tables(dialect, partitions)
+            await connection.execute(
+                f"INSERT INTO {dialect.meta} (version, partitions, terms) VALUES ($1, $2, $3)",
+                SCHEMA_VERSION,
+                partitions,
+                terms_fingerprint(),
+            )
+        for statement in statements:
+            await connection.execute(statement)
+        await add_indexes(connection, dialect)
+        await add_trigrams(connection, dialect)
+        await connection.execute(f"UPDATE {dialect.meta} SET version = {SCHEMA_VERSION}")
         made = await _look(connection, name, store)
         if made is None:
             raise StoreError(f"{store}: the schema was created and cannot be seen.")
@@ -263,6 +171,14 @@ async def create_extension(connection: Connection, extension: str) -> str | None
         logger.info("The extension %s could not be created: %s.", extension, type(error).__name__)
     await connection.execute("RELEASE SAVEPOINT extension")
     return await extension_schema(connection, extension)
+
+
+async def add_indexes(connection: Connection, dialect: PostgresDialect) -> None:
+    """Create the indexes that are missing. Needs a transaction."""
+    there = await present_indexes(connection, dialect)
+    for index in indexes():
+        if index.name not in there:
+            await connection.execute(index_statement(dialect, index), timeout=UNHURRIED)
 
 
 async def add_trigrams(connection: Connection, dialect: PostgresDialect) -> None:

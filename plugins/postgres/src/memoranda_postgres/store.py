@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import ssl as tls
 from collections.abc import AsyncGenerator, Sequence
@@ -12,16 +13,33 @@ from typing import TYPE_CHECKING, Any
 from asyncpg import InvalidCatalogNameError
 
 from memoranda.embeddings import embed_texts, has_text
-from memoranda.errors import EmbeddingError, StoreUnavailableError
+from memoranda.errors import EmbeddingError, MemoryError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
 from memoranda.shapes import seconds, whole_number
 from memoranda.sql import ITEM_COLUMNS, unpack
-from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability, Filter, Finding, SearchMode, copy_item, readable
+from memoranda.store import (
+    BASE_CAPABILITIES,
+    BaseStore,
+    Capability,
+    Filter,
+    Finding,
+    Listing,
+    Order,
+    Owner,
+    Page,
+    SearchMode,
+    Write,
+    copy_item,
+    readable,
+)
 from memoranda_postgres.additions import Addition
+from memoranda_postgres.batches import Batches
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.health import examine
+from memoranda_postgres.lifetimes import Touches
+from memoranda_postgres.listing import owners
 from memoranda_postgres.options import checked_dsn, checked_schema, take_url_options
 from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
 from memoranda_postgres.removing import Removals
@@ -65,6 +83,7 @@ class PostgresMemoryStore(BaseStore):
         Capability.DELETE,
         Capability.ADD_DELETED,
         Capability.PURGE,
+        Capability.TTL,
     }
     thread_safe = True
 
@@ -106,6 +125,8 @@ class PostgresMemoryStore(BaseStore):
         self._statements: PostgresStatements
         self._writer: Writer
         self._removals: Removals
+        self._batches: Batches
+        self._touches: Touches
         self._retrieval: Retrieval
         self._vectors: Vectors | None = None
 
@@ -197,6 +218,9 @@ class PostgresMemoryStore(BaseStore):
         self._vectors = await self._opened_vectors()
         self._writer = Writer(self._server, self._statements, self._vectors, has_vectors=self._layout.has_vectors)
         self._removals = Removals(self._server, self._statements, has_vectors=self._layout.has_vectors)
+        self._batches = Batches(self._server, self._statements, self._writer, self._removals)
+        self._touches = Touches(self._server, self._statements, self._writer, self._layout.latest)
+        self._lifetimes.latest = max(self._lifetimes.latest, self._layout.latest)
         self._retrieval = Retrieval(
             self._server,
             self._statements,
@@ -219,6 +243,9 @@ class PostgresMemoryStore(BaseStore):
 
     async def _close(self) -> None:
         await self._writer.settled()
+        # A clock that is set back before the store is opened again must not bring back what was judged to be over.
+        with contextlib.suppress(MemoryError):
+            await self._touches.leave(self._lifetimes.latest)
         await self._server.close()
 
     def _ensure_open(self) -> None:
@@ -231,19 +258,21 @@ class PostgresMemoryStore(BaseStore):
         addition = self._writer.addition(item, within)
         if self._vectors is not None:
             (addition,) = await self._embedded([addition])
+        if item.expires_at is not None:
+            await self._remember()
         await self._writer.add(addition)
 
-    async def _add_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None, ttl: float | None) -> None:
-        additions = self._writer.additions(items, within)
-        await self._writer.add_together(await self._embedded(additions))
-
-    async def _add_deleted(
-        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, deleted: frozenset[str]
-    ) -> None:
-        additions = [
-            addition._replace(deleted=addition.row.id in deleted) for addition in self._writer.additions(items, within)
-        ]
-        await self._writer.add_together(await self._embedded(additions))
+    async def _apply(self, write: Write) -> int:
+        additions = self._writer.additions(write.adds, write.within, keep_created=write.keep_created)
+        if write.hidden:
+            additions = [addition._replace(deleted=addition.row.id in write.hidden) for addition in additions]
+        additions = await self._embedded(additions)
+        if any(item.expires_at is not None for item in write.adds):
+            await self._remember()
+        if write.deletes or write.keep_created or write.fresh or write.expected is not None:
+            return await self._batches.apply(write, additions)
+        await self._writer.add_together(additions)
+        return 0
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [copy_item(item) for item in items]
@@ -269,8 +298,12 @@ class PostgresMemoryStore(BaseStore):
         rows = await self._server.fetch(text, values)
         return unpack(rows[0], self.item_types) if rows else None
 
-    async def _search(self, wanted: Filter, limit: int) -> list[MemoryItem]:
-        text, values = self._statements.search(wanted, limit)
+    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+        text, values = self._statements.get_many(ids)
+        return [unpack(row, self.item_types) for row in await self._server.fetch(text, values)]
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        text, values = self._statements.search(wanted, page)
         return self._items(await self._server.fetch(text, values))
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
@@ -278,16 +311,23 @@ class PostgresMemoryStore(BaseStore):
         rows = await self._server.fetch(text, values)
         return int(rows[0][0])
 
-    async def _scan(self, wanted: Filter, include_deleted: bool) -> AsyncGenerator[MemoryItem, None]:
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         after: tuple[str, int] | None = None
+        time = "updated_at" if order == "updated" else "created_at"
         while True:
-            text, values = self._statements.page(wanted, after=after, size=_PAGE, include_deleted=include_deleted)
+            text, values = self._statements.page(
+                wanted, after=after, size=_PAGE, include_deleted=include_deleted, order=order
+            )
             rows = await self._server.fetch(text, values)
             for item in self._items([row[:_ITEM_WIDTH] for row in rows]):
                 yield item
             if len(rows) < _PAGE:
                 return
-            after = rows[-1]["created_at"], rows[-1][_ITEM_WIDTH]
+            after = rows[-1][time], rows[-1][_ITEM_WIDTH]
+
+    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        async for owner in owners(self._server, self._statements, listing, wanted):
+            yield owner
 
     def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows; a row that cannot be read is left out and named in the log."""
@@ -313,6 +353,29 @@ class PostgresMemoryStore(BaseStore):
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         return await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
+
+    async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
+        row = await self._removals.take(wanted, purge=purge)
+        return None if row is None else unpack(row, self.item_types)
+
+    # Lifetimes
+
+    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        await self._remember()
+        return await self._touches.touch(ids, ttl, now, within)
+
+    async def _sweep(self, wanted: Filter) -> int:
+        swept = await self._removals.purge(wanted, None, deleted_only=False)
+        if swept:
+            await self._touches.remember(self._lifetimes.latest)
+        return swept
+
+    async def _soonest_expiry(self) -> str | None:
+        return await self._touches.soonest()
+
+    async def _remember(self) -> None:
+        """Keep the time, before something is stored that lives only for a while: no later clock may bring it back."""
+        await self._touches.begin(self._lifetimes.latest)
 
     async def _embed_again(self, rows: Sequence[tuple[str, str, int]]) -> None:
         """Make vectors for items that came back; a failing embedder leaves them for reindex()."""

@@ -11,6 +11,12 @@ from __future__ import annotations
 from memoranda.ranking import index_terms
 from memoranda.store import fold
 
+TEXT_COLUMNS = ("folded", "terms", "lexemes")
+"""What is made of the content for searching."""
+
+FOLDED = 'coalesce(folded, lower(content COLLATE "C"))'
+"""The case-folded content. It is kept only where folding does more than PostgreSQL does to ASCII."""
+
 UNINDEXED = "lexemes = ''"
 """The condition for items that the full-text index does not hold."""
 
@@ -32,11 +38,23 @@ TERMS_VECTOR = (
 """The expression of the full-text index."""
 
 
-def searchable(content: str) -> tuple[str, str, str | None]:
-    """Return the case-folded content, its terms separated by spaces, and its lexemes if they are not just the terms."""
+def searchable(content: str) -> tuple[str | None, str, str | None]:
+    """Return what is kept of a content for searching.
+
+    That is the folded text where it is not what ``FOLDED`` makes of the content itself, the terms separated by spaces,
+    and the lexemes if they are not just the terms.
+    """
     terms = index_terms(content)
     together = " ".join(terms)
-    return fold(content), together, None if len(together) <= _SHORT else _lexemes(terms)
+    return kept_folding(content), together, None if len(together) <= _SHORT else _lexemes(terms)
+
+
+def kept_folding(content: str) -> str | None:
+    """Return the case-folded content, or None where only ASCII letters change."""
+    if content.isascii():
+        return None
+    folded = fold(content)
+    return None if folded.encode() == content.encode().lower() else folded
 
 
 def _lexemes(terms: list[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from memoranda.ranking import Passage, make_passage, query_dates, query_terms, speaker_of
 from memoranda.sql import Parameters
-from memoranda.store import Filter
+from memoranda.store import Filter, Page
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERMS_VECTOR, UNINDEXED, mark
@@ -75,7 +75,7 @@ class TextSearch:
 
     async def speakers(self, scope: Filter) -> set[str]:
         """Return who speaks in the newest part of a scope."""
-        text, values = self._statements.search(scope, 200)
+        text, values = self._statements.search(scope, Page(200))
         return {
             speaker_of(_name(row["extra_json"]), row["memory_type"], row["content"])
             for row in await self._server.fetch(text, values)

@@ -9,8 +9,9 @@ from typing import Any
 from memoranda.embeddings import has_text
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.dialect import PostgresStatements, owner_of
+from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
+from memoranda_postgres.rows import owner_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import searchable
 from memoranda_postgres.vectors import Vectors
@@ -117,8 +118,8 @@ class Upserts:
 
     async def draw(self, connection: Connection, count: int) -> Sequence[int | None]:
         """Return as many new numbers, in their order; None stands for one that the statement draws itself."""
-        if count == 1:
-            return [None]
+        if count <= 1:
+            return [None] * count
         drawn = f"SELECT nextval('{self._dialect.numbers_literal}') AS number FROM generate_series(1, {count})"
         first, last = await connection.fetchrow(
             f"SELECT min(number), max(number) FROM ({drawn}) AS drawn", timeout=self._server.timeout

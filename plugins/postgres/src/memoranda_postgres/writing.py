@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Container, Iterable, Sequence
+from typing import Any
 
 import asyncpg
 
@@ -19,7 +20,8 @@ from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Gathering, check_expected, copy_item, metadata_matches, successor
 from memoranda_postgres.additions import Addition, id_of, kind_of
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.dialect import PostgresStatements, packed
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.rows import packed
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import TOGETHER, Upserts
 from memoranda_postgres.vectors import Vectors
@@ -51,7 +53,7 @@ def shared_fields(item: MemoryItem, within: MemoryMetadata | None) -> tuple[str,
     if within is None:
         return ()
     named = tuple(name for name in SCOPE_FIELDS if getattr(within, name) is not None)
-    if within.extra or any(getattr(within, name) != getattr(item.metadata, name) for name in named):
+    if within.extra or within.namespace or any(getattr(within, name) != getattr(item.metadata, name) for name in named):
         return None
     return named
 
@@ -110,11 +112,14 @@ class Writer:
 
         return await self._server.run(work)
 
-    def additions(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[Addition]:
+    def additions(
+        self, items: Sequence[MemoryItem], within: MemoryMetadata | None, *, keep_created: bool = False
+    ) -> list[Addition]:
         """Take everything that is needed from items, in their order, each id once.
 
-        Of items of the same id the last content counts, in the place of the first, and each is a version. Raises
-        IdConflictError where a later one would not be allowed to replace the one before it.
+        Of items of the same id the last content counts, in the place of the first, and each is a version; with
+        ``keep_created`` the time of the first counts too. Raises IdConflictError where a later one would not be allowed
+        to replace the one before it.
         """
         additions: dict[str, Addition] = {}
         earlier: dict[str, MemoryMetadata] = {}
@@ -125,7 +130,8 @@ class Writer:
                 scope = earlier[item.id]
                 if scope.user_id != item.metadata.user_id or not metadata_matches(within, scope):
                     raise IdConflictError(item.id)
-                addition = addition._replace(times=before.times + 1)
+                row = addition.row._replace(created_at=before.row.created_at) if keep_created else addition.row
+                addition = addition._replace(row=row, times=before.times + 1)
             additions[item.id] = addition
             earlier[item.id] = item.metadata
         return list(additions.values())
@@ -136,7 +142,7 @@ class Writer:
 
         async def work(connection: Connection) -> None:
             async with self._server.transaction(connection):
-                numbered = await self._numbered(connection, additions)
+                numbered = await self.numbered(connection, additions)
                 if copying and not await self._upserts.any_there(connection, [added.row.id for added in numbered]):
                     await self._copy(connection, numbered)
                 else:
@@ -148,7 +154,7 @@ class Writer:
             copying = False
             await self._server.run(work)
 
-    async def _numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
+    async def numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
         """Return the additions numbered as they came, in the order in which they are locked."""
         numbers = await self._upserts.draw(connection, len(additions))
         numbered = [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
@@ -175,9 +181,7 @@ class Writer:
 
         Returns what is left to be written. Raises IdConflictError for a row that lies outside.
         """
-        written = await self._upserts.claim(connection, additions)
-        versions = {addition.row.id: addition.times for addition in additions if addition.row.id in written}
-        await self._upserts.keep_vectors(connection, additions, versions)
+        written = await self.claim(connection, additions)
         left = {addition.row.id: addition for addition in additions if addition.row.id not in written}
         for row in await self._upserts.locked(connection, list(left)) if left else ():
             addition = left[row["id"]]
@@ -185,6 +189,25 @@ class Writer:
             if row["token"] != addition.token and not metadata_matches(addition.within, unpack(row[:_WIDTH]).metadata):
                 raise IdConflictError(row["id"])
         return list(left.values())
+
+    async def claim(self, connection: Connection, additions: list[Addition]) -> set[str]:
+        """Lock items whether they are there or not, and return the ids of those that this has written."""
+        written = await self._upserts.claim(connection, additions)
+        versions = {addition.row.id: addition.times for addition in additions if addition.row.id in written}
+        await self._upserts.keep_vectors(connection, additions, versions)
+        return written
+
+    async def locked(self, connection: Connection, ids: list[str]) -> list[Any]:
+        """Lock the items of these ids that are there, hidden ones too, and return their rows."""
+        return await self._upserts.locked(connection, ids)
+
+    async def write_locked(self, connection: Connection, additions: list[Addition]) -> None:
+        """Write items that are locked. Raises IdConflictError for one of another user's."""
+        for chunk in _chunks(additions):
+            versions = await self._upserts.write(connection, chunk)
+            for addition in chunk:
+                if addition.row.id not in versions:
+                    raise IdConflictError(addition.row.id)
 
     async def update_together(
         self, items: Sequence[MemoryItem], additions: Sequence[Addition], within: MemoryMetadata | None
@@ -204,7 +227,7 @@ class Writer:
         additions: Sequence[Addition],
         within: MemoryMetadata | None,
     ) -> list[MemoryItem]:
-        in_order = await self._numbered(connection, additions)
+        in_order = await self.numbered(connection, additions)
         new = {item.id for item in items if not item.version}
         written = await self._claimed_new(connection, in_order, new)
         rows = {row["id"]: row for row in await self._upserts.locked(connection, [item.id for item in items])}

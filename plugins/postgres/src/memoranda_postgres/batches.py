@@ -1,0 +1,160 @@
+"""Batches that ask for more than to be stored: deletes beside adds, ids that must be new, a turn after a known one.
+
+All or none, in one transaction. Its locks are taken in the one order that all writers keep to: what a batch deletes and
+what it adds are gone through together by their ids. Before them comes the lock of a conversation, which only turns
+take; it belongs to the transaction, so that it holds behind a pooler as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from memoranda.errors import VersionConflictError
+from memoranda.items import MemoryMetadata
+from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda.store import Expected, Page, Write, check_owner
+from memoranda_postgres.additions import Addition
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.locking import lock_items
+from memoranda_postgres.removing import Removals
+from memoranda_postgres.server import Server
+from memoranda_postgres.upserts import TOGETHER
+from memoranda_postgres.writing import Writer
+
+_WIDTH = len(ITEM_COLUMNS)
+
+
+class Batches:
+    """Writes batches for one store."""
+
+    def __init__(self, server: Server, statements: PostgresStatements, writer: Writer, removals: Removals) -> None:
+        self._server = server
+        self._statements = statements
+        self._dialect = statements.dialect
+        self._writer = writer
+        self._removals = removals
+
+    async def apply(self, write: Write, additions: list[Addition]) -> int:
+        """Carry out a batch, whose adds are given as rows, and return how many items were deleted.
+
+        What was deleted is counted once, so a batch with deletes is not made again after its answer was lost.
+        """
+        if write.fresh:
+            _check_distinct(additions)
+        # What lies in the scope is looked at in the rows themselves.
+        additions = [addition._replace(fields=(), within=None) for addition in additions]
+        first = True
+
+        async def work(connection: Connection) -> int:
+            nonlocal first
+            again, first = not first, False
+            async with self._server.transaction(connection):
+                if again and await self._is_done(connection, additions):
+                    return 0
+                if write.expected is not None:
+                    await self._check_head(connection, write, write.expected)
+                return await self._apply_on(connection, write, additions)
+
+        return await self._server.run(work, repeatable=not write.deletes)
+
+    async def _is_done(self, connection: Connection, additions: Sequence[Addition]) -> bool:
+        """Whether this very call has stored its items before its answer was lost."""
+        rows = await connection.fetch(
+            f"SELECT id, token FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}",
+            [addition.row.id for addition in additions],
+            timeout=self._server.timeout,
+        )
+        tokens = {row["id"]: row["token"] for row in rows}
+        return bool(additions) and all(tokens.get(each.row.id) == each.token for each in additions)
+
+    async def _check_head(self, connection: Connection, write: Write, expected: Expected) -> None:
+        """Keep other turns of the conversation out until the end, and raise TurnConflictError if it has gone on."""
+        metadata = write.adds[0].metadata
+        timeout = self._server.timeout
+        # Two schemas of a database know nothing of each other; NULL differs from every text.
+        await connection.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(row($1::text, $2::text, $3::text)::text, 0))",
+            self._dialect.schema,
+            metadata.user_id,
+            metadata.session_id,
+            timeout=timeout,
+        )
+        text, values = self._statements.search(expected.conversation, Page(1, order="added"))
+        newest = await connection.fetch(text, *values, timeout=timeout)
+        expected.check(newest[0]["id"] if newest else None)
+
+    async def _apply_on(self, connection: Connection, write: Write, additions: list[Addition]) -> int:
+        in_order = await self._writer.numbered(connection, additions)
+        written, there = await self._lock(connection, in_order, write.deletes)
+        left = [addition for addition in in_order if addition.row.id not in written]
+        left = await self._checked(connection, write, left)
+        removed = 0
+        if there:
+            removed = await self._removals.remove_on(connection, there, write.within, purge=write.purge)
+        await self._writer.write_locked(connection, left)
+        return removed
+
+    async def _lock(
+        self, connection: Connection, additions: list[Addition], deletes: Sequence[str]
+    ) -> tuple[set[str], list[str]]:
+        """Lock everything in the order of ids.
+
+        Returns the ids of the new items that this has written, and those of the items to delete that are there: one
+        that is added from now on is not locked, and is left alone.
+        """
+        written: set[str] = set()
+        there: list[str] = []
+        for stretch in _stretches(additions, deletes):
+            if isinstance(stretch[0], str):
+                there += await lock_items(self._server, connection, self._dialect, stretch)
+            else:
+                written |= await self._writer.claim(connection, stretch)
+        return written, there
+
+    async def _checked(self, connection: Connection, write: Write, additions: list[Addition]) -> list[Addition]:
+        """Return what is left to write of adds that are locked, with the times that they keep.
+
+        Raises IdConflictError and VersionConflictError for what may not be replaced.
+        """
+        if not additions:
+            return []
+        rows = {row["id"]: row for row in await self._writer.locked(connection, [each.row.id for each in additions])}
+        scopes = {item.id: item.metadata for item in write.adds}
+        return [
+            _over(addition, rows[addition.row.id], write, scopes[addition.row.id])
+            if addition.row.id in rows
+            else addition
+            for addition in additions
+        ]
+
+
+def _over(addition: Addition, row: Any, write: Write, scope: MemoryMetadata) -> Addition:
+    """Return the addition as it may replace a row. What this very call wrote before, it may write again."""
+    if row["token"] == addition.token:
+        return addition
+    stored = unpack(row[:_WIDTH])
+    if write.fresh:
+        raise VersionConflictError(stored.id, 0, stored.version)
+    item = stored.model_copy(update={"metadata": scope})
+    check_owner(stored, item, write.within)
+    if write.keep_created:
+        addition = addition._replace(row=addition.row._replace(created_at=stored.created_at))
+    return addition
+
+
+def _check_distinct(additions: Sequence[Addition]) -> None:
+    for addition in additions:
+        if addition.times > 1:
+            raise VersionConflictError(addition.row.id, 0, 1)
+
+
+def _stretches(additions: Sequence[Addition], deletes: Sequence[str]) -> Iterator[list[Any]]:
+    """Yield ids to delete and additions in the order of all their ids, as long stretches of one kind as there are."""
+    both: list[Any] = sorted([*deletes, *additions], key=lambda each: each if isinstance(each, str) else each.row.id)
+    for _, stretch in itertools.groupby(both, key=lambda each: isinstance(each, str)):
+        members = list(stretch)
+        for start in range(0, len(members), TOGETHER):
+            yield members[start : start + TOGETHER]

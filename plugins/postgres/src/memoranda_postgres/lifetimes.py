@@ -1,0 +1,107 @@
+"""The ends of items' lives as the tables hold them, and the latest time by which they were judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from memoranda.items import MemoryMetadata
+from memoranda.shapes import json_text
+from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda.store import end_of_life, metadata_matches
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.rows import owner_of
+from memoranda_postgres.server import Server
+from memoranda_postgres.writing import Writer
+
+_WIDTH = len(ITEM_COLUMNS)
+
+
+class Touches:
+    """Gives the items of one store new lives, and remembers the time."""
+
+    def __init__(self, server: Server, statements: PostgresStatements, writer: Writer, latest: str) -> None:
+        self._server = server
+        self._dialect = statements.dialect
+        self._writer = writer
+        self._kept = latest
+        self._mortal = False
+
+    async def touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        """Let live items live ``ttl`` seconds from now, or their own once more, and return how many there were."""
+
+        async def work(connection: Connection) -> int:
+            async with self._server.transaction(connection):
+                rows = await self._writer.locked(connection, sorted(set(ids)))
+                changes = [change for row in rows if (change := _changed(row, ttl, now, within)) is not None]
+                await self._write(connection, changes)
+                return len(changes)
+
+        return await self._server.run(work)
+
+    async def _write(self, connection: Connection, changes: Sequence[tuple[str, str, str, str | None]]) -> None:
+        if not changes:
+            return
+        owned = " AND stored.owner = given.owner" if self._dialect.partitioned else ""
+        await connection.execute(
+            f"UPDATE {self._dialect.table} AS stored SET extra_json = given.extra, expires_at = given.ends "
+            f"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS given (id, owner, extra, ends) "
+            f"WHERE stored.id = given.id{owned}",
+            *(list(column) for column in zip(*changes, strict=True)),
+            timeout=self._server.timeout,
+        )
+
+    async def soonest(self) -> str | None:
+        """Return when the next item expires, of all that are stored."""
+        rows = await self._server.fetch(
+            f"SELECT min(expires_at) FROM {self._dialect.table} WHERE expires_at IS NOT NULL", ()
+        )
+        found: str | None = rows[0][0]
+        self._mortal = found is not None
+        return found
+
+    async def remember(self, latest: str) -> None:
+        """Keep a time by which expiry was judged, if it is later than what is kept.
+
+        A row of its own, in a statement of its own: nobody who holds a lock on items ever waits for it.
+        """
+        if latest > self._kept:
+            await self._server.fetch(f"UPDATE {self._dialect.meta} SET latest = $1 WHERE latest < $1", [latest])
+            self._kept = latest
+
+    async def begin(self, latest: str) -> None:
+        """Take note that something with a lifetime is stored; the time is kept along with it, once in a second."""
+        self._mortal = True
+        if latest[:19] > self._kept[:19]:
+            await self.remember(latest)
+
+    async def leave(self, latest: str) -> None:
+        """Keep the time in the end, where anything may have expired by it; a server that is read-only is left alone."""
+        if not self._mortal:
+            return
+        rows = await self._server.fetch("SHOW transaction_read_only", ())
+        if rows[0][0] == "off":
+            await self.remember(latest)
+
+
+def _changed(
+    row: Any, ttl: float | None, now: str, within: MemoryMetadata | None
+) -> tuple[str, str, str, str | None] | None:
+    """Return the id, the owner, the further fields and the end of a row as it should be; None if it stays."""
+    if row["deleted"]:
+        return None
+    item = unpack(row[:_WIDTH])
+    if not metadata_matches(within, item.metadata) or (item.expires_at is not None and item.expires_at <= now):
+        return None
+    life = item.ttl if ttl is None else ttl
+    if life is None:
+        return None
+    ends = end_of_life(now, life)
+    further = json.loads(row["extra_json"])
+    further.pop("ttl", None)
+    further.pop("expires_at", None)
+    if ends is not None:
+        further |= {"ttl": life, "expires_at": ends}
+    return item.id, owner_of(item.metadata.user_id), json_text(further), ends

@@ -1,0 +1,104 @@
+"""Older schemas are brought along when a store is opened, and end as a new one begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda_postgres import PostgresMemoryStore
+
+FIRST = """
+CREATE SEQUENCE memory_items_added;
+CREATE TABLE memory_items (
+    id TEXT COLLATE "C" NOT NULL, content TEXT NOT NULL, memory_type TEXT COLLATE "C" NOT NULL,
+    status TEXT COLLATE "C" NOT NULL, metadata JSONB NOT NULL, extra_json TEXT NOT NULL,
+    created_at TEXT COLLATE "C" NOT NULL, updated_at TEXT COLLATE "C" NOT NULL, deleted INTEGER NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 1, user_id TEXT COLLATE "C", session_id TEXT COLLATE "C",
+    task_id TEXT COLLATE "C", agent_id TEXT COLLATE "C", archived BOOLEAN NOT NULL DEFAULT false,
+    exact_metadata TEXT, folded TEXT COLLATE "C" NOT NULL, terms TEXT COLLATE "C" NOT NULL, lexemes TEXT COLLATE "C",
+    token BIGINT NOT NULL DEFAULT 0, added BIGINT NOT NULL DEFAULT nextval('memory_items_added'), {key}
+){partitioned};
+{parts}
+CREATE INDEX memory_items_time ON memory_items (created_at, added);
+CREATE INDEX memory_items_user ON memory_items (user_id, created_at, added) WHERE user_id IS NOT NULL;
+CREATE INDEX memory_items_session_live ON memory_items (session_id, created_at, added)
+    WHERE deleted = 0 AND NOT archived AND session_id IS NOT NULL;
+CREATE INDEX memory_items_bin ON memory_items (created_at, added) WHERE deleted = 1;
+CREATE TABLE memory_schema (version INTEGER NOT NULL, partitions INTEGER NOT NULL, terms TEXT NOT NULL,
+    vector_model TEXT, vector_dimension INTEGER);
+INSERT INTO memory_schema VALUES (1, {partitions}, 'of another release');
+INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json, created_at, updated_at, user_id,
+    session_id, folded, terms{owner})
+SELECT id, content, 'human', 'accepted', '{{"user_id": "ada", "session_id": "s", "extra": {{}}}}', '{{}}',
+    '2024-01-01T00:00:00.000000+00:00', '2024-01-01T00:00:00.000000+00:00', 'ada', 's', folded, terms{uada}
+FROM (VALUES ('one', 'Straße', 'strasse', 'strass'), ('two', 'Green TEA', 'green tea', 'green tea')) AS old
+    (id, content, folded, terms);
+"""
+PARTS = """
+CREATE TABLE memory_items_0 PARTITION OF memory_items FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE memory_items_1 PARTITION OF memory_items FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE TABLE memory_ids (id TEXT COLLATE "C" PRIMARY KEY, owner TEXT COLLATE "C" NOT NULL);
+CREATE INDEX memory_ids_owner ON memory_ids (owner);
+INSERT INTO memory_ids VALUES ('one', 'uada'), ('two', 'uada');
+"""
+ADA = MemoryMetadata(user_id="ada")
+
+
+async def make_first(url: str, partitions: int) -> None:
+    """Make the tables of the first schema, with two items in them."""
+    if partitions:
+        parts = {
+            "key": 'owner TEXT COLLATE "C" NOT NULL, PRIMARY KEY (owner, id)',
+            "owner": ", owner",
+            "uada": ", 'uada'",
+        }
+        parts |= {"partitioned": " PARTITION BY HASH (owner)", "parts": PARTS}
+    else:
+        parts = {"key": "PRIMARY KEY (id)", "owner": "", "uada": "", "partitioned": "", "parts": ""}
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(FIRST.format(partitions=partitions, **parts))
+    finally:
+        await connection.close()
+
+
+async def described(url: str) -> tuple[Any, Any]:
+    """Return the columns and the indexes of the tables."""
+    connection = await asyncpg.connect(url)
+    try:
+        columns = await connection.fetch(
+            "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns "
+            "WHERE table_schema = 'public' ORDER BY table_name, column_name"
+        )
+        indexes = await connection.fetch(
+            "SELECT indexname, indexdef FROM pg_indexes "
+            "WHERE schemaname = 'public' AND tablename !~ '_[0-9]$' ORDER BY indexname"
+        )
+    finally:
+        await connection.close()
+    return columns, indexes
+
+
+@pytest.mark.parametrize("partitions", [0, pytest.param(2, marks=pytest.mark.rare("partitions"))])
+async def test_the_first_schema_becomes_what_a_new_one_is(wheel: Any, partitions: int) -> None:
+    with wheel.database() as old, wheel.database() as new:
+        await make_first(old, partitions)
+        for url in (old, new):
+            async with PostgresMemoryStore(url, partitions=partitions):
+                pass
+        assert await described(old) == await described(new)
+
+
+@pytest.mark.parametrize("partitions", [0, pytest.param(2, marks=pytest.mark.rare("partitions"))])
+async def test_items_of_the_first_schema_are_read_found_and_changed(url: str, partitions: int) -> None:
+    await make_first(url, partitions)
+    async with PostgresMemoryStore(url) as store:
+        assert [item.id async for item in store.scan()] == ["one", "two"]
+        assert [item.id for item in await store.search(query="STRASSE")] == ["one"]
+        assert (await store.search(query="green tea", metadata=ADA, mode="text"))[0].id == "two"
+        await store.add(HumanMemory(id="one", content="Spät", metadata=ADA), ttl=1_000)
+        assert [item.id for item in await store.search(query="SPÄT")] == ["one"]
+        assert [owner.count async for owner in store.owners(by="user_id")] == [2]
