@@ -176,6 +176,18 @@ async def test_what_expired_stays_so_when_a_process_starts_with_its_clock_set_ba
     assert late.expires_at > late.created_at
 
 
+async def test_what_the_server_dropped_by_its_own_clock_is_not_counted(store: RedisMemoryStore, raw: Any) -> None:
+    start = time.time()
+    store.clock = lambda: start
+    await store.add_many([HumanMemory(content="x", metadata=ADA) for _ in range(3)], ttl=0.1)
+    await asyncio.sleep(0.3)
+
+    assert await store.search(metadata=ADA) == []
+    assert await store.count() == await store.count(metadata=ADA) == 0
+    assert [owner async for owner in store.owners()] == []
+    await store.append([HumanMemory(content="next", metadata=ADA)], after=None)
+
+
 async def test_an_import_that_is_over_already_is_never_shown(store: RedisMemoryStore) -> None:
     await store.add(MemoryItem(id="old", content="x", expires_at="2020-01-01T00:00:00+00:00"))
 

@@ -38,7 +38,8 @@ def told(wanted: Filter, *, content: bool = True) -> tuple[Asked, bool]:
     sifted = False
     for condition in wanted.conditions:
         parts = dict(_parts(condition))
-        if not parts or (parts.keys() & asked.keys()) - {"missing"} or ("folded" in parts and not content):
+        differing = any(asked.get(name, part) != part for name, part in parts.items() if name != "missing")
+        if not parts or differing or ("folded" in parts and not content):
             sifted = True
             continue
         parts["missing"] = [*asked.get("missing", []), *parts.get("missing", [])]

@@ -173,6 +173,14 @@ local function sweep(now, most)
     if #gone < 50 then break end
   end
   if swept > 0 then mark(now) end
+  -- What the server has dropped by its own clock, which may be ahead of ours, is no item any more either.
+  while swept < most do
+    local soonest = redis.call('ZRANGE', base .. 'ends', 0, 0)[1]
+    local entry = soonest and expiring(soonest)
+    if not soonest or entry and redis.call('EXISTS', item_key(entry.id)) == 1 then break end
+    drop(soonest)
+    swept = swept + 1
+  end
   return not gone or #gone < 50
 end
 

@@ -14,6 +14,16 @@ Run = Callable[[Script, Sequence[Any]], Awaitable[Any]]
 
 _PAGE = 500
 
+OPEN = Script(
+    """
+local found = redis.call('GET', KEYS[1] .. 'schema')
+if found then return found end
+redis.call('SET', KEYS[1] .. 'schema', ARGV[1])
+return ARGV[1]
+"""
+)
+"""Keys: the base. Arguments: the schema version of this release. Returns the one that the data has."""
+
 _REINDEX = Script(
     SHARED
     + """

@@ -11,8 +11,8 @@ from memoranda.items import MemoryItem
 from memoranda.store import Finding
 from memoranda_redis._connection import Script
 from memoranda_redis._lua import SHARED
+from memoranda_redis._reading_scripts import FIND
 from memoranda_redis._records import named_id, read_row
-from memoranda_redis._store_scripts import FIND
 
 Run = Callable[[Script, Sequence[Any]], Awaitable[Any]]
 

@@ -1,0 +1,114 @@
+"""The scripts that hide, restore and remove.
+
+Each runs as a whole; what it refuses, it refuses before it has written anything. Filters are a JSON object: see
+:mod:`memoranda_redis._filters`. A call whose answer may be lost has a token: asked again with the same one, it says
+again what it did.
+"""
+
+from __future__ import annotations
+
+from memoranda_redis._connection import Script
+from memoranda_redis._lua import MOVING, SHARED
+
+TAKE = Script(
+    SHARED
+    + MOVING
+    + """
+local memo, asked = base .. 'done:' .. ARGV[1], cjson.decode(ARGV[2])
+local action, candidate, written = ARGV[3], ARGV[4], ARGV[5]
+if candidate ~= '' and redis.call('GET', memo) then return {'done'} end
+sweep(asked.now, 1000)
+local id, item = last_added(asked)
+if not id then return {'none'} end
+local origin = redis.call('HGET', item_key(id), 'o') or ''
+if id == candidate and origin == written then
+  if move(action, id, 'live', asked, limits_of(asked), '') then
+    redis.call('SET', memo, '1', 'PX', 60000)
+    return {'done'}
+  end
+  return {'none'}
+end
+return {'found', row_of(item[1], item, fields_of(item_key(id), 'l', 'j', 'c')), origin}
+"""
+)
+"""Keys: the base. Arguments: the call's token, the filter, ``hide`` or ``purge``, and the id and the origin of the item
+that the caller has in hand, or nothing. Returns ``done`` if that was still the last and has been taken; else ``found``
+with the one that is, and its origin; or ``none``."""
+
+_MEMO = """
+-- A call whose answer was lost is told again what it did.
+local memo = base .. 'done:' .. ARGV[1]
+local before = redis.call('GET', memo)
+if before then return cjson.decode(before) end
+local action, family, asked = ARGV[2], ARGV[3], cjson.decode(ARGV[4])
+local limits = limits_of(asked)
+if not asked.over then sweep(asked.now, 1000) end
+local function remember(count, cursor)
+  if count > 0 and asked.over then mark(asked.now) end
+  if count > 0 then redis.call('SET', memo, cjson.encode({count, cursor}), 'PX', 60000) end
+  return {count, cursor}
+end
+"""
+
+MOVE_ALL = Script(
+    SHARED
+    + MOVING
+    + _MEMO
+    + """
+local cursor, most = ARGV[5], tonumber(ARGV[6])
+local index = shortest(family, limits, asked)
+if not index then return remember(0, '') end
+local members = page(index, 'created', false, asked, cursor, most)
+local count = 0
+for _, member in ipairs(members) do
+  if move(action, string.sub(member, 49), family, asked, limits, '', member) then count = count + 1 end
+end
+return remember(count, #members < most and '' or members[#members])
+"""
+)
+"""Keys: the base. Arguments: the call's token, ``hide``, ``restore`` or ``purge``, the family, the filter, where to go
+on, and how many items to look at. Returns how many were moved, and where to go on (nothing at the end).
+"""
+
+MOVE_SOME = Script(
+    SHARED
+    + MOVING
+    + _MEMO
+    + """
+local count = 0
+for position = 5, #ARGV, 2 do
+  if move(action, ARGV[position], family, asked, limits, ARGV[position + 1]) then count = count + 1 end
+end
+return remember(count, '')
+"""
+)
+"""Keys: the base. Arguments: as for MOVE_ALL up to the filter, then ids, each with the version it must have, or
+none."""
+
+SWEEP = Script(
+    SHARED
+    + """
+local asked, cursor, most = cjson.decode(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local limits, count = limits_of(asked), 0
+local from, to = cursor == '' and '-' or '(' .. cursor, '[' .. asked.now .. '\\255'
+local due = redis.call('ZRANGEBYLEX', base .. 'ends', from, to, 'LIMIT', 0, most)
+for _, ends in ipairs(due) do
+  local entry = expiring(ends)
+  if not entry or within(limits, entry.scope) then
+    if drop(ends) then count = count + 1 end
+  end
+end
+if #due > 0 then mark(asked.now) end
+return {count, #due < most and '' or due[#due]}
+"""
+)
+"""Keys: the base. Arguments: the filter, where to go on, and how many to look at. Removes what has expired; returns how
+many items that were, and where to go on (nothing at the end)."""
+
+SOONEST = Script(
+    """
+local soonest = redis.call('ZRANGE', KEYS[1] .. 'ends', 0, 0)[1]
+return {soonest and string.sub(soonest, 1, 32) or '', redis.call('GET', KEYS[1] .. 'clock') or ''}
+"""
+)
+"""Keys: the base. Returns when the next item expires, and the latest time by which that was judged; or nothing."""

@@ -1,0 +1,178 @@
+"""How the store reads: by id, by filter, in order, and who has something."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from memoranda.items import SCOPE_FIELDS, MemoryItem
+from memoranda.shapes import json_text
+from memoranda.store import (
+    EVERYTHING,
+    BaseStore,
+    Expiry,
+    Filter,
+    Listing,
+    Order,
+    Owner,
+    Page,
+    namespace_of,
+    readable,
+)
+from memoranda_redis._connection import RedisConnection, Script
+from memoranda_redis._filters import ids_of, told
+from memoranda_redis._ordering import PLACE, batched, merged
+from memoranda_redis._reading_scripts import COUNT, FIND, OWNERS, ROWS
+from memoranda_redis._records import TIME, Row, read_row, unreadable
+
+Family = Literal["live", "hidden"]
+First = Literal["newest", "oldest"]
+
+PAGE = 500
+"""The most items that one answer holds, so that no call keeps others waiting for long."""
+
+EFFORT = 2000
+"""The most items that one call looks at on the server, for the same reason."""
+
+
+class Reading(BaseStore):
+    """The reading half of the store, on a connection and the base of all keys."""
+
+    _connection: RedisConnection
+    _base: str
+
+    async def _run_opening(self, script: Script, arguments: Sequence[Any]) -> Any:
+        return await self._connection.run(script, [self._base], arguments)
+
+    async def _run(self, script: Script, arguments: Sequence[Any], *, patience: float = 0.0) -> Any:
+        """Run a script on the store's keys. Raises StoreClosedError when the store was closed between two of a call."""
+        self._ensure_open()
+        return await self._connection.run(script, [self._base], arguments, patience=patience)
+
+    async def _get(self, item_id: str) -> MemoryItem | None:
+        row, _, hidden = await self._seen(item_id)
+        if row is None or hidden:
+            return None
+        self._lifetimes.note(row.item.expires_at)
+        return row.item
+
+    async def _seen(self, item_id: str, now: str = "") -> tuple[Row | None, str, bool]:
+        """Return what is held under an id, what tells it from what may come later, and whether it is hidden."""
+        key = f"{self._base}i:{item_id}"
+        found = await self._connection.command("HMGET", key, "m", "v", "x", "l", "j", "c", "h", "o")
+        if all(part is None for part in found[:6]):
+            return None, "", False
+        if found[0] is None:
+            raise unreadable(item_id)
+        parts = [part or b"" for part in found]
+        parts[2] = parts[2][:TIME]
+        if parts[2] and parts[2].decode() <= now:
+            return None, "", False
+        return read_row(b"\0".join(parts[:6]), self.item_types), f"={parts[7].decode()}", found[6] is not None
+
+    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
+        found = [
+            row.item for first in range(0, len(ids), PAGE) for row in await self._rows_of(ids[first : first + PAGE])
+        ]
+        for item in found:
+            self._lifetimes.note(item.expires_at)
+        return found
+
+    async def _rows_of(self, ids: Sequence[str]) -> list[Row]:
+        """Return the rows of those of the ids that are there and not hidden."""
+        rows = await self._run(ROWS, ids)
+        return list(readable(partial(read_row, types=self.item_types), rows))
+
+    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        found: list[MemoryItem] = []
+        position = 0
+        async for row in self._ordered(wanted, "live", page.order, "newest", page.end):
+            position += 1
+            if position > page.offset:
+                found.append(row.item)
+            if position >= page.end:
+                break
+        return found
+
+    async def _ordered(
+        self, wanted: Filter, family: Family, order: Order, first: First, limit: int
+    ) -> AsyncGenerator[Row, None]:
+        """Yield the matching rows of a family in order; at least ``limit`` of them if there are so many.
+
+        There is no index by the time of the last change, and of hidden items none by the order of adding: these are
+        read and then sorted.
+        """
+        ids = ids_of(wanted) if family == "live" else None
+        if ids is None and (order == "created" or (order == "added" and family == "live")):
+            async for row in self._rows(wanted, family, order, first, limit):
+                yield row
+            return
+        if ids is None:
+            rows = [row async for row in self._rows(wanted, family, "created", "oldest", EVERYTHING)]
+        else:
+            pages = [await self._rows_of(ids[start : start + PAGE]) for start in range(0, len(ids), PAGE)]
+            rows = [row for page in pages for row in page if wanted.matches(row.item)]
+        for row in sorted(rows, key=PLACE[order], reverse=first == "newest"):
+            yield row
+
+    async def _rows(
+        self, wanted: Filter, family: Family, by: Literal["created", "added"], first: First, limit: int
+    ) -> AsyncGenerator[Row, None]:
+        """Yield the matching rows of a family as an index has them."""
+        asked, sifted = told(wanted)
+        page = PAGE if sifted else min(limit, PAGE)
+        cursor = b""
+        while True:
+            cursor, *rows = await self._run(FIND, [family, by, first, json_text(asked), page, cursor, EFFORT])
+            for row in readable(partial(read_row, types=self.item_types), rows):
+                if not sifted or wanted.matches(row.item):
+                    yield row
+            if not cursor:
+                return
+
+    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        families: list[Family] = ["live", "hidden"] if include_deleted else ["live"]
+        asked, sifted = told(wanted, content=False)
+        total = 0
+        for family in families:
+            if sifted:
+                total += sum([1 async for _ in self._ordered(wanted, family, "created", "oldest", EVERYTHING)])
+                continue
+            cursor = b""
+            while True:
+                count, cursor = await self._run(COUNT, [family, json_text(asked), cursor, EFFORT])
+                total += count
+                if not cursor:
+                    break
+        return total
+
+    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
+        rows = self._ordered(wanted, "live", order, "oldest", EVERYTHING)
+        if include_deleted:
+            rows = merged(rows, self._ordered(wanted, "hidden", order, "oldest", EVERYTHING), PLACE[order])
+        async for row in rows:
+            yield row.item
+
+    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
+        asked, sifted = told(wanted, content=False)
+        if sifted:
+            for owner in listing.of([row.item async for row in self._rows(wanted, "live", "created", "oldest", PAGE)]):
+                yield owner
+            return
+        if "now" in asked:
+            # The lists of values know nothing of time.
+            await self._sweep(Filter(archived=None, further=(Expiry(asked["now"], expired=True),)))
+        position = (*SCOPE_FIELDS, "namespace").index(listing.by) + 1
+        found: dict[str, Owner] = {}
+        cursor = b""
+        while True:
+            cursor, *parts = await self._run(OWNERS, [position, json_text(asked), cursor, PAGE])
+            for key, count, first, last in batched(parts):
+                value = namespace_of(key) if listing.by == "namespace" else key
+                owner = Owner(value, int(count), first, last)
+                found[key] = found[key].joined(owner) if key in found else owner
+            if not cursor:
+                break
+        for owner in listing.shown(found[key] for key in sorted(found)):
+            yield owner

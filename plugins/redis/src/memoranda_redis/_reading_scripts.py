@@ -1,0 +1,163 @@
+"""The scripts that read. Filters are a JSON object: see :mod:`memoranda_redis._filters`."""
+
+from __future__ import annotations
+
+from memoranda_redis._connection import Script
+from memoranda_redis._lua import SHARED
+
+FIND = Script(
+    SHARED
+    + """
+local family, by, newest, asked = ARGV[1], ARGV[2], ARGV[3] == 'newest', cjson.decode(ARGV[4])
+local limit, cursor, effort, limits = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), limits_of(asked)
+if not asked.over then sweep(asked.now, 1000) end
+
+local index = shortest(by == 'added' and family == 'live' and 'said' or family, limits, asked)
+if not index then return {''} end
+local rows, seen = {''}, 0
+while seen < effort do
+  local members, cursors = page(index, by, newest, asked, cursor, 100)
+  for position, member in ipairs(members) do
+    local id = string.sub(member, 49)
+    local item = watched(id)
+    if not item then
+      rows[#rows + 1] = member
+    elseif not item[1] then
+      -- There is something, but no item: a row that says only where.
+      local rest = fields_of(item_key(id), 'j', 'v', 'c')
+      if rest[1] or rest[2] or rest[3] then rows[#rows + 1] = member end
+    -- A member whose item Redis dropped may name an item that was added again, and is a member by another name.
+    elseif item[1] == member and passes(asked, limits, item, member) then
+      local rest = fields_of(item_key(id), 'l', 'j', 'c', 'f')
+      if not asked.folded or string.find(rest[4] or string.lower(rest[3] or ''), asked.folded, 1, true) then
+        rows[#rows + 1] = row_of(member, item, rest)
+      end
+    end
+    if #rows > limit then
+      rows[1] = cursors[position]
+      return rows
+    end
+  end
+  if #members < 100 then return rows end
+  seen = seen + #members
+  cursor = cursors[#cursors]
+end
+rows[1] = cursor
+return rows
+"""
+)
+"""Keys: the base. Arguments: the family, the order (``created``, or of live ones ``added``), ``newest`` or ``oldest``
+first, the filter, the limit, where to go on, and how many items to look at. Returns where to go on (nothing at the
+end), then the rows; the member alone where there is something that is no item.
+"""
+
+ROWS = Script(
+    SHARED
+    + """
+local rows = {}
+for _, id in ipairs(ARGV) do
+  local item = watched(id)
+  local rest = item and fields_of(item_key(id), 'l', 'j', 'c', 'h')
+  if item and item[1] and not rest[4] then rows[#rows + 1] = row_of(item[1], item, rest) end
+end
+return rows
+"""
+)
+"""Keys: the base. Arguments: ids. Returns the rows of those that are there and not hidden."""
+
+COUNT = Script(
+    SHARED
+    + """
+local family, asked, cursor, effort = ARGV[1], cjson.decode(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local limits, complete = limits_of(asked), asked.over or sweep(asked.now, 10000)
+local index, size = shortest(family, limits, asked)
+if not index then return {0, ''} end
+local conditions = asked.missing and 2 or 0
+for position = 1, 5 do
+  if limits[position] then conditions = conditions + 1 end
+end
+for _, name in ipairs({'memory_type', 'unlike', 'status', 'over', 'folded'}) do
+  if asked[name] then conditions = 2 end
+end
+if conditions < 2 and asked.archived == nil and complete then
+  if not asked.since and not asked.before then return {size, ''} end
+  local low = asked.since and '[' .. asked.since or '-'
+  return {redis.call('ZLEXCOUNT', index, low, asked.before and '(' .. asked.before or '+'), ''}
+end
+local count, seen = 0, 0
+while seen < effort do
+  local members = page(index, 'created', false, asked, cursor, 500)
+  for _, member in ipairs(members) do
+    local item = watched(string.sub(member, 49))
+    if item and item[1] == member and passes(asked, limits, item, member) then count = count + 1 end
+  end
+  if #members < 500 then return {count, ''} end
+  seen = seen + #members
+  cursor = members[#members]
+end
+return {count, cursor}
+"""
+)
+"""Keys: the base. Arguments: the family, the filter, where to go on, and how many items to look at. Returns how many
+items there are up to where to go on (nothing at the end)."""
+
+OWNERS = Script(
+    SHARED
+    + """
+local position, asked, cursor, most = tonumber(ARGV[1]), cjson.decode(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local limits = limits_of(asked)
+sweep(asked.now, 1000)
+local name = NAMES[position] or 'place'
+local owners = {''}
+local function list(value, count, first, last)
+  for _, part in ipairs({value, count, first, last}) do owners[#owners + 1] = part end
+end
+
+local others = false
+for other = 1, 5 do
+  if limits[other] and other ~= position then others = true end
+end
+if not others then
+  -- Nobody else's are asked for: the lists of values, and the ends of their indexes, say everything.
+  local low, high = '-', '+'
+  if limits[position] then
+    low, high = '[' .. limits[position], '[' .. limits[position] .. (position == 5 and '\\255' or '')
+  end
+  local values = redis.call('ZRANGEBYLEX', base .. 'values:' .. name,
+    cursor == '' and low or '(' .. cursor, high, 'LIMIT', 0, most)
+  for _, value in ipairs(values) do
+    local index = base .. 'live:' .. name .. ':' .. value
+    local first = redis.call('ZRANGE', index, 0, 0)[1]
+    if first then
+      local final = redis.call('ZREVRANGE', index, 0, 0)[1]
+      list(value, redis.call('ZCARD', index), string.sub(first, 1, 32), string.sub(final, 1, 32))
+    end
+  end
+  owners[1] = #values < most and '' or values[#values]
+  return owners
+end
+
+local index = shortest('live', limits, asked)
+if not index then return owners end
+local members = page(index, 'created', false, asked, cursor, most)
+local found, order = {}, {}
+for _, member in ipairs(members) do
+  local item = watched(string.sub(member, 49))
+  local value = item and item[1] == member and item[6 + position]
+  if value and passes(asked, limits, item, member) then
+    if not found[value] then
+      found[value] = {0, string.sub(member, 1, 32)}
+      order[#order + 1] = value
+    end
+    found[value][1] = found[value][1] + 1
+    found[value][3] = string.sub(member, 1, 32)
+  end
+end
+for _, value in ipairs(order) do list(value, unpack(found[value])) end
+owners[1] = #members < most and '' or members[#members]
+return owners
+"""
+)
+"""Keys: the base. Arguments: the position of the field in a scope, the filter, where to go on, and how many to look at.
+Returns where to go on (nothing at the end), then value, count, first and last time of each owner; one that comes again
+is to be added up."""

@@ -1,0 +1,133 @@
+"""How the store writes: a batch is one script, which does all of it or nothing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from memoranda.errors import IdConflictError, InputError, VersionConflictError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.shapes import json_text
+from memoranda.store import Page, Write, copy_item, end_of_life, metadata_matches
+from memoranda_redis._filters import scope_told, told
+from memoranda_redis._moving_scripts import TAKE
+from memoranda_redis._reading import PAGE, Reading
+from memoranda_redis._records import body, folded, header, milliseconds, read_row
+from memoranda_redis._writing_scripts import PUT, TOUCH
+
+_MOST_AT_ONCE = 100_000
+"""The most items of one atomic write."""
+
+
+class Writing(Reading):
+    """The writing part of the store."""
+
+    async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
+        await self._put(Write([item], within))
+
+    async def _apply(self, write: Write) -> int:
+        return (await self._put(write))[0]
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        kept = [copy_item(item) for item in items]
+        _, versions = await self._put(Write(items, within), compare=True)
+        for item, version in zip(kept, versions, strict=True):
+            item.__dict__["version"] = version
+        return kept
+
+    async def _put(self, write: Write, *, compare: bool = False) -> tuple[int, list[int]]:
+        """Do all of a write or nothing, and return how many items were deleted, and the versions of the others."""
+        items = write.adds
+        if len(items) + len(write.deletes) > _MOST_AT_ONCE:
+            raise InputError(f"At most {_MOST_AT_ONCE} items can be written at once.", field="items")
+        now = self._lifetimes.now(self.clock)
+        written: list[str] = []
+        for item in items:
+            written += [
+                header(item, item.version if compare else None, now, hidden=item.id in write.hidden),
+                body(item),
+                item.content,
+                folded(item.content),
+            ]
+        while True:
+            asked = await self._told_write(write, now, compare=compare)
+            arguments = [uuid.uuid4().hex, json_text(asked), *written]
+            answer = await self._run(PUT, arguments, patience=len(items) / 1000)
+            if answer[0] == b"done":
+                return int(answer[1]), [int(version) for version in answer[2:]]
+            if answer[0] == b"head" and write.expected is not None and not told(write.expected.conversation)[1]:
+                write.expected.check(answer[1].decode() or None)
+            if answer[0] in (b"again", b"head"):
+                continue
+            refused = items[answer[1] - 1]
+            if answer[0] == b"taken":
+                raise IdConflictError(refused.id)
+            expected = 0 if write.fresh else refused.version
+            raise VersionConflictError(refused.id, expected, None if answer[2] < 0 else answer[2])
+
+    async def _told_write(self, write: Write, now: str, *, compare: bool) -> dict[str, Any]:
+        """Return what a script is told of a write, after Python has compared what only Python can."""
+        asked = {
+            **scope_told(write.within),
+            "now": now,
+            "keep": write.keep_created,
+            "purge": write.purge,
+            "fresh": write.fresh,
+            "memo": bool(write.deletes or write.fresh or write.expected),
+        }
+        if write.deletes:
+            asked["deletes"] = list(write.deletes)
+        if write.within is not None and write.within.extra:
+            asked |= await self._check_extra(write, write.within, now, compare=compare)
+        if write.expected is not None:
+            conversation, sifted = told(write.expected.conversation, content=False)
+            head = write.expected.head
+            if sifted:
+                # What the script can tell of the end must still be the same when it writes; then so is the rest.
+                last = await self._run(TAKE, ["", json_text(conversation), "hide", "", ""])
+                head = read_row(last[1], self.item_types).item.id if last[0] == b"found" else None
+                newest = await self._search(write.expected.conversation, Page(1, order="added"))
+                write.expected.check(newest[0].id if newest else None)
+            asked |= {"expected": conversation, "head": head or ""}
+        return asked
+
+    async def _check_extra(
+        self, write: Write, within: MemoryMetadata, now: str, *, compare: bool
+    ) -> dict[str, dict[str, Any]]:
+        """Refuse ids outside ``within.extra``, which only Python can compare; return what was seen of each id."""
+        before: dict[str, MemoryMetadata] = {}
+        seen: dict[str, str] = {}
+        outside: dict[str, bool] = {}
+        for item in write.adds:
+            if item.id not in before:
+                row, seen[item.id], hidden = await self._seen(item.id, now)
+                # A comparison with a version has nothing to do with hidden items.
+                mine = row is None or (hidden and compare and item.version)
+                before[item.id] = within if mine or row is None else row.item.metadata
+            if not metadata_matches(within, before[item.id]):
+                raise IdConflictError(item.id)
+            before[item.id] = item.metadata
+        for item_id in write.deletes:
+            row, seen[item_id], _ = await self._seen(item_id, now)
+            if row is None or not metadata_matches(within, row.item.metadata):
+                outside[item_id] = True
+        return {"seen": seen, "outside": outside}
+
+    async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        touched = 0
+        waiting = list(dict.fromkeys(ids))
+        while waiting:
+            arguments: list[Any] = [now]
+            for row in await self._rows_of(waiting[:PAGE]):
+                life = row.item.ttl if ttl is None else ttl
+                if life is not None and metadata_matches(within, row.item.metadata):
+                    ends = end_of_life(now, life)
+                    lasting = "" if ends is None else json_text(life)
+                    arguments += [row.item.id, row.item.version, ends or "", milliseconds(now, ends), lasting]
+            waiting = waiting[PAGE:]
+            if len(arguments) > 1:
+                count, *again = await self._run(TOUCH, arguments)
+                touched += count
+                waiting += [item_id.decode() for item_id in again]
+        return touched

@@ -1,0 +1,212 @@
+"""The scripts that write.
+
+Each runs as a whole; what it refuses, it refuses before it has written anything. Filters are a JSON object: see
+:mod:`memoranda_redis._filters`. A write whose answer may be lost has a token: asked again with the same one, it says
+again what it did.
+"""
+
+from __future__ import annotations
+
+from memoranda_redis._connection import Script
+from memoranda_redis._lua import MOVING, SHARED
+
+PUT = Script(
+    SHARED
+    + MOVING
+    + """
+local token, write = ARGV[1], cjson.decode(ARGV[2])
+local limits, memo = limits_of(write), base .. 'done:' .. token
+if write.memo then
+  local before = redis.call('GET', memo)
+  if before then return cjson.decode(before) end
+end
+sweep(write.now, 50)
+
+local function split(text)
+  local parts, from = {}, 1
+  while true do
+    local at = string.find(text, '\\0', from, true)
+    if not at then
+      parts[#parts + 1] = string.sub(text, from)
+      return parts
+    end
+    parts[#parts + 1] = string.sub(text, from, at - 1)
+    from = at + 1
+  end
+end
+
+if write.expected then
+  local last = last_added(write.expected) or ''
+  if last ~= write.head then return {'head', last} end
+end
+
+local KEPT = {'v', 'm', 'h', 'x', 'u', 's', 't', 'a', 'n', 'o'}
+local items, owners, new = {}, {}, 0
+
+-- Whether there is an item, be it damaged: its id is taken.
+local function there(found)
+  for position = 1, #KEPT do
+    if found[position] then return true end
+  end
+  return false
+end
+
+-- The number of its adding, which an item keeps; nil for one that has none.
+local function number_of(found)
+  return found[2] and #found[2] >= 48 and string.sub(found[2], 33, 48) or nil
+end
+
+-- Whether what Python has compared is not what is there any more.
+local function moved(seen, found)
+  return seen and seen ~= (there(found) and '=' .. (found[10] or '') or '')
+end
+
+for position = 3, #ARGV, 4 do
+  local part = split(ARGV[position])
+  local item = {
+    id = part[1], created = part[2], kind = part[3], status = part[4], archived = part[5],
+    expected = tonumber(part[6]),
+    scope = {given(part[7]), given(part[8]), given(part[9]), given(part[10]), part[11] ~= '' and part[11] or nil},
+    hidden = part[12] == '1', ends = part[13], life = part[14], ttl = part[15],
+    body = ARGV[position + 1], content = ARGV[position + 2], folded = ARGV[position + 3],
+  }
+  item.key = item_key(item.id)
+  item.found = redis.call('HMGET', item.key, unpack(KEPT))
+  if over(item.found[4], write.now) then
+    drop(item.found[4])
+    mark(write.now)
+    item.found = redis.call('HMGET', item.key, unpack(KEPT))
+  end
+  local found = item.found
+  if found[10] == token then
+    -- This very write was done before and its answer lost.
+    local versions = {'done', 0}
+    for other = 3, #ARGV, 4 do
+      versions[#versions + 1] = redis.call('HGET', item_key(split(ARGV[other])[1]), 'v') or '0'
+    end
+    return versions
+  end
+  local number = #items + 1
+  if moved(write.seen and write.seen[item.id], found) then return {'again'} end
+  local version = found[1] and not found[3] and tonumber(found[1]) or nil
+  local before = owners[item.id]
+  if write.fresh and (before or there(found)) then
+    return {'changed', number, before and 1 or tonumber(found[1]) or -1}
+  end
+  local stale = item.expected and (version or 0) ~= item.expected
+  check_indexes('live', item.scope)
+  if item.hidden then check_indexes('hidden', item.scope) end
+  if there(found) then
+    local scope = scope_of(found, 5)
+    check_indexes(found[3] and 'hidden' or 'live', scope)
+    -- Hidden items are nobody's business for a comparison of versions, but their id is still taken.
+    if stale and found[3] then return {'changed', number, -1} end
+    if scope[1] ~= item.scope[1] or not within(limits, scope) then return {'taken', number} end
+  end
+  if before and (before[1] ~= item.scope[1] or not within(limits, before)) then return {'taken', number} end
+  if stale then return {'changed', number, version or -1} end
+  if before then
+    item.again = true
+  elseif not number_of(found) then
+    new = new + 1
+  end
+  owners[item.id] = item.scope
+  items[number] = item
+end
+for _, id in ipairs(write.deletes or {}) do
+  local found = redis.call('HMGET', item_key(id), unpack(KEPT))
+  if moved(write.seen and write.seen[id], found) then return {'again'} end
+  check_indexes('live', scope_of(found, 5))
+  check_indexes('hidden', scope_of(found, 5))
+end
+
+local removed = 0
+local alive = {now = write.now, over = false}
+for _, id in ipairs(write.deletes or {}) do
+  if not (write.outside and write.outside[id])
+    and (move(write.purge and 'purge' or 'hide', id, 'live', alive, limits, '')
+      or write.purge and move('purge', id, 'hidden', alive, limits, '')) then
+    removed = removed + 1
+  end
+end
+
+local answer = {'done', removed}
+local added = new > 0 and redis.call('INCRBY', base .. 'added', new) - new or 0
+for _, item in ipairs(items) do
+  local key = item.key
+  local found = item.again and redis.call('HMGET', key, unpack(KEPT)) or item.found
+  local version, number = (tonumber(found[1] or 0) or 0) + 1, number_of(found)
+  if there(found) then
+    leave(found[3] and 'hidden' or 'live', scope_of(found, 5), found[2] or '')
+    if found[4] then redis.call('ZREM', base .. 'ends', found[4]) end
+    if write.keep and number then item.created = string.sub(found[2], 1, 32) end
+    redis.call('DEL', key)
+  end
+  if not number then
+    added = added + 1
+    number = string.format('%016d', added)
+  end
+  local member = item.created .. number .. item.id
+  local fields = {
+    'c', item.content, 'j', item.body, 'v', version, 'm', member, 'k', item.kind, 'w', item.status, 'o', token
+  }
+  local function field(name, value)
+    if value and value ~= '' then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  for position, name in ipairs(FIELDS) do
+    if item.scope[position] then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = item.scope[position]
+    end
+  end
+  field('f', item.folded)
+  field('r', item.archived)
+  field('h', item.hidden and '1')
+  field('l', item.ttl)
+  redis.call('HSET', key, unpack(fields))
+  if item.ends ~= '' then
+    set_end(item.id, key, member, item.scope, item.ends, item.life)
+    mark(write.now)
+  end
+  enter(item.hidden and 'hidden' or 'live', item.scope, member)
+  answer[#answer + 1] = version
+end
+if write.memo then redis.call('SET', memo, cjson.encode(answer), 'PX', 60000) end
+return answer
+"""
+)
+"""Keys: the base. Arguments: the write's token, the write as JSON, then header, body, content and folded content of
+each item. Returns ``done``, how many were deleted, and the versions; or, with nothing written, ``taken`` or
+``changed``, the item's position and, for the latter, the version that was found (-1 for none); ``head`` and the id with
+which the conversation ends; ``again`` where something changed that Python has compared.
+"""
+
+TOUCH = Script(
+    SHARED
+    + """
+local now, touched, again = ARGV[1], 0, {}
+mark(now)
+for position = 2, #ARGV, 5 do
+  local id, version = ARGV[position], ARGV[position + 1]
+  local item, hidden = watched(id), redis.pcall('HEXISTS', item_key(id), 'h')
+  if item and item[1] and hidden == 0 and not over(item[6], now) then
+    if item[2] == version then
+      local scope, key = scope_of(item, 7), item_key(id)
+      set_end(id, key, item[1], scope, ARGV[position + 2], ARGV[position + 3])
+      redis.call('HDEL', key, 'l')
+      if ARGV[position + 4] ~= '' then redis.call('HSET', key, 'l', ARGV[position + 4]) end
+      touched = touched + 1
+    else
+      again[#again + 1] = id
+    end
+  end
+end
+return {touched, unpack(again)}
+"""
+)
+"""Keys: the base. Arguments: the present, then of each item its id, the version that was read, its new end or nothing,
+the milliseconds until then, and its lifetime or nothing. Returns how many were touched, and the ids of those that
+changed meanwhile."""
