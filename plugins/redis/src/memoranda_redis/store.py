@@ -37,7 +37,7 @@ class RedisMemoryStore(Writing, Removing):
     ``timeout`` bounds every call, in seconds (10 unless given), with all its retries, and grows by one for every
     thousand items that are added at once; at most ``max_connections`` (32) are open in an event loop, and further
     callers wait for a free one. Both may stand in the URL instead. A write whose answer is lost is tried again and done
-    once. Redis does nothing else while a batch is written, about 0.1 ms for an item. Calls may come from any event
+    once. Redis does nothing else while a batch is written, about 0.2 ms for an item. Calls may come from any event
     loop, each of which has connections of its own.
     """
 
