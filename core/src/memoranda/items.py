@@ -287,18 +287,34 @@ class SummaryMemory(MemoryItem):
     archives: dict[str, str] = Field(default_factory=dict)
 
 
+class BranchMemory(MemoryItem):
+    """Where a session that was forked comes from; its id is the session's.
+
+    ``parent`` is the session that it shares the past of, up to the item ``at``, which was created ``at_created``. It is
+    archived by itself, so that no search shows it, and goes where its owner's items go.
+    """
+
+    memory_type: str = "branch"
+    content: str = ""
+    parent: str = ""
+    at: str = ""
+    at_created: str = ""
+
+
 BUILTIN_TYPES: Mapping[str, type[MemoryItem]] = {
     "system": SystemMemory,
     "human": HumanMemory,
     "ai": AIMemory,
     "tool": ToolMemory,
     "summary": SummaryMemory,
+    "branch": BranchMemory,
 }
 
 __all__ = [
     "BUILTIN_TYPES",
     "SCOPE_FIELDS",
     "AIMemory",
+    "BranchMemory",
     "HumanMemory",
     "MemoryItem",
     "MemoryMetadata",

@@ -357,6 +357,10 @@ class SyncStore:
             self._store.owners(by, within=within, depth=depth, suffix=suffix, limit=limit, offset=offset)
         )
 
+    def fork(self, session_id: str, *, at: str) -> str:
+        """Return a new session that shares the past of a session."""
+        return self._portal.run(self._store.fork(session_id, at=at))
+
     def _streamed(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
         try:
             while batch := self._portal.run(_next_batch(stream)):

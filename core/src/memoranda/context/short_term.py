@@ -12,6 +12,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStat
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.capabilities import SearchMode
 from memoranda.store.filters import Filter, Moment, check_filter, merge_scope, names_nothing
+from memoranda.store.forked import as_one_session
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.pages import Order, Page
 from memoranda.windowing import as_said, check_rounds, last_rounds, newest
@@ -92,7 +93,9 @@ class Conversation(BaseStore):
             until=until,
             where=where,
         )
-        matching = as_said((await self._search(wanted, Page(order=page.order)))[::-1])
+        bounds = self._bounds(metadata)
+        session = None if bounds is None else bounds.session_id
+        matching = as_said(as_one_session((await self._search(wanted, Page(order=page.order)))[::-1], session))
         found = last_rounds(matching, self.max_rounds) if self.max_rounds else matching
         found = found[: len(found) - page.offset] if page.offset < len(found) else []
         if memory_type is not None:

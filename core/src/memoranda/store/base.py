@@ -8,6 +8,7 @@ a correct store; it overrides further ones to be faster, and declares what it of
 from __future__ import annotations
 
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store.branches import Branching
 from memoranda.store.filters import check_filter, merge_scope
 from memoranda.store.observers import Observer
 from memoranda.store.reading import Reading
@@ -16,7 +17,7 @@ from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata
 from memoranda.store.writing import Writing
 
 
-class BaseStore(Writing, Reading, Removing):
+class BaseStore(Writing, Reading, Removing, Branching):
     """The base of every backend.
 
     Public methods check their arguments, tell the observers and call the method of the same name with an underscore,

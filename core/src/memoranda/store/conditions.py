@@ -13,6 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+from memoranda.errors import UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store.namespaces import is_below
 
@@ -211,6 +212,33 @@ class Expiry(Condition):
     def shape(self) -> Hashable:
         """Which of the two; the time is bound."""
         return Expiry, self.expired
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InBranch(Condition):
+    """The item is one of a forked session's own, or of the past that it shares.
+
+    ``pasts`` are sessions of the same ``user``, each with the place in the order of adding up to which it is shared.
+    ``archived`` is that of the filter: an item of the past counts as archived only if the summary that stands for it is
+    of the past, too. Only an engine knows places, so that a store with the capability ``fork`` translates this kind.
+    """
+
+    bounds_scope = True
+
+    session: str
+    user: str | None
+    pasts: tuple[tuple[str, int], ...]
+    archived: bool | None
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Raise: an item does not tell its place."""
+        raise UnsupportedError("This store", "reading a forked session")
+
+    @property
+    def shape(self) -> Hashable:
+        """How many sessions there are, and what is asked of archived items; the rest is bound."""
+        return InBranch, self.user is None, len(self.pasts), self.archived
 
 
 def metadata_conditions(metadata: MemoryMetadata | None) -> tuple[Condition, ...]:

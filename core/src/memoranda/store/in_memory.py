@@ -15,6 +15,7 @@ from memoranda.ranking.scopes import rank_scope
 from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.codec import copy_item
+from memoranda.store.conditions import InBranch
 from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.pages import Order, Page
@@ -40,6 +41,7 @@ class InMemoryStore(BaseStore):
         Capability.ADD_DELETED,
         Capability.PURGE,
         Capability.TTL,
+        Capability.FORK,
     }
     needs_init = False
 
@@ -111,10 +113,10 @@ class InMemoryStore(BaseStore):
         return await aside(len(entries), _copies, entries)
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
         if page.order != "created":
-            entries = self._live.candidates(wanted.metadata).copy()
-            return await aside(sifting(len(entries)), _sorted_copies, entries, wanted, page)
-        entries, limit = self._live.candidates(wanted.metadata), page.end
+            return await aside(sifting(len(entries)), _sorted_copies, entries.copy(), wanted, page)
+        limit = page.end
         found = _newest(islice(reversed(entries), SIFTED_AT_ONCE), wanted, limit)
         older = entries[:-SIFTED_AT_ONCE] if len(found) < limit else []
         if older:
@@ -125,22 +127,30 @@ class InMemoryStore(BaseStore):
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        entries = self._live.candidates(wanted.metadata)[::-1]
+        entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
+        entries = entries[::-1]
         return await aside(_weight(entries), _ranked, query, entries, wanted, limit)
 
     async def _clear(self, wanted: Filter) -> int:
-        return await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
+        passed_on = await self._pass_on(wanted)
+        return passed_on + await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         shelves = (self._live, self._hidden) if include_deleted else (self._live,)
+        wanted = await self._with_past(wanted)
         if names_at_most_one_field(wanted):
             return sum(len(shelf.candidates(wanted.metadata)) for shelf in shelves)
-        return sum([len(await self._chosen(shelf, None, wanted)) for shelf in shelves])
+        counted = 0
+        for entries, rest in [self._looked_at(shelf, wanted) for shelf in shelves]:
+            counted += len(await aside(sifting(len(entries)), matching, entries.copy(), rest))
+        return counted
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
-        entries = self._live.candidates(wanted.metadata).copy()
+        branched = await self._with_past(wanted)
+        found, wanted = self._looked_at(self._live, branched)
+        entries = found.copy()
         if include_deleted:
-            entries = sorted(entries + self._hidden.candidates(wanted.metadata))
+            entries = sorted(entries + self._looked_at(self._hidden, branched)[0])
         if order != "created":
             entries.sort(key=_BY[order])
         async for some in slices(entries, AT_ONCE):
@@ -161,9 +171,9 @@ class InMemoryStore(BaseStore):
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         shelves = (self._hidden,) if deleted_only else (self._hidden, self._live)
+        purged = await self._pass_on(wanted) if item_id is None and not deleted_only else 0
         # All are taken note of now; what is deleted or restored meanwhile is found on the shelf where it is then.
         candidates = [self._candidates(shelf, item_id, wanted) for shelf in shelves]
-        purged = 0
         for entries in candidates:
             async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
                 purged += sum(len(_take(shelf, some)) for shelf in shelves)
@@ -190,6 +200,44 @@ class InMemoryStore(BaseStore):
                 return ends
             heapq.heappop(self._ends)
         return None
+
+    async def _place(self, item_id: str) -> int | None:
+        entry = self._live.get(item_id) or self._hidden.get(item_id)
+        return None if entry is None else entry.added
+
+    async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
+        chosen = [entry for entry in await self._chosen(self._live, None, wanted) if entry.added <= upto]
+        async for some in slices(chosen, CHANGED_AT_ONCE):
+            for entry in some:
+                if self._live.get(entry.item.id) is entry:
+                    moved = copy_item(entry.item)
+                    moved.__dict__["metadata"] = moved.metadata.model_copy(update={"session_id": session_id})
+                    self._put(moved)
+        return len(chosen)
+
+    def _looked_at(self, shelf: Shelf, wanted: Filter) -> tuple[list[Entry], Filter]:
+        """Return the entries of a shelf that may match, oldest first, and what is still to be asked of them.
+
+        The list may be the shelf's own.
+        """
+        branch = wanted.further[-1] if wanted.further else None
+        if not isinstance(branch, InBranch):
+            return shelf.candidates(wanted.metadata), wanted
+        found = []
+        for session, bound in ((branch.session, None), *branch.pasts):
+            for entry in shelf.candidates(MemoryMetadata(session_id=session)):
+                if bound is not None and (entry.added > bound or entry.item.metadata.user_id != branch.user):
+                    continue
+                if branch.archived is None or self._is_archived(entry, bound) is branch.archived:
+                    found.append(entry)
+        return sorted(found), replace(wanted, further=wanted.further[:-1])
+
+    def _is_archived(self, entry: Entry, bound: int | None) -> bool:
+        """Whether a summary stands for an item, one of the same past if it is part of one."""
+        if entry.item.archived_by is None or bound is None:
+            return entry.item.archived_by is not None
+        summary = self._live.get(entry.item.archived_by)
+        return summary is not None and summary.added <= bound
 
     async def _chosen(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
         """Return the entries of a shelf that match, oldest first: all, or the one of an id."""

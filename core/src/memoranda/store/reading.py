@@ -181,11 +181,21 @@ class Reading(Engine):
         Every system item and every summary is in it, and of the rest the last ``rounds``, as many of the newest rounds
         as fit into ``tokens``, the newest items up to ``limit``, or all three; without any of them, everything. What a
         tool was asked is there with all its results or not at all. No more is read than that takes. ``counter`` counts
-        the tokens of an item; the library's own estimate does otherwise. Filters are those of :meth:`search`.
+        the tokens of an item; the library's own estimate does otherwise. Filters are those of :meth:`search`. Of a
+        session that was forked, the past that it shares is shown as its own.
         """
         self._ensure_open()
         wanted = self._filter(metadata=metadata, since=since, until=until, where=where)
-        shown = await read_window(self._search, wanted, rounds=rounds, tokens=tokens, limit=limit, counter=counter)
+        bounds = self._bounds(metadata)
+        shown = await read_window(
+            self._search,
+            wanted,
+            rounds=rounds,
+            tokens=tokens,
+            limit=limit,
+            counter=counter,
+            session=None if bounds is None else bounds.session_id,
+        )
         if self._observers:
             self._observers.searched("", shown)
         return shown

@@ -8,6 +8,7 @@ from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import whole_number
 from memoranda.store.filters import Filter
+from memoranda.store.forked import as_one_session
 from memoranda.store.pages import EVERYTHING, Page
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
@@ -64,18 +65,22 @@ async def read_window(
     tokens: int | None,
     limit: int | None,
     counter: TokenCounter | None,
+    session: str | None = None,
 ) -> list[MemoryItem]:
-    """Return what :meth:`memoranda.store.BaseStore.window` promises, from a store's own search."""
+    """Return what :meth:`memoranda.store.BaseStore.window` promises, from a store's own search.
+
+    ``session`` is the one session that is read, if it is one: rounds and calls go on where it was forked.
+    """
     much = _Wanted(rounds, tokens, limit, counter)
     bounded = any(bound is not None for bound in (rounds, tokens, limit))
     size = _FIRST_LOOK if bounded else EVERYTHING
     while True:
-        said = (await search(wanted, Page(size, order="added")))[::-1]
+        said = as_one_session((await search(wanted, Page(size, order="added")))[::-1], session)
         if len(said) < size:
             return much.cut(as_said(said))
         if much.has_enough(said):
             break
         size *= _FURTHER
     known = {item.id for item in said}
-    staying = (await search(wanted.also(_STAYING), Page(order="added")))[::-1]
+    staying = as_one_session((await search(wanted.also(_STAYING), Page(order="added")))[::-1], session)
     return much.cut(as_said([*(item for item in staying if item.id not in known), *said]))

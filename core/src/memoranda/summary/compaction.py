@@ -139,7 +139,11 @@ async def compact(
 
 
 async def _unarchived(store: BaseStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
-    return as_said([item async for item in store.scan(metadata=metadata, archived=False, order="added")])
+    # The past that a forked session shares belongs to another, who decides on it.
+    bounds = store._bounds(metadata)
+    session = None if bounds is None else bounds.session_id
+    found = [item async for item in store.scan(metadata=metadata, archived=False, order="added")]
+    return as_said([item for item in found if session is None or item.metadata.session_id == session])
 
 
 async def _finish(store: BaseStore, live: Sequence[MemoryItem]) -> bool:
