@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from memoranda import MemoryMetadata
+from memoranda import HumanMemory, MemoryMetadata
 from memoranda.sql import Statement
 from memoranda.store import Created, Expiry, Filter, Listing, Order, Page, Value
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.substrings import find_rows
 
 SCOPES = [
     MemoryMetadata(),
@@ -128,3 +130,24 @@ def test_several_items_are_found_by_their_ids(connection: sqlite3.Connection) ->
     ids = Value("id", False, "$in", ["a", "b"])
     for statement in (STATEMENTS.get_many(["a", "b"]), STATEMENTS.purge(Filter(archived=None, further=(ids,)))):
         assert "sqlite_autoindex_memory_items_1 (id=?)" in plan(connection, statement)
+
+
+def test_a_session_whose_name_many_users_share_is_read_through_its_user(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    mine = MemoryMetadata(user_id="ada", session_id="default")
+
+    async def fill() -> None:
+        async with SQLiteMemoryStore(path) as store:
+            others = [MemoryMetadata(user_id=f"u{number}", session_id="default") for number in range(300)]
+            await store.add_many([HumanMemory(content="x", metadata=metadata) for metadata in (mine, *others)])
+
+    asyncio.run(fill())
+    opened = sqlite3.connect(path)
+    statements: list[str] = []
+    opened.set_trace_callback(statements.append)
+    rows = find_rows(opened, STATEMENTS, Filter(metadata=mine), Page(20), indexed=True)
+    opened.set_trace_callback(None)
+    (read,) = [text for text in statements if "content" in text]
+    assert "memory_items_by_user (user_id=? AND state=?)" in plan(opened, (read, ()))
+    assert len(rows) == 1
+    opened.close()

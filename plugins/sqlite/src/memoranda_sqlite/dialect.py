@@ -13,6 +13,25 @@ from memoranda.store import Value, fold, json_equal, key_bounds, namespace_key
 from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN
 from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
+_LONGEST_PATTERN = 1_000
+"""Longer texts are compared in Python: SQLite refuses patterns of more than fifty thousand bytes."""
+
+MISTAKABLE = frozenset("afhijklnstwy")
+"""The ASCII letters that other characters are folded to: k, which the sign of Kelvin becomes, or s, which ß does."""
+
+
+def _pattern(folded: str, *, loose: bool = False) -> str:
+    """Return the pattern of LIKE for content that has a text in it.
+
+    A ``loose`` one is for content of any script: where a character may have been another, it takes anything.
+    """
+    signs = ("%" if loose and (sign in MISTAKABLE or not sign.isascii()) else _escaped(sign) for sign in folded)
+    return f"%{''.join(signs)}%"
+
+
+def _escaped(sign: str) -> str:
+    return f"\\{sign}" if sign in "%_\\" else sign
+
 
 class SQLiteDialect(Dialect):
     """The table with its further columns; see :mod:`memoranda_sqlite.columns`."""
@@ -50,9 +69,20 @@ class SQLiteDialect(Dialect):
         return found
 
     def contains(self, parameters: Parameters, folded: str) -> str:
-        """Return a call back to Python: only its case folding is Unicode's."""
+        """Return a comparison by the engine where it is exact, and a call back to Python where only that is.
+
+        SQLite folds ASCII alone. It tells what cannot have the text in it, and decides of content that is all ASCII;
+        the rest is for Python, whose case folding is Unicode's.
+        """
         # As bytes, since the driver fails the whole statement for text that is no Unicode.
-        return f"memoranda_contains(CAST(content AS BLOB), {parameters.add(folded)})"
+        called = "memoranda_contains(CAST(content AS BLOB), {})"
+        if len(folded) > _LONGEST_PATTERN:
+            return called.format(parameters.add(folded))
+        possible = f"content LIKE {parameters.add(_pattern(folded, loose=True))} ESCAPE '\\'"
+        is_ascii = "length(content) = length(CAST(content AS BLOB))"
+        exact = f"content LIKE {parameters.add(_pattern(folded))} ESCAPE '\\'" if folded.isascii() else "0"
+        decided = f"CASE WHEN {is_ascii} THEN {exact} ELSE {called.format(parameters.add(folded))} END"
+        return f"({possible} AND {decided})"
 
     def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
         """Return a call back to Python: JSON equality of any value, under any key."""

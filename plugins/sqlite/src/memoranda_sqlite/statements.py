@@ -19,12 +19,15 @@ _BLANK = Row(*[""] * len(Row._fields))
 _BOUND = len(_BLANK) + len(FURTHER_COLUMNS)
 
 
-class _WithinSession(SQLiteDialect):
-    """Leads through the index of sessions where a user is named too, who rarely shares one with others."""
+class _PassingOver(SQLiteDialect):
+    """Keeps the planner from the index of one field, so that another's leads to the rows."""
+
+    def __init__(self, field: str) -> None:
+        self._passed_over = field
 
     def scope_column(self, field: str) -> str:
-        """Return the column; the sign keeps the planner from the index of users, whose other sessions are many."""
-        return f"+{field}" if field == "user_id" else field
+        """Return the column; with the sign, no index is used for it."""
+        return f"+{field}" if field == self._passed_over else field
 
 
 class _FromIndex(SQLiteDialect):
@@ -45,18 +48,22 @@ class _FromLeadingColumn(_FromIndex):
 
 
 class SQLiteStatements(Statements):
-    """Builds the statements of this backend."""
+    """Builds the statements of this backend.
 
-    def __init__(self) -> None:
+    Where both a user and a session are named, the session's index leads to the rows, which few share with others; with
+    ``through_users`` the user's does.
+    """
+
+    def __init__(self, *, through_users: bool = False) -> None:
         super().__init__(SQLiteDialect())
-        self._within_session = Statements(_WithinSession())
+        self._of_both = Statements(_PassingOver("session_id" if through_users else "user_id"))
         self._from_index = Statements(_FromIndex())
         self._from_leading_column = Statements(_FromLeadingColumn())
 
     def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
         """Return the WHERE text for a filter."""
-        if "session_id" in _fields_of(wanted):
-            return self._within_session.conditions(parameters, wanted, deleted=deleted)
+        if names_user_and_session(wanted):
+            return self._of_both.conditions(parameters, wanted, deleted=deleted)
         return super().conditions(parameters, wanted, deleted=deleted)
 
     def search(self, wanted: Filter, page: Page) -> Statement:
@@ -110,6 +117,13 @@ class SQLiteStatements(Statements):
             return super().count(wanted, include_deleted=include_deleted)
         return self._from_index.count(wanted, include_deleted=include_deleted)
 
+    def count_up_to(self, wanted: Filter, most: int) -> Statement:
+        """Count the rows that match, from an index alone where that is possible, and not beyond this number."""
+        parameters = Parameters(self.dialect)
+        builder = self if "session_id" in _fields_of(wanted) else self._from_index
+        where = builder.conditions(parameters, wanted)
+        return f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {where} LIMIT {most})", parameters.values
+
     def hiding(self, wanted: Filter, item_id: str | None = None) -> Change:
         """Return what :meth:`hide` does, in its parts."""
         return super().hiding(wanted, item_id)._replace(change=f"UPDATE {TABLE} SET {HIDDEN}")
@@ -157,6 +171,11 @@ class SQLiteStatements(Statements):
             f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
         )
         return text, parameters.values
+
+
+def names_user_and_session(wanted: Filter) -> bool:
+    """Whether a filter can be led through two indexes, neither of which has the rows of both alone."""
+    return {"user_id", "session_id"} <= _fields_of(wanted)
 
 
 def _fields_of(wanted: Filter) -> set[str]:

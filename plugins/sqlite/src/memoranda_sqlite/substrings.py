@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import replace
 from typing import Any
 
+from memoranda.items import MemoryMetadata
 from memoranda.sql import Parameters
-from memoranda.store import Filter, Page
+from memoranda.store import Contains, Filter, Page, names_nothing
 from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.statements import SQLiteStatements, names_user_and_session
 from memoranda_sqlite.text_index import trigram_query
 
 MOST_CANDIDATES = 20_000
 """With more candidates than this the text is so common that reading the newest rows finds enough sooner."""
 
-FEW_CANDIDATES = 1_000
-"""With more candidates than this, most of which may be others', it is asked whether the scope is smaller."""
+SMALL_SCOPE = 1_000
+"""A scope of up to this many rows is read itself: others' rows are not looked at, however many there are."""
 
-_CANDIDATES = f"""
+MOST_COMPARED = 20_000
+"""How many rows of a user and of a session are counted to tell which of the two has fewer."""
+
+_THROUGH_USERS = SQLiteStatements(through_users=True)
+_INDEXED = """
 SELECT rowid FROM memoranda_trigrams WHERE memoranda_trigrams MATCH ?
 UNION ALL SELECT item FROM memoranda_stale
-UNION ALL SELECT rowid FROM {TABLE} WHERE rowid > (SELECT value FROM memoranda_meta WHERE key = 'indexed')
-LIMIT {MOST_CANDIDATES + 1}
 """
 
 
@@ -35,26 +37,59 @@ def find_rows(
     connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, page: Page, *, indexed: bool
 ) -> list[Any]:
     """Return a page of the rows that match the filter, newest first."""
+    if names_user_and_session(wanted) and _user_has_fewer(connection, statements, wanted):
+        statements = _THROUGH_USERS
     query = trigram_query(wanted.folded) if indexed else None
     if query is None:
         return connection.execute(*statements.search(wanted, page)).fetchall()
-    # One snapshot for both statements: in between, rows may be moved into the index.
+    # One snapshot for all statements: in between, rows may be moved into the index.
     connection.execute("BEGIN")
     try:
-        candidates = [row[0] for row in connection.execute(_CANDIDATES, (query,))]
-        if len(candidates) > MOST_CANDIDATES or _is_smaller(connection, statements, wanted, len(candidates)):
+        candidates = (
+            None if _is_small(connection, statements, wanted) else _candidates(connection, statements, wanted, query)
+        )
+        if candidates is None:
             return connection.execute(*statements.search(wanted, page)).fetchall()
         return connection.execute(*statements.among(wanted, json.dumps(candidates), page)).fetchall()
     finally:
         connection.execute("COMMIT")
 
 
-def _is_smaller(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, candidates: int) -> bool:
-    """Whether the scope has fewer rows than there are candidates, so that reading it takes less."""
-    if candidates <= FEW_CANDIDATES:
-        return False
+def _candidates(
+    connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, query: str
+) -> list[int] | None:
+    """Return the numbers of all rows that may have the text in them, or None if these are very many.
+
+    Rows that wait for the index are gone through as they lie in the file.
+    """
     parameters = Parameters(statements.dialect)
-    where = statements.conditions(parameters, replace(wanted, query=""))
-    text = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {where} LIMIT {candidates})"
-    (found,) = connection.execute(text, parameters.values).fetchone()
-    return int(found) < candidates
+    parameters.add(query)
+    waiting = statements.condition(parameters, Contains(wanted.folded))
+    text = (
+        f"{_INDEXED} UNION ALL SELECT rowid FROM {TABLE} NOT INDEXED "
+        f"WHERE rowid > (SELECT value FROM memoranda_meta WHERE key = 'indexed') AND {waiting} "
+        f"LIMIT {MOST_CANDIDATES + 1}"
+    )
+    found = [number for (number,) in connection.execute(text, parameters.values)]
+    return None if len(found) > MOST_CANDIDATES else found
+
+
+def _is_small(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
+    """Whether a scope is named, and has so few rows that reading it takes less than looking for candidates."""
+    if wanted.metadata is None or names_nothing(wanted.metadata):
+        return False
+    (found,) = connection.execute(*statements.count_up_to(wanted.scope(), SMALL_SCOPE + 1)).fetchone()
+    return int(found) <= SMALL_SCOPE
+
+
+def _user_has_fewer(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
+    """Whether the user has fewer rows than all sessions of this name: many users may call theirs the same."""
+    assert wanted.metadata is not None
+    one = [MemoryMetadata(user_id=wanted.metadata.user_id), MemoryMetadata(session_id=wanted.metadata.session_id)]
+    of_user, of_session = (
+        connection.execute(
+            *statements.count_up_to(Filter(metadata=metadata, archived=wanted.archived), MOST_COMPARED)
+        ).fetchone()[0]
+        for metadata in one
+    )
+    return int(of_user) < int(of_session)
