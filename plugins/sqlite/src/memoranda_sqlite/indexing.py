@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import Callable
 
 from memoranda_sqlite import text_index
@@ -13,7 +14,7 @@ from memoranda_sqlite.worker import Worker, deliver
 logger = logging.getLogger(__name__)
 
 FILL_AT = 20_000
-"""How many rows may wait for the indexes however busy the writer is. Searches read the waiting ones one by one."""
+"""How many rows may wait for the indexes however busy the writer is. Searches go through the waiting ones."""
 
 FILL_AT_REST = 100
 """How many may wait once nothing has been written for a while, or when somebody searches."""
@@ -23,6 +24,10 @@ REST = 0.5
 
 SMALL_BATCH, LARGE_BATCH = 500, 5_000
 """How many rows are indexed in one transaction: few, so that writers wait little; many, when very many wait."""
+
+AT_A_TIME, BREATH = 10, 0.0001
+"""After how many rows the thread rests for so many seconds while nobody waits for the end. Taking words apart is work
+for the interpreter: whoever reads meanwhile would get his turn only every five milliseconds."""
 
 
 class Filler:
@@ -108,7 +113,7 @@ class Filler:
         done = 0
         try:
             size = LARGE_BATCH if self._waiting >= FILL_AT // 2 else SMALL_BATCH
-            done = 0 if self._stopped else _filled(self._worker.connection, size)
+            done = 0 if self._stopped else _filled(self._worker.connection, size, lambda: bool(self._ends))
             self._waiting = max(self._waiting - done, 0)
         except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
             error = self._explained(raised)
@@ -124,10 +129,20 @@ class Filler:
             deliver(end, None, error)
 
 
-def _filled(connection: sqlite3.Connection, size: int) -> int:
+def _filled(connection: sqlite3.Connection, size: int, hurried: Callable[[], bool]) -> int:
+    """Fill one batch in one transaction and return how many rows it had."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        done = text_index.fill(connection, size)
+        done = 0
+        while done < size:
+            if hurried():
+                done += text_index.fill(connection, size - done)
+                break
+            some = text_index.fill(connection, AT_A_TIME)
+            done += some
+            if not some:
+                break
+            time.sleep(BREATH)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
