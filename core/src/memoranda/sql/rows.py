@@ -36,6 +36,7 @@ ITEM_COLUMNS = (
 _BLANK = {cls: fields.blank for cls, fields in TRUSTED.items() if fields.blank is not None}
 """The fields of a row without ``extra_json``, for classes of which items can share them."""
 
+_decoded = json.JSONDecoder().decode
 _scope_of = itemgetter(*SCOPE_FIELDS)
 _STATUSES = {status.value: status for status in MemoryStatus}
 
@@ -118,7 +119,7 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             "updated_at": updated_at,
             "version": version,
         }
-        further = {} if extra_json == "{}" else json.loads(extra_json)
+        further = {} if extra_json == "{}" else _decoded(extra_json)
         if type(further) is not dict:
             raise TypeError("extra_json is no object")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -43,6 +43,9 @@ class ItemFields:
         self.nested = tuple(name for name in model if not self.kinds.get(name, _NESTED) <= _ATOMS)
         """The fields whose values can be changed in place."""
         self.defaults = tuple((name, _default(field)) for name, field in model.items())
+        # Most defaults can be shared by all items; only the others are made for each.
+        self._shared = {name: None if _is_made(field) else field.default for name, field in model.items()}
+        self._made = tuple((name, default) for name, default in self.defaults if _is_made(model[name]))
         shared = not self.nested and all(field.default_factory is None for field in model.values())
         self.blank = {name: default() for name, default in self.defaults} if shared and self.plain else None
         """The values of an item that was stored with none of these fields, where items can share them."""
@@ -82,17 +85,15 @@ class ItemFields:
 
         Raises TypeError for a value that no such field could have.
         """
-        if further:
-            for name, default in self.defaults:
-                if name in further:
-                    fields[name] = value = further.pop(name)
-                    if type(value) not in self.kinds[name]:
-                        raise TypeError(f"{name} is of the wrong type")
-                else:
-                    fields[name] = default()
-        else:
-            for name, default in self.defaults:
+        fields.update(self._shared)  # All of them, in their order; what is different is put in its place.
+        for name, default in self._made:
+            if name not in further:
                 fields[name] = default()
+        if further:
+            for name in [name for name in further if name in self._shared]:
+                fields[name] = value = further.pop(name)
+                if type(value) not in self.kinds[name]:
+                    raise TypeError(f"{name} is of the wrong type")
 
     def sound(self, held: Mapping[str, Any]) -> bool:
         """Whether each of these fields, as far as they are plain, has a value of its type."""
@@ -132,6 +133,11 @@ def _all_of(kinds: Iterable[frozenset[type] | None]) -> frozenset[type] | None:
             return None
         found |= each
     return found
+
+
+def _is_made(field: FieldInfo) -> bool:
+    """Whether each item has a default of its own, or there is none."""
+    return field.is_required() or field.default_factory is not None or type(field.default) not in _ATOMS
 
 
 def _default(field: FieldInfo) -> Callable[[], Any]:

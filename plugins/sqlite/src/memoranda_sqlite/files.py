@@ -225,6 +225,8 @@ class Database:
             # Freed pages can be given back one by one only in a file that was created with this setting.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA secure_delete = ON")
+            # A large batch changes many pages; those that do not fit are written to the log before the end, and again.
+            connection.execute("PRAGMA cache_size = -65536")
             if not self.in_memory:
                 self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")

@@ -10,7 +10,7 @@ from typing import Any
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
 from memoranda.sql import Row, pack
-from memoranda.store import namespace_key
+from memoranda.store import further_values, namespace_key
 from memoranda_sqlite.columns import ARCHIVED, DELETED, SHOWN
 
 Values = Sequence[Any]
@@ -18,35 +18,44 @@ Values = Sequence[Any]
 
 ID, CONTENT, CREATED_AT = (Row._fields.index(field) for field in ("id", "content", "created_at"))
 EXPIRES_AT, STATE = -2, -1
-_METADATA = Row._fields.index("metadata")
 
 _scope_of = itemgetter(*SCOPE_FIELDS)
 
 
 def packed(item: MemoryItem) -> Values:
     """Return the values of an item that was checked."""
-    row = pack(item)
-    metadata = item.metadata.__dict__
-    namespace = metadata["namespace"]
-    scope = _scope_of(metadata)
     held = item.__dict__
+    metadata = held["metadata"].__dict__
+    if metadata["extra"] or metadata["namespace"]:
+        row = pack(item)
+        text, further = row.metadata, row.extra_json
+    else:
+        # Most items are of this kind, and are put together here: bulk loading spends a quarter of its time on rows.
+        values = further_values(item)
+        text, further = _plain_text(*_scope_of(metadata)), json_text(values) if values else "{}"
+    archived_by = held["archived_by"]
     return (
-        *row[:_METADATA],
-        row.metadata if metadata["extra"] or namespace else _plain_text(*scope),
-        *row[_METADATA + 1 :],
-        *scope,
-        namespace_key(namespace) if namespace else None,
-        held["archived_by"],
+        held["id"],
+        held["content"],
+        held["memory_type"],
+        held["status"].value,
+        text,
+        further,
+        held["created_at"],
+        held["updated_at"],
+        *_scope_of(metadata),
+        namespace_key(metadata["namespace"]) or None,
+        archived_by,
         held["expires_at"],
-        SHOWN if held["archived_by"] is None else ARCHIVED,
+        SHOWN if archived_by is None else ARCHIVED,
     )
 
 
 @lru_cache(maxsize=1024)
 def _plain_text(*scope: str | None) -> str:
-    """Return the JSON of metadata that has nothing but ids; those that are None are left out."""
+    """Return the JSON of metadata that has nothing but ids, without those that are None."""
     ids = {name: value for name, value in zip(SCOPE_FIELDS, scope, strict=True) if value is not None}
-    return json_text({**ids, "extra": {}})
+    return json_text(ids)
 
 
 def with_created(values: Values, created_at: str) -> Values:
