@@ -30,7 +30,7 @@ from memoranda_sqlite import SQLiteMemoryStore
 COLUMNS = ", ".join(ITEM_COLUMNS)
 GET = f"SELECT {COLUMNS} FROM memory_items WHERE id = ? AND deleted = 0"
 LAST = (
-    f"SELECT {COLUMNS} FROM memory_items WHERE state = 0 AND user_id = ? AND session_id = ? "
+    f"SELECT {COLUMNS} FROM memory_items WHERE state = 0 AND +user_id = ? AND session_id = ? "
     f"ORDER BY created_at DESC, rowid DESC LIMIT 20"
 )
 LIKE = (
@@ -39,7 +39,7 @@ LIKE = (
 )
 INSERT = (
     "INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json, created_at, updated_at, "
-    "deleted, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1) "
+    "user_id, session_id, deleted, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 1) "
     "ON CONFLICT (id) DO UPDATE SET content = excluded.content, metadata = excluded.metadata, version = version + 1"
 )
 TOGETHER = 8
@@ -59,6 +59,11 @@ def made(number: int) -> MemoryItem:
 def scope_of(item: MemoryItem) -> MemoryMetadata:
     """Return the user and session of an item, as a filter."""
     return MemoryMetadata(user_id=item.metadata.user_id, session_id=item.metadata.session_id)
+
+
+def row_of(item: MemoryItem) -> tuple[Any, ...]:
+    """Return what the floors bind: the row, and the ids that the indexes are on."""
+    return (*pack(item), item.metadata.user_id, item.metadata.session_id)
 
 
 def bare(path: Path) -> sqlite3.Connection:
@@ -144,11 +149,11 @@ async def adds(folder: Path, count: int = 400) -> list[Line]:
 
         async def hand_written() -> None:
             for _ in range(count):
-                await by_hand.execute_fetchall(INSERT, pack(next(fresh)))
+                await by_hand.execute_fetchall(INSERT, row_of(next(fresh)))
 
         def plain() -> None:
             for _ in range(count):
-                connection.execute(INSERT, pack(next(fresh)))
+                connection.execute(INSERT, row_of(next(fresh)))
 
         async def some() -> None:
             for _ in range(count // TOGETHER):
@@ -176,7 +181,7 @@ async def many(folder: Path, count: int) -> list[Line]:
         items = [made(number) for number in range(count)]
         path = await empty_copy(folder, f"many-{turn}.db")
         connection = bare(path)
-        rows = [pack(item) for item in items]
+        rows = [row_of(item) for item in items]
         started = time.perf_counter()
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(INSERT, rows)
@@ -221,7 +226,7 @@ async def mixed(path: Path, items: Sequence[MemoryItem], calls: int = 2_000) -> 
         def floor() -> None:
             for kind, item in next(plans):
                 if kind == "add":
-                    connection.execute(INSERT, pack(item))
+                    connection.execute(INSERT, row_of(item))
                 elif kind == "get":
                     connection.execute(GET, (item.id,)).fetchall()
                 else:
