@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from memoranda.errors import CorruptStoreError
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.shapes import json_text
 from memoranda.store.codec import bare_item, dump_metadata, further_values, make_item, make_metadata
 from memoranda.store.fields import TRUSTED
@@ -35,6 +35,9 @@ ITEM_COLUMNS = (
 
 _BLANK = {cls: fields.blank for cls, fields in TRUSTED.items() if fields.blank is not None}
 """The fields of a row without ``extra_json``, for classes of which items can share them."""
+
+_USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(further_values(AIMemory(content="")))}
+"""What ``extra_json`` is in most rows of a class: there is nothing to take apart, but lists are each item's own."""
 
 _decoded = json.JSONDecoder().decode
 _scope_of = itemgetter(*SCOPE_FIELDS)
@@ -119,6 +122,10 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             "updated_at": updated_at,
             "version": version,
         }
+        if extra_json == _USUAL.get(cls):
+            base["status"] = _STATUSES[status]
+            TRUSTED[cls].fill(base, {})
+            return bare_item(cls, base, {})
         further = {} if extra_json == "{}" else _decoded(extra_json)
         if type(further) is not dict:
             raise TypeError("extra_json is no object")

@@ -144,6 +144,8 @@ def _default(field: FieldInfo) -> Callable[[], Any]:
     """Return what makes a field's default."""
     if field.is_required():
         return _missing
+    if field.default_factory is list or field.default_factory is dict:
+        return field.default_factory  # pydantic's own way to it takes a hundred times as long.
     if field.default_factory is None:
         value = field.default
         if type(value) in _ATOMS:
