@@ -27,6 +27,8 @@ from memoranda_testing.servers import (
     RedisServer,
     ServerError,
     fresh_database,
+    pgbouncer,
+    postgres_group,
     postgres_server,
     redis_cluster,
     redis_server,
@@ -300,3 +302,29 @@ def _key_count(port: int) -> int:
 def _listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def test_a_pooler_gives_a_transaction_to_whichever_server_process_is_free(postgres: PostgresServer) -> None:
+    with pgbouncer(postgres.url) as pooler, pooler.database() as url:
+        # A statement cannot be prepared here and used there.
+        first, second = [await asyncpg.connect(url, statement_cache_size=0) for _ in range(2)]
+        await first.execute("BEGIN")
+        await second.execute("BEGIN")
+        asked = "SELECT pg_backend_pid()"
+        assert await first.fetchval(asked) != await second.fetchval(asked)
+        await first.execute("COMMIT")
+        await second.execute("COMMIT")
+        await first.close()
+        await second.close()
+
+
+async def test_a_standby_that_is_promoted_has_what_was_confirmed_and_the_old_primary_can_follow_it() -> None:
+    with postgres_group(2, synchronous=True) as group:
+        old = group.primary
+        await query(old.url, "CREATE TABLE kept AS SELECT 7 AS number")
+        old.kill()
+        new = group.fail_over()
+        assert await query(new.url, "SELECT number FROM kept") == 7
+        old.rejoin(new)
+        group.wait_until_followed()
+        assert await query(old.url, "SELECT pg_is_in_recovery()") is True

@@ -1,4 +1,4 @@
-"""Real servers for tests: PostgreSQL, Redis and Redis Cluster, without root, Docker or set-up.
+"""Real servers for tests: PostgreSQL with standbys and poolers, Redis and its cluster, without root, Docker or set-up.
 
 Each starter returns a context manager that suits a session-scoped fixture:
 
@@ -20,20 +20,24 @@ processes and its folder are gone in the end, even when the test run is killed.
 from memoranda_testing.servers._cluster import RedisCluster, redis_cluster
 from memoranda_testing.servers._model import ModelServer, completion, model_server
 from memoranda_testing.servers._network import UnreliableNetwork
+from memoranda_testing.servers._pgbouncer import PGBOUNCER_VARIABLE, PgBouncer, pgbouncer
 from memoranda_testing.servers._postgres import (
     POSTGRES_VARIABLE,
     ExternalPostgresServer,
     PostgresServer,
     fresh_database,
     postgres_server,
+    query,
     system_postgres_server,
 )
 from memoranda_testing.servers._process import ExternalServer, LocalServer, Server
 from memoranda_testing.servers._redis import REDIS_VARIABLE, RedisServer, redis_server
+from memoranda_testing.servers._replication import PostgresGroup, PostgresNode, postgres_group
 from memoranda_testing.servers._system import ServerError, free_port
 from memoranda_testing.servers._tls import Certificates
 
 __all__ = [
+    "PGBOUNCER_VARIABLE",
     "POSTGRES_VARIABLE",
     "REDIS_VARIABLE",
     "Certificates",
@@ -41,6 +45,9 @@ __all__ = [
     "ExternalServer",
     "LocalServer",
     "ModelServer",
+    "PgBouncer",
+    "PostgresGroup",
+    "PostgresNode",
     "PostgresServer",
     "RedisCluster",
     "RedisServer",
@@ -51,7 +58,10 @@ __all__ = [
     "free_port",
     "fresh_database",
     "model_server",
+    "pgbouncer",
+    "postgres_group",
     "postgres_server",
+    "query",
     "redis_cluster",
     "redis_server",
     "system_postgres_server",

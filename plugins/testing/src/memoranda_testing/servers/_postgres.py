@@ -15,10 +15,13 @@ import sys
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from memoranda_testing.servers._process import START_SECONDS, ExternalServer, LocalServer
 from memoranda_testing.servers._system import ServerError, account_options, reachable, unprivileged_account
+
+T = TypeVar("T")
 
 POSTGRES_VARIABLE = "MEMORANDA_TEST_POSTGRES_URL"
 
@@ -99,9 +102,18 @@ class PostgresServer(LocalServer):
             self._remove_stale_segment()
         super().close()
 
-    def _prepare(self) -> None:
+    @property
+    def binaries(self) -> Path:
+        """The folder of the server's programs."""
+        return self._binaries
+
+    def _reach_binaries(self) -> None:
+        """Copy the programs where the server's account may run them, if it may not where they are."""
         if not reachable(self._binaries, self._account):
             self._binaries = _copy_install(self._binaries, self.folder / "postgresql")
+
+    def _prepare(self) -> None:
+        self._reach_binaries()
         data = self.folder / "data"
         data.mkdir(mode=0o700)
         password_file = self.folder / "password"
@@ -185,6 +197,24 @@ def fresh_database(url: str, *, settings: Mapping[str, str] | None = None) -> It
             _run_apart(_execute(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
 
 
+def query(url: str, *statements: str) -> Any:
+    """Run statements one by one and return the first value of the last; works with and without a running event loop."""
+    return _run_apart(_query(url, *statements))
+
+
+async def _query(url: str, *statements: str) -> Any:
+    import asyncpg
+
+    connection = await asyncpg.connect(url, timeout=START_SECONDS)
+    try:
+        value = None
+        for statement in statements:
+            value = await connection.fetchval(statement, timeout=START_SECONDS)
+    finally:
+        await connection.close(timeout=START_SECONDS)
+    return value
+
+
 async def _execute(url: str, *statements: str) -> None:
     import asyncpg
 
@@ -196,13 +226,14 @@ async def _execute(url: str, *statements: str) -> None:
         await connection.close(timeout=START_SECONDS)
 
 
-def _run_apart(work: Coroutine[None, None, None]) -> None:
-    """Run `work` in a thread with a loop of its own, so that a running loop is no obstacle."""
+def _run_apart(work: Coroutine[None, None, T]) -> T:
+    """Run `work` in a thread with a loop of its own, so that a running loop is no obstacle, and return what it does."""
     errors: list[Exception] = []
+    results: list[T] = []
 
     def run() -> None:
         try:
-            asyncio.run(work)
+            results.append(asyncio.run(work))
         except Exception as error:  # noqa: BLE001 -- raised again by the caller's thread
             errors.append(error)
 
@@ -211,6 +242,7 @@ def _run_apart(work: Coroutine[None, None, None]) -> None:
     thread.join()
     if errors:
         raise errors[0]
+    return results[0]
 
 
 def _wheel_binaries() -> Path | None:
