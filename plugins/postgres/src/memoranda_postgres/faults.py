@@ -65,12 +65,22 @@ def translated(error: BaseException, where: str, timeout: float) -> MemoryError:
             f"{where} takes no writes at present: it is read-only. After a failover, try again; with several hosts in "
             f"the URL, target_session_attrs=primary finds the one that takes writes."
         )
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return StoreUnavailableError(
+            f"{where}: none of the hosts that answer is what the URL asks for, which is the primary unless "
+            f"target_session_attrs says otherwise. After a failover, try again."
+        )
     if isinstance(error, _REFUSED_LOGIN):
         return StoreUnavailableError(
             f"{where} refused the login. Check the user and the password, and that the server admits this host."
         )
     if isinstance(error, asyncpg.InvalidCatalogNameError):
         return StoreUnavailableError(f"{where}: there is no such database. Create it, for example with createdb.")
+    if isinstance(error, asyncpg.ProtocolViolationError):
+        return StoreUnavailableError(
+            f"{where} refused how it was spoken to. PgBouncer does so for settings like options or search_path in the "
+            f"URL: leave them out, name the schema with schema=, or let PgBouncer ignore_startup_parameters."
+        )
     if isinstance(error, LOST + NOT_DONE + ROLLED_BACK):
         return StoreUnavailableError(
             f"{where} could not be reached or broke off the call ({_kind(error)}). Whether a write under way was done "
@@ -93,6 +103,11 @@ def _refusal(error: asyncpg.PostgresError, where: str) -> MemoryError:
         return StoreError(
             f"{where}: the user of this store lacks a privilege. It needs SELECT, INSERT, UPDATE and DELETE on the "
             f"memory tables, USAGE on their sequence, and CREATE on the schema the first time."
+        )
+    if isinstance(error, (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)):
+        return StoreError(
+            f"{where}: a pooler in between does not keep prepared statements ({_kind(error)}). Leave "
+            f"statement_cache_size out, or set it to 0, also where an asyncpg pool of your own is created."
         )
     if isinstance(error, (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)):
         return StoreError(

@@ -9,6 +9,7 @@ from memoranda.ranking import terms_fingerprint
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.pooling import pooler_finding
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import (
     add_indexes,
@@ -53,6 +54,7 @@ async def _findings(
     there = await present_indexes(connection, dialect)
     return [
         await _server_finding(connection, server),
+        pooler_finding(await server.look_for_pooler(connection), server.statement_cache_size),
         Finding("schema", True, f"version {SCHEMA_VERSION}, {_layout(meta['partitions'])}"),
         *(_index_finding(index.name, index.serves, there) for index in indexes()),
         await _trigram_finding(connection, there),

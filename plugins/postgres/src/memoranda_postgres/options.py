@@ -18,6 +18,8 @@ URL_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "timeout": float,
     "partitions": int,
     "embeddings": str,
+    "replicas": str,
+    "replica_lag": float,
 }
 """The options of ours that a URL may hold, and how each is read."""
 

@@ -130,7 +130,7 @@ class Removals:
     ) -> AsyncGenerator[list[str], None]:
         """Yield the ids that a query finds, some thousands at a time."""
         timeout = self._server.timeout
-        if not self._server.options.statement_cache_size:
+        if not self._server.statement_cache_size:
             # A cursor of the driver is a prepared statement, which such a pooler may leave with another client.
             rows = await connection.fetch(chosen, *values, timeout=timeout)
             for start in range(0, len(rows), _TOGETHER):

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import asyncpg
@@ -18,14 +19,23 @@ import asyncpg
 from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
 from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
+from memoranda_postgres.hosts import Hosts
 from memoranda_postgres.options import UNREADABLE
+from memoranda_postgres.pooling import Pooler, look_for_pooler
 
 T = TypeVar("T")
 
 UNHURRIED = 24 * 3600.0
 """The timeout of what takes as long as there are rows, like building an index."""
 
-_PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2, None)
+_CACHED_STATEMENTS = 100
+
+_NO_DIFFERENCE = contextlib.nullcontext()
+
+_SUSPECT_AFTER = 3.0
+"""How long a call may go without an answer before the other hosts of the URL are asked whether one took its place."""
+
+PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2, None)
 """How long to wait before each further try, two and a half seconds in all, about what a restart takes; None ends it."""
 
 
@@ -37,7 +47,8 @@ class ServerOptions:
     min_size: int
     max_size: int
     ssl: Any
-    statement_cache_size: int
+    statement_cache_size: int | None
+    """How many prepared statements a connection keeps; None is as many as whatever is in between allows."""
     connect_timeout: float
     timeout: float
 
@@ -48,17 +59,17 @@ class ServerOptions:
 class Server:
     """Runs work on connections of one server."""
 
-    def __init__(self, options: ServerOptions, pool: Any = None) -> None:
+    def __init__(self, options: ServerOptions, pool: Any = None, pauses: Sequence[float | None] = PAUSES) -> None:
         self.options = options
         self.where = "PostgreSQL through the given pool" if pool is not None else location(options.dsn)
         self.timeout = options.timeout
         self._given = pool
+        self._pauses = pauses
         self._connections: Connections | None = None
         self._process = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Without prepared statements a pooler in transaction mode may send the two halves of one statement, its parsing
-        # and its execution, to different servers, unless they are in one transaction.
-        self._wraps = options.statement_cache_size == 0
+        self._pooler: Pooler | None = None
+        self._hosts = Hosts(options.dsn)
 
     async def open(self) -> None:
         """Connect, within the connect timeout. Raises StoreUnavailableError, leaving nothing open."""
@@ -66,6 +77,8 @@ class Server:
         if self._given is not None:
             self._loop = asyncio.get_running_loop()
             self._connections = GivenPool(self._given)
+            if self.options.statement_cache_size is None:
+                self._pooler = await self.run(self.look_for_pooler)
             return
         pool = OwnPool(self._connect, self.options.max_size)
         deadline = asyncio.get_running_loop().time() + self.options.connect_timeout
@@ -122,11 +135,11 @@ class Server:
         connections = self._connections
         if connections is None:
             raise StoreClosedError(self.where)
-        for pause in _PAUSES:
+        for pause in self._pauses:
             connection = None
             try:
                 connection = await connections.acquire(deadline)
-                done = await (self._wrapped(connection, work) if self._wraps else work(connection))
+                done = await self._done(connection, work)
             except BaseException as error:
                 if connection is not None:
                     await connections.release(connection, broken=_breaks(error))
@@ -146,6 +159,31 @@ class Server:
                 await connections.release(connection, broken=False)
                 return done
         raise AssertionError("the last try returns or raises")
+
+    @property
+    def statement_cache_size(self) -> int:
+        """How many prepared statements a connection keeps.
+
+        With none, a pooler in transaction mode may send the two halves of one statement, its parsing and its execution,
+        to different servers, unless they are in one transaction. So each call is one then.
+        """
+        chosen = self.options.statement_cache_size
+        if chosen is None:
+            return 0 if self._pooler is not None and not self._pooler.keeps_statements else _CACHED_STATEMENTS
+        return chosen
+
+    async def look_for_pooler(self, connection: Connection) -> Pooler:
+        """Return what stands between this connection and the server."""
+        async with self.transaction(connection):
+            return await look_for_pooler(connection, self.timeout)
+
+    def reading(self, users: Iterable[str | None] | None) -> contextlib.AbstractContextManager[None]:
+        """Say that what is inside only reads items of these users (None: of any)."""
+        return _NO_DIFFERENCE
+
+    def writing(self, users: Iterable[str | None] | None) -> contextlib.AbstractContextManager[None]:
+        """Say that what is inside writes items of these users (None: of any), whether it succeeds or not."""
+        return _NO_DIFFERENCE
 
     async def fetch(self, text: str, values: Any) -> list[Any]:
         """Run a query, or a write that may be repeated, and return its rows."""
@@ -175,20 +213,61 @@ class Server:
             raise
         await connection.execute("COMMIT", timeout=self.timeout)
 
+    async def _done(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do the work on a connection, where there are no prepared statements in a transaction of its own."""
+        if not self._hosts.several:
+            return await (work(connection) if self.statement_cache_size else self._wrapped(connection, work))
+        watch = asyncio.create_task(self._watch(connection))
+        try:
+            return await (work(connection) if self.statement_cache_size else self._wrapped(connection, work))
+        finally:
+            watch.cancel()
+
+    async def _watch(self, connection: Connection) -> None:
+        """Break a call off whose host does not answer while another host has taken its place."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_SUSPECT_AFTER)
+            attempt = partial(self._connected_to, deadline=loop.time() + self.options.connect_timeout)
+            if await self._hosts.moved(connection, attempt):
+                # Whoever waits on it is told that it is lost, and tries again on the other one where that is safe.
+                connection.terminate()
+                return
+
     async def _wrapped(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
         async with self.transaction(connection):
             return await work(connection)
 
     async def _connect(self, deadline: float) -> Connection:
+        """Return a new connection; the first of all is looked at, and replaced where a pooler asks for another kind."""
+        connection = await self._connected(deadline)
+        if self.options.statement_cache_size is None and self._pooler is None:
+            before = self.statement_cache_size
+            try:
+                async with asyncio.timeout_at(deadline):
+                    self._pooler = await self.look_for_pooler(connection)
+            except BaseException:
+                connection.terminate()
+                raise
+            if self.statement_cache_size != before:
+                connection.terminate()
+                return await self._connected(deadline)
+        return connection
+
+    async def _connected(self, deadline: float) -> Connection:
+        async with asyncio.timeout_at(deadline):
+            return await self._hosts.connect(partial(self._connected_to, deadline=deadline))
+
+    async def _connected_to(self, dsn: str, deadline: float) -> Connection:
         options = self.options
         left = deadline - asyncio.get_running_loop().time()
         timeout = max(0.01, min(left, options.connect_timeout))
         try:
             return await asyncpg.connect(
-                options.dsn,
+                dsn,
                 timeout=timeout,
                 command_timeout=options.timeout,
-                statement_cache_size=options.statement_cache_size,
+                statement_cache_size=self.statement_cache_size,
                 # A long-lived statement must not outlive a change of the schema by another process.
                 max_cached_statement_lifetime=300,
                 # asyncpg prefers this to what the URL says.
@@ -200,11 +279,11 @@ class Server:
             raise InputError(UNREADABLE, field="dsn") from None
 
     async def _patiently(self, work: Callable[[], Awaitable[None]], deadline: float) -> None:
-        """Wait for a server that says it is still starting; everything else is reported at once."""
+        """Wait for a server that is still starting, or for the next primary; everything else is reported at once."""
         while True:
             try:
                 return await work()
-            except asyncpg.CannotConnectNowError:
+            except (asyncpg.CannotConnectNowError, asyncpg.TargetServerAttributeNotMatched):
                 if asyncio.get_running_loop().time() + 0.2 > deadline:
                     raise
                 await asyncio.sleep(0.2)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from asyncpg import InvalidCatalogNameError
 
 from memoranda.embeddings import embed_texts, has_text
-from memoranda.errors import EmbeddingError, MemoryError, StoreUnavailableError
+from memoranda.errors import EmbeddingError, InputError, MemoryError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
@@ -43,6 +43,7 @@ from memoranda_postgres.listing import owners
 from memoranda_postgres.options import checked_dsn, checked_schema, take_url_options
 from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
 from memoranda_postgres.removing import Removals
+from memoranda_postgres.replicas import ReplicatedServer, checked_places, on_primary
 from memoranda_postgres.retrieval import Retrieval
 from memoranda_postgres.schema import Layout, is_there, prepare
 from memoranda_postgres.server import Server, ServerOptions
@@ -65,10 +66,13 @@ class PostgresMemoryStore(BaseStore):
     ``dsn`` is a URL as PostgreSQL itself takes it, or give ``pool``, an asyncpg pool, which is never closed here. The
     store's own pool opens ``min_size`` connections at first and has ``max_size`` at most, in all event loops together.
     ``schema`` names the schema of the tables; by default the connection's own. ``ssl`` is what asyncpg takes: True, a
-    mode like ``"verify-full"`` or an SSLContext. ``statement_cache_size=0`` is for a pooler that keeps no prepared
-    statements. Connecting takes at most ``connect_timeout`` seconds, and every call at most ``timeout``. ``partitions``
-    divides a new table by user into so many parts. ``embeddings`` turns on semantic search where the server has
-    pgvector; ``weights`` are those of the text ranking.
+    mode like ``"verify-full"`` or an SSLContext. ``statement_cache_size`` is how many prepared statements each
+    connection keeps: by default 100, and none behind a pooler that keeps none itself, which is found out. Connecting
+    takes at most ``connect_timeout`` seconds, and every call at most ``timeout``. ``partitions`` divides a new table by
+    user into so many parts. ``embeddings`` turns on semantic search where the server has pgvector; ``weights`` are
+    those of the text ranking. ``replicas`` are hosts to read from (``"db2,db3:5433"``), with the user, password and
+    database of ``dsn``: a read goes there if this store's own writes are there already and others' of longer than
+    ``replica_lag`` seconds ago, else to the primary.
 
     Calls may come from any event loop of the process that opened the store; each loop has connections of its own, which
     are closed when it ends, so ``max_size`` should be no less than the number of loops that run at once. A given pool
@@ -96,12 +100,14 @@ class PostgresMemoryStore(BaseStore):
         min_size: int = 1,
         max_size: int = 10,
         ssl: tls.SSLContext | bool | str | None = None,
-        statement_cache_size: int = 100,
+        statement_cache_size: int | None = None,
         connect_timeout: float = 20.0,
         timeout: float = 30.0,
         partitions: int | None = None,
         embeddings: Any = None,
         weights: Weights | None = None,
+        replicas: str | Sequence[str] = (),
+        replica_lag: float = 5.0,
     ) -> None:
         super().__init__()
         if partitions is not None:
@@ -112,11 +118,15 @@ class PostgresMemoryStore(BaseStore):
             whole_number(min_size, "min_size"),
             whole_number(max_size, "max_size", least=max(1, min_size)),
             ssl,
-            whole_number(statement_cache_size, "statement_cache_size"),
+            None if statement_cache_size is None else whole_number(statement_cache_size, "statement_cache_size"),
             seconds(connect_timeout, "connect_timeout"),
             seconds(timeout, "timeout"),
         )
-        self._server = Server(options, pool)
+        places = checked_places(replicas)
+        lag = seconds(replica_lag, "replica_lag")
+        if places and pool is not None:
+            raise InputError("replicas need the URL of the primary; a given pool does not tell it.", field="replicas")
+        self._server = ReplicatedServer(options, places, lag) if places else Server(options, pool)
         self._schema = schema
         self._partitions = partitions
         self._embeddings = embeddings
@@ -146,6 +156,8 @@ class PostgresMemoryStore(BaseStore):
         partitions: int | None = None,
         embeddings: Embeddings | str | None = None,
         weights: Weights | None = None,
+        replicas: str | Sequence[str] | None = None,
+        replica_lag: float | None = None,
     ) -> PostgresMemoryStore:
         """Return the store of a URL. Its query may hold the options of the same names, and PostgreSQL's own.
 
@@ -161,6 +173,8 @@ class PostgresMemoryStore(BaseStore):
             "timeout": timeout,
             "partitions": partitions,
             "embeddings": embeddings,
+            "replicas": replicas,
+            "replica_lag": replica_lag,
         }
         dsn, options = take_url_options(url, given)
         options["embeddings"] = embedder(options.get("embeddings"))
@@ -260,7 +274,8 @@ class PostgresMemoryStore(BaseStore):
             (addition,) = await self._embedded([addition])
         if item.expires_at is not None:
             await self._remember()
-        await self._writer.add(addition)
+        with self._server.writing((item.metadata.user_id,)):
+            await self._writer.add(addition)
 
     async def _apply(self, write: Write) -> int:
         additions = self._writer.additions(write.adds, write.within, keep_created=write.keep_created)
@@ -269,15 +284,18 @@ class PostgresMemoryStore(BaseStore):
         additions = await self._embedded(additions)
         if any(item.expires_at is not None for item in write.adds):
             await self._remember()
-        if write.deletes or write.keep_created or write.fresh or write.expected is not None:
-            return await self._batches.apply(write, additions)
-        await self._writer.add_together(additions)
-        return 0
+        # An id that is deleted may be anybody's.
+        with self._server.writing(None if write.deletes else _users_of(write.adds)):
+            if write.deletes or write.keep_created or write.fresh or write.expected is not None:
+                return await self._batches.apply(write, additions)
+            await self._writer.add_together(additions)
+            return 0
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [copy_item(item) for item in items]
         additions = await self._embedded([self._writer.addition(item, None) for item in kept])
-        return await self._writer.update_together(kept, additions, within)
+        with self._server.writing(_users_of(items)):
+            return await self._writer.update_together(kept, additions, within)
 
     async def _embedded(self, additions: list[Addition]) -> list[Addition]:
         """Return the additions with their vectors, where this store keeps some."""
@@ -295,20 +313,26 @@ class PostgresMemoryStore(BaseStore):
 
     async def _get(self, item_id: str) -> MemoryItem | None:
         text, values = self._statements.get(item_id)
-        rows = await self._server.fetch(text, values)
+        with self._server.reading(None):
+            rows = await self._server.fetch(text, values)
         return unpack(rows[0], self.item_types) if rows else None
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         text, values = self._statements.get_many(ids)
-        return [unpack(row, self.item_types) for row in await self._server.fetch(text, values)]
+        with self._server.reading(None):
+            rows = await self._server.fetch(text, values)
+        return [unpack(row, self.item_types) for row in rows]
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         text, values = self._statements.search(wanted, page)
-        return self._items(await self._server.fetch(text, values))
+        with self._server.reading(_users(wanted)):
+            rows = await self._server.fetch(text, values)
+        return self._items(rows)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         text, values = self._statements.count(wanted, include_deleted=include_deleted)
-        rows = await self._server.fetch(text, values)
+        with self._server.reading(_users(wanted)):
+            rows = await self._server.fetch(text, values)
         return int(rows[0][0])
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
@@ -318,7 +342,8 @@ class PostgresMemoryStore(BaseStore):
             text, values = self._statements.page(
                 wanted, after=after, size=_PAGE, include_deleted=include_deleted, order=order
             )
-            rows = await self._server.fetch(text, values)
+            with self._server.reading(_users(wanted)):
+                rows = await self._server.fetch(text, values)
             for item in self._items([row[:_ITEM_WIDTH] for row in rows]):
                 yield item
             if len(rows) < _PAGE:
@@ -334,38 +359,54 @@ class PostgresMemoryStore(BaseStore):
         return readable(partial(unpack, types=self.item_types), rows)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        return await self._retrieval.rank(query, wanted, limit, mode, repr(self))
+        with self._server.reading(_users(wanted)):
+            return await self._retrieval.rank(query, wanted, limit, mode, repr(self))
+
+    def on_primary(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context (``with store.on_primary():``) in which reads go to the primary, not to replicas.
+
+        It holds for the task that enters it and for those that it starts, through scoped handles as well.
+        """
+        return on_primary()
 
     # Removing
 
     async def _clear(self, wanted: Filter) -> int:
-        return await self._removals.hide(wanted)
+        with self._server.writing(_users(wanted)):
+            return await self._removals.hide(wanted)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        return bool(await self._removals.hide(Filter(metadata=within, archived=None), item_id))
+        wanted = Filter(metadata=within, archived=None)
+        with self._server.writing(_users(wanted)):
+            return bool(await self._removals.hide(wanted, item_id))
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        if self._vectors is None:
-            return await self._removals.show(wanted, item_id)
-        rows = await self._removals.show_contents(wanted, item_id)
-        await self._embed_again(rows)
+        with self._server.writing(_users(wanted)):
+            if self._vectors is None:
+                return await self._removals.show(wanted, item_id)
+            rows = await self._removals.show_contents(wanted, item_id)
+            await self._embed_again(rows)
         return len(rows)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        return await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
+        with self._server.writing(_users(wanted)):
+            return await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
-        row = await self._removals.take(wanted, purge=purge)
+        with self._server.writing(_users(wanted)):
+            row = await self._removals.take(wanted, purge=purge)
         return None if row is None else unpack(row, self.item_types)
 
     # Lifetimes
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         await self._remember()
-        return await self._touches.touch(ids, ttl, now, within)
+        with self._server.writing(None):
+            return await self._touches.touch(ids, ttl, now, within)
 
     async def _sweep(self, wanted: Filter) -> int:
-        swept = await self._removals.purge(wanted, None, deleted_only=False)
+        with self._server.writing(_users(wanted)):
+            swept = await self._removals.purge(wanted, None, deleted_only=False)
         if swept:
             await self._touches.remember(self._lifetimes.latest)
         return swept
@@ -401,4 +442,17 @@ class PostgresMemoryStore(BaseStore):
         With ``repair``, extensions and indexes that are missing are created where the server allows it.
         """
         self._ensure_open()
-        return await examine(self._server, self._statements, self._embeddings, self._vectors, repair=repair)
+        found = await examine(self._server, self._statements, self._embeddings, self._vectors, repair=repair)
+        replicas = await self._server.findings() if isinstance(self._server, ReplicatedServer) else []
+        return found + replicas
+
+
+def _users_of(items: Sequence[MemoryItem]) -> set[str | None]:
+    """Return the users of items."""
+    return {item.metadata.user_id for item in items}
+
+
+def _users(wanted: Filter) -> tuple[str | None, ...] | None:
+    """Return the only user whose items a filter can match, or None where it does not name one."""
+    user = None if wanted.metadata is None else wanted.metadata.user_id
+    return None if user is None else (user,)

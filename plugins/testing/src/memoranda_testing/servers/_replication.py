@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._postgres import PostgresServer, fresh_database, postgres_server, query
+from memoranda_testing.servers._postgres import PostgresServer, postgres_server, query
 from memoranda_testing.servers._process import START_SECONDS
 from memoranda_testing.servers._system import ServerError, account_options, wait_until
 
@@ -144,9 +146,13 @@ class PostgresGroup:
 
     @contextlib.contextmanager
     def database(self) -> Iterator[str]:
-        """Create an empty database on the primary, give its URL there, and drop it in the end."""
-        with fresh_database(self.primary.url) as url:
-            yield url
+        """Create an empty database, give its URL on the primary, and drop it in the end, whichever that is then."""
+        name = f"memoranda_test_{secrets.token_hex(6)}"
+        query(self.primary.url, f"CREATE DATABASE {name}")
+        try:
+            yield urlunsplit(urlsplit(self.primary.url)._replace(path=f"/{name}"))
+        finally:
+            query(self.primary.url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def fail_over(self) -> PostgresNode:
         """Promote the most advanced standby that answers, have the others follow it, and return it.

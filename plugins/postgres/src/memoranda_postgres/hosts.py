@@ -1,0 +1,167 @@
+"""Several hosts in one URL: finding the one that takes writes, also while one of them answers nobody.
+
+The driver asks them one after the other, and one that accepts connections and says nothing takes all the time there is.
+Here each has a head start over the next, and the first that is what is wanted wins.
+
+A primary that was replaced and does not know it, because it was frozen or cut off, still takes itself for one.
+Each promotion begins a new timeline, so whoever has seen the new primary never goes back to the old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import asyncpg
+
+Attempt = Callable[[str], Awaitable[Any]]
+"""Opens a connection to the one host of a URL."""
+
+_HEAD_START = 0.25
+_WANTED = "target_session_attrs"
+
+
+def single_hosts(dsn: str) -> list[str]:
+    """Return a URL for each host of a URL. Without a word on what is wanted of several hosts, it is the primary."""
+    parts = urlsplit(dsn)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    places = _in_query(query) if "host" in query else parts.netloc.rpartition("@")[2].split(",")
+    # With this one the driver must see all hosts at once: a primary will do where there is no standby.
+    if len(places) == 1 or query.get(_WANTED) == "prefer-standby":
+        return [dsn]
+    kept = {name: value for name, value in query.items() if name not in ("host", "port")}
+    # It stands last, where it is looked for.
+    kept[_WANTED] = kept.pop(_WANTED, "primary")
+    return [_at(parts._replace(query=urlencode(kept)), place) for place in places]
+
+
+def at_host(dsn: str, place: str) -> str:
+    """Return the URL with another host in place of its own; what was wanted of those is left out."""
+    parts = urlsplit(dsn)
+    kept = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if name not in ("host", "port", _WANTED)
+    ]
+    return _at(parts._replace(query=urlencode(kept)), place)
+
+
+def _at(parts: Any, place: str) -> str:
+    credentials, at, _ = parts.netloc.rpartition("@")
+    return str(urlunsplit(parts._replace(netloc=f"{credentials}{at}{place}")))
+
+
+def _in_query(query: dict[str, str]) -> list[str]:
+    hosts, ports = query["host"].split(","), query.get("port", "").split(",")
+    # One port is that of all.
+    ports = ports * len(hosts) if len(ports) == 1 else ports
+    encoded = (host.replace("/", "%2F") for host in hosts)
+    return [f"{host}:{port}" if port else host for host, port in zip(encoded, ports, strict=False)]
+
+
+class Hosts:
+    """The hosts of a URL, the one that was right last time first."""
+
+    def __init__(self, dsn: str) -> None:
+        self._urls = single_hosts(dsn)
+        self._timeline = ""
+        self._led_to: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+    @property
+    def several(self) -> bool:
+        """Whether there is another one to turn to."""
+        return len(self._urls) > 1
+
+    async def connect(self, attempt: Attempt) -> Any:
+        """Return a connection to a host that is what is wanted; raises the most telling of what went wrong."""
+        if not self.several:
+            return await attempt(self._urls[0])
+        url, connection = await _first(self._urls, partial(self._opened, attempt))
+        self._led_to[connection] = url
+        self._urls = [url, *(other for other in self._urls if other != url)]
+        return connection
+
+    async def moved(self, connection: Any, attempt: Attempt) -> bool:
+        """Whether another host than this connection's is what is wanted now."""
+        here = self._led_to.get(connection)
+        others = [url for url in self._urls if url != here]
+        if here is None or not others:
+            return False
+        try:
+            url, found = await _first(others, partial(self._opened, attempt))
+        except (asyncpg.PostgresError, asyncpg.InternalClientError, asyncpg.InterfaceError, OSError):
+            return False
+        found.terminate()
+        self._urls = [url, *(other for other in self._urls if other != url)]
+        return True
+
+    async def _opened(self, attempt: Attempt, url: str) -> Any:
+        """Return a connection, unless it leads to a primary that was replaced."""
+        connection = await attempt(url)
+        if not url.endswith((f"{_WANTED}=primary", f"{_WANTED}=read-write")):
+            return connection
+        try:
+            # In one transaction, for the sake of a pooler.
+            async with connection.transaction():
+                timeline = (await connection.fetchval("SELECT pg_walfile_name(pg_current_wal_lsn())"))[:8]
+            if timeline < self._timeline:
+                raise asyncpg.TargetServerAttributeNotMatched("The host was replaced as the primary.")
+        except BaseException:
+            connection.terminate()
+            raise
+        self._timeline = timeline
+        return connection
+
+
+async def _first(urls: Sequence[str], open_at: Callable[[str], Coroutine[Any, Any, Any]]) -> tuple[str, Any]:
+    """Return the first connection that comes about, and its URL; the others are dropped.
+
+    While one host says nothing, those that were not what is wanted are asked again: the next primary is among them.
+    """
+    tasks: dict[asyncio.Task[Any], str] = {}
+    waiting = list(urls)
+    errors: dict[str, Exception] = {}
+    try:
+        while waiting or tasks:
+            if waiting:
+                url = waiting.pop(0)
+                tasks[asyncio.create_task(open_at(url))] = url
+            done, _ = await asyncio.wait(tasks, timeout=_HEAD_START, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                url = tasks.pop(task)
+                if task.exception() is None:
+                    return url, task.result()
+                errors[url] = _telling(task)
+            if not done and not waiting:
+                waiting = [url for url in urls if url not in tasks.values()]
+    finally:
+        await _dropped(list(tasks))
+    raise max(errors.values(), key=_weight)
+
+
+def _telling(task: asyncio.Task[Any]) -> Exception:
+    error = task.exception()
+    if not isinstance(error, Exception):
+        assert error is not None
+        raise error
+    return error
+
+
+async def _dropped(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        # One that came about in the same moment as the winner.
+        if not isinstance(outcome, BaseException):
+            outcome.terminate()
+
+
+def _weight(error: Exception) -> int:
+    """Rank what hosts say: that they are no primary says more than that they are gone, a refused login most of all."""
+    if isinstance(error, OSError):
+        return 0
+    return 1 if isinstance(error, (asyncpg.TargetServerAttributeNotMatched, asyncpg.CannotConnectNowError)) else 2

@@ -1,0 +1,237 @@
+"""Reading from replicas: which calls may go there, which replica will do, and which is left alone for a while.
+
+Writes go to the primary. A read goes to a replica that has everything this store wrote for the user in question and is
+at most ``lag`` seconds behind; if there is none, it goes to the primary. So a store reads its own writes. Of what other
+processes wrote, the last ``lag`` seconds may be missing. A store keeps to one replica for as long as that will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from random import randrange
+from typing import Any, TypeVar
+
+from memoranda.errors import InputError, StoreError
+from memoranda.store import Finding
+from memoranda.urls import check_place
+from memoranda_postgres.connections import Connection
+from memoranda_postgres.faults import FOREIGN, translated
+from memoranda_postgres.horizon import Horizon, Users
+from memoranda_postgres.hosts import at_host
+from memoranda_postgres.server import Server, ServerOptions
+
+T = TypeVar("T")
+
+_REACHED_IN = 2.0
+_ASKED_EVERY = 1.0
+_GONE_FOR = 5.0
+_BEHIND_FOR = 0.1
+_NO_PAUSES = (None,)
+_POSITION = (
+    "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END "
+    "- '0/0'::pg_lsn"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    users: Users
+
+
+_reading: ContextVar[_Read | None] = ContextVar("memoranda_postgres_reading", default=None)
+_on_primary: ContextVar[bool] = ContextVar("memoranda_postgres_on_primary", default=False)
+
+
+@contextlib.contextmanager
+def on_primary() -> Generator[None, None, None]:
+    """Have every read inside, of this task and those it starts, go to the primary."""
+    token = _on_primary.set(True)
+    try:
+        yield
+    finally:
+        _on_primary.reset(token)
+
+
+class Replica:
+    """One replica, how far it is known to have come, and until when it is left alone."""
+
+    def __init__(self, options: ServerOptions, place: str) -> None:
+        self.place = place
+        # It is connected to when it is first read from, and given up quickly: there is always the primary.
+        reached = min(_REACHED_IN, options.connect_timeout)
+        options = replace(
+            options,
+            dsn=at_host(options.dsn, place),
+            min_size=0,
+            connect_timeout=reached,
+            timeout=max(reached, options.timeout / 2),
+        )
+        self.server = Server(options, pauses=_NO_PAUSES)
+        self._position = 0
+        self._answered = float("-inf")
+        self._away_until = 0.0
+
+    async def will_do(self, needed: int) -> bool:
+        """Whether it is there and has come so far; it is asked only when that is not known."""
+        now = time.monotonic()
+        if now < self._away_until:
+            return False
+        # One that was behind a moment ago is not asked again by every read; for other users it may do.
+        known_for = _ASKED_EVERY if self._position >= needed else _BEHIND_FOR
+        if now - self._answered >= known_for:
+            try:
+                async with asyncio.timeout(_REACHED_IN):
+                    self._position = await self.position()
+            except (StoreError, TimeoutError):
+                self.leave_alone()
+                return False
+            self._answered = time.monotonic()
+        return self._position >= needed
+
+    async def position(self) -> int:
+        """Return how far it has come."""
+        return int((await self.server.fetch(_POSITION, ()))[0][0])
+
+    def leave_alone(self) -> None:
+        """Read elsewhere for a while."""
+        self._away_until = time.monotonic() + _GONE_FOR
+
+
+class ReplicatedServer(Server):
+    """A primary that has replicas: work that only reads is done on one of them where that will do."""
+
+    def __init__(self, options: ServerOptions, places: Sequence[str], lag: float) -> None:
+        super().__init__(options)
+        self.lag = lag
+        self._replicas = [Replica(options, place) for place in places]
+        self._current = randrange(len(self._replicas))
+        self._horizon = Horizon(lag)
+        self._next_look = 0.0
+
+    async def open(self) -> None:
+        """Connect to the primary, and only to it: a replica that is away keeps nobody from working."""
+        await super().open()
+        for replica in self._replicas:
+            await replica.server.open()
+        with contextlib.suppress(StoreError):
+            await self._look()
+
+    async def close(self) -> None:
+        """Disconnect from all of them."""
+        await super().close()
+        for replica in self._replicas:
+            await replica.server.close()
+
+    @contextlib.contextmanager
+    def reading(self, users: Users) -> Iterator[None]:
+        """Say that what is inside only reads items of these users; None stands for all."""
+        token = _reading.set(_Read(users))
+        try:
+            yield
+        finally:
+            _reading.reset(token)
+
+    @contextlib.contextmanager
+    def writing(self, users: Users) -> Iterator[None]:
+        """Say that what is inside writes items of these users, whether it succeeds or not."""
+        try:
+            yield
+        except BaseException:
+            # It may have been done; and a conflict means that somebody else has written what was not read yet.
+            self._horizon.lost(users)
+            raise
+        self._horizon.wrote(users)
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
+        """Do the work, on a replica if it only reads."""
+        read = _reading.get()
+        if read is None or _on_primary.get():
+            return await super().run(work, repeatable=repeatable)
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await self._read(work, read.users)
+        except TimeoutError as error:
+            raise translated(error, self.where, self.timeout) from error
+
+    async def _read(self, work: Callable[[Connection], Awaitable[T]], users: Users) -> T:
+        if time.monotonic() >= self._next_look:
+            await self._look_quickly()
+        needed = self._horizon.needed(users)
+        for offset in range(len(self._replicas)) if needed is not None else ():
+            number = (self._current + offset) % len(self._replicas)
+            replica = self._replicas[number]
+            if not await replica.will_do(needed or 0):
+                continue
+            try:
+                async with asyncio.timeout(replica.server.timeout):
+                    found = await replica.server.run(work)
+            except (StoreError, TimeoutError):
+                # Also where it broke the query off to get on with its changes. The primary knows better in any case.
+                replica.leave_alone()
+                continue
+            self._current = number
+            return found
+        return await super().run(work)
+
+    async def _done(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+        done = await super()._done(connection, work)
+        if _reading.get() is None:
+            await self._note(connection)
+        return done
+
+    async def _note(self, connection: Connection) -> None:
+        """Learn the primary's position after a write; the write is done whether this succeeds or not."""
+        begun = self._horizon.begin()
+        try:
+            rows = await super()._done(connection, lambda given: given.fetch(_POSITION, timeout=self.timeout))
+        except FOREIGN:
+            self._horizon.lost(None)
+        else:
+            self._horizon.observed(begun, int(rows[0][0]), time.monotonic())
+
+    async def _look_quickly(self) -> None:
+        """Learn the primary's position from time to time; without it, what was seen last must do."""
+        self._next_look = time.monotonic() + min(_ASKED_EVERY, self.lag / 4)
+        try:
+            async with asyncio.timeout(_ASKED_EVERY):
+                await self._look()
+        except (StoreError, TimeoutError):
+            self._next_look = time.monotonic() + _GONE_FOR
+
+    async def _look(self) -> None:
+        begun = self._horizon.begin()
+        rows = await super().run(lambda connection: connection.fetch(_POSITION, timeout=self.timeout))
+        self._horizon.observed(begun, int(rows[0][0]), time.monotonic())
+
+    async def findings(self) -> list[Finding]:
+        """Return what ``memoranda doctor`` says of each replica."""
+        await self._look()
+        newest = self._horizon.needed(()) or 0
+        return [await self._finding(replica, newest) for replica in self._replicas]
+
+    async def _finding(self, replica: Replica, newest: int) -> Finding:
+        name = f"replica {replica.place}"
+        try:
+            async with asyncio.timeout(_REACHED_IN):
+                position = await replica.position()
+        except (StoreError, TimeoutError) as error:
+            return Finding(name, False, f"cannot be read from ({type(error).__name__})", "Check that it runs.")
+        if position < newest:
+            detail = f"{newest - position} bytes behind what it had to have {self.lag:g} seconds ago; not read from"
+            return Finding(name, False, detail, "Check that it follows the primary.")
+        return Finding(name, True, f"is read from; at most {self.lag:g} seconds behind")
+
+
+def checked_places(replicas: Any) -> list[str]:
+    """Return the places of replicas, given as text with commas in between or as a list of host or host:port."""
+    given = replicas.split(",") if isinstance(replicas, str) else list(replicas or ())
+    for place in given:
+        if not isinstance(place, str) or "@" in place or "/" in place:
+            raise InputError("replicas are given as host or host:port, with commas in between.", field="replicas")
+        check_place(f"postgresql://{place}", field="replicas", needs_host=True)
+    return list(given)
