@@ -10,8 +10,9 @@ them each time costs most of the time and finds next to nothing, so a test, a cl
 
     @pytest.fixture(params=["standalone", pytest.param("cluster", marks=pytest.mark.rare("cluster"))])
 
-One test in eight of what is marked stays, always the same ones, and at least one of every set-up in every class (or
-module, outside of classes). A set-up is what the marker names; markers without a name in one place are one set-up.
+One test in eight of what is marked stays (or another part: ``rare("cluster", one_in=40)``), always the same ones, and
+at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names; markers
+without a name in one place are one set-up.
 What was left out counts as deselected in the last line. `--sample` takes all tests as rare, and `--sample=64` keeps
 one in so many.
 
@@ -66,12 +67,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def left_out(rare: Sequence[pytest.Item], one_in: int) -> set[str]:
-    """Return the ids of the tests that are not in the sample."""
+    """Return the ids of the tests that are not in the sample, which a marker may make smaller."""
     setups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for item in rare:
         for setup in _setups(item):
             setups[setup].append(item.nodeid)
-    sample = {item.nodeid for item in rare if _number(item.nodeid) % one_in == 0}
+    sample = {item.nodeid for item in rare if _number(item.nodeid) % max(one_in, _own_one_in(item)) == 0}
     for members in setups.values():
         if sample.isdisjoint(members):
             sample.add(min(members, key=_number))
@@ -83,6 +84,10 @@ def _setups(item: pytest.Item) -> Iterator[tuple[str, ...]]:
     names = [marker.args for marker in item.iter_markers("rare")]
     for name in names or [()]:
         yield (place, *map(str, name))
+
+
+def _own_one_in(item: pytest.Item) -> int:
+    return max((int(marker.kwargs.get("one_in", 1)) for marker in item.iter_markers("rare")), default=1)
 
 
 def _number(nodeid: str) -> int:

@@ -17,6 +17,11 @@ class TestPartitioned:
     @pytest.mark.parametrize("number", range(40))
     def test_case(self, number): pass
 
+@pytest.mark.rare("slow", one_in=1000)
+class TestSlow:
+    @pytest.mark.parametrize("number", range(40))
+    def test_case(self, number): pass
+
 @pytest.mark.rare
 class TestOldRelease:
     def test_one(self): pass
@@ -30,7 +35,7 @@ def url(request):
 @pytest.mark.parametrize("number", range(3))
 def test_url(url, number): pass
 """
-TESTS = 40 + 2 + 3 * 3
+TESTS = 40 + 40 + 2 + 3 * 3
 
 
 @pytest.fixture
@@ -53,6 +58,7 @@ def test_a_small_sample_of_every_rare_set_up_runs(suite: pytest.Pytester) -> Non
     sample = kept(suite)
 
     assert 1 <= sum("TestPartitioned" in name for name in sample) <= 15
+    assert sum("TestSlow" in name for name in sample) == 1
     assert any("TestOldRelease" in name for name in sample)
     assert any("cluster" in name for name in sample)
     assert any("tls" in name for name in sample)
