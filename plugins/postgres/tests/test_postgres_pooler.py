@@ -54,12 +54,12 @@ class BehindPgBouncer(StoreConformance):
         return reopen
 
 
-@pytest.mark.rare("pgbouncer")
+@pytest.mark.rare("pgbouncer", one_in=16)
 class TestBehindPgBouncer(BehindPgBouncer):
     """As somebody opens it who does not know that there is a pooler."""
 
 
-@pytest.mark.rare("pgbouncer with partitions and vectors")
+@pytest.mark.rare("pgbouncer with partitions and vectors", one_in=40)
 class TestPartitionsAndVectorsBehindPgBouncer(BehindPgBouncer):
     options: ClassVar[dict[str, Any]] = {"partitions": 3, "embeddings": HashingEmbeddings(32)}
 

@@ -269,7 +269,7 @@ def kit_url(group: PostgresGroup) -> Iterator[str]:
         yield found
 
 
-@pytest.mark.rare("replicas")
+@pytest.mark.rare("replicas", one_in=40)
 class TestWithReplicas(StoreConformance):
     @pytest.fixture
     def options(self, group: PostgresGroup) -> dict[str, Any]:
