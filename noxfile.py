@@ -4,7 +4,8 @@ Nothing has to be installed first: each session makes its own environment, and t
 tests need come into it from the package index. Arguments after `--` go to pytest (or to the benchmark).
 
 The default run is meant for every change: all suites in one environment, and of what is rare (tests marked so, the
-oldest releases, a distribution with nothing beside it) a stable sample. `nox -s everything` leaves nothing out.
+oldest releases, a distribution with nothing beside it) a stable sample. `nox -s everything` leaves nothing out, and
+`nox -s scale` runs all that is about more than one server.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ REPORTS = ROOT / ".nox" / "reports"
 # Each worker of a test run starts servers of its own, so more of them than this cost more than they bring.
 WORKERS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist=loadgroup"]
 EVERYTHING = "--everything"
+SCALE = [
+    *(f"plugins/postgres/tests/test_postgres_{name}.py" for name in ("pooler", "replicas", "failover", "locking")),
+    "plugins/redis/tests/test_redis_cluster.py",
+    "tests/test_many_processes.py",
+]
 
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -247,6 +253,14 @@ def oldest(session: nox.Session) -> None:
     else:
         # One test in sixteen and at least one of every class and module, the same ones each time.
         run_pytest(session, *options, "--sample=16", *(path for each in DISTRIBUTIONS for path in main_tests(each)))
+
+
+@nox.session(default=False)
+def scale(session: nox.Session) -> None:
+    """Test what lies beyond one server, in full: poolers, replicas, failovers, clusters, many processes; in minutes."""
+    install_everything(session, *group("test"))
+    # One after the other: each starts several servers, and takes some of them down.
+    run_pytest(session, EVERYTHING, "-s", *SCALE)
 
 
 @nox.session(default=False)

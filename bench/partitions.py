@@ -25,6 +25,7 @@ from memoranda_postgres import PostgresMemoryStore
 from memoranda_testing.servers import fresh_database, postgres_server
 
 USERS, ITEMS_OF_EACH, SESSIONS = 200, 50, 5
+TOGETHER = 20
 SETTINGS = {"shared_buffers": "1GB", "maintenance_work_mem": "512MB", "max_wal_size": "16GB", "work_mem": "64MB"}
 TABLES = {"one table": 0, "partitioned": 16}
 
@@ -71,8 +72,9 @@ async def multiply(url: str, copies: int, *, partitioned: bool) -> None:
         names = [row["attname"] for row in rows]
         columns = ", ".join(changed.get(name, name) for name in names)
         await connection.execute("CREATE TEMPORARY TABLE originals AS SELECT * FROM memory_items")
-        for copy in range(1, copies):
-            given = f"(SELECT {copy}::text AS copy) AS numbered"
+        for first in range(1, copies, TOGETHER):
+            last = min(first + TOGETHER, copies) - 1
+            given = f"(SELECT number::text AS copy FROM generate_series({first}, {last}) AS number) AS numbered"
             if partitioned:
                 await connection.execute(
                     f"INSERT INTO memory_ids SELECT {changed['id']}, {changed['owner']} FROM originals, {given}"

@@ -15,7 +15,7 @@ import typer
 
 import memoranda
 from memoranda.errors import MemoryError
-from memoranda.store import Capability
+from memoranda.store import BaseStore, Capability
 from memoranda_cli.app import app
 from memoranda_cli.commands import COMMANDS, SECTIONS
 from memoranda_cli.exits import MEANINGS
@@ -58,7 +58,8 @@ def capabilities_page() -> str:
         "# Capabilities",
         "",
         "What each backend declares, and the conformance kit tests. ● means always, ○ with an embedder; PostgreSQL",
-        "also needs the extension `vector` for that.",
+        "also needs the extension `vector` for that. ◐ means that there is no index: a ranked text search there reads",
+        "every item of the user or session that it names, so name one.",
         "",
         f"| capability | what it gives | {' | '.join(STORES)} |",
         f"|---|---|{'---|' * len(STORES)}",
@@ -66,9 +67,21 @@ def capabilities_page() -> str:
     declared = {name: declared_by(name) for name in STORES}
     for capability in Capability:
         marks = [_mark(capability, *declared[name]) for name in STORES]
+        if capability is Capability.TEXT:
+            marks = ["◐" if reads_the_scope(name) else mark for name, mark in zip(STORES, marks, strict=True)]
         lines.append(f"| `{capability.value}` | {MEANING[capability]} | {' | '.join(marks)} |")
     lines += ["| **service** | | " + " | ".join(service for _, service in STORES.values()) + " |", ""]
     return "\n".join(lines)
+
+
+def reads_the_scope(name: str) -> bool:
+    """Whether a backend has no index for ranked text: it is the base class then that reads everything and ranks it."""
+    url = STORES[name][0]
+    try:
+        store = memoranda.open(url)
+    except MemoryError:
+        store = memoranda.open(url, embeddings="hashing")
+    return type(store)._rank is BaseStore._rank
 
 
 def declared_by(name: str) -> tuple[frozenset[Capability], frozenset[Capability]]:

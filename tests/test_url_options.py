@@ -60,6 +60,8 @@ OPTIONS = [
     Option(POSTGRES, "timeout", "2.5", 2.5, 3, 10**400),
     Option(POSTGRES, "partitions", "4", 4, 8, -(10**5000)),
     Option(POSTGRES, "embeddings", "hashing", "hashing", HashingEmbeddings(), "absent"),
+    Option(POSTGRES, "replicas", "one,two:5433", "one,two:5433", "three", 5),
+    Option(POSTGRES, "replica_lag", "2", 2.0, 3, True),
     Option(REDIS, "namespace", "agents", "agents", "others", 5),
     Option(REDIS, "timeout", "2.5", 2.5, 3, float("nan")),
     Option(REDIS, "max_connections", "3", 3, 4, True),

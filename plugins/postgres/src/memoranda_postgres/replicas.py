@@ -229,9 +229,9 @@ class ReplicatedServer(Server):
 
 def checked_places(replicas: Any) -> list[str]:
     """Return the places of replicas, given as text with commas in between or as a list of host or host:port."""
-    given = replicas.split(",") if isinstance(replicas, str) else list(replicas or ())
-    for place in given:
-        if not isinstance(place, str) or "@" in place or "/" in place:
+    given = replicas.split(",") if isinstance(replicas, str) else replicas
+    for place in given if isinstance(given, Sequence) else [None]:
+        if not isinstance(place, str) or not place or "@" in place or "/" in place:
             raise InputError("replicas are given as host or host:port, with commas in between.", field="replicas")
         check_place(f"postgresql://{place}", field="replicas", needs_host=True)
     return list(given)

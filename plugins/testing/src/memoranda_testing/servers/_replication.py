@@ -57,6 +57,11 @@ class PostgresNode(PostgresServer):
         self.source = source
         query(self.url, f"ALTER SYSTEM SET primary_conninfo = '{_conninfo(source)}'", "SELECT pg_reload_conf()")
 
+    def leave(self) -> None:
+        """Get no more changes from anybody; what has arrived is all that there will be."""
+        query(self.url, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+        wait_until(lambda: query(self.url, "SELECT count(*) FROM pg_stat_wal_receiver") == 0, START_SECONDS)
+
     def promote(self) -> None:
         """Have a standby take writes; returns when it does."""
         self.source = None
@@ -157,9 +162,12 @@ class PostgresGroup:
     def fail_over(self) -> PostgresNode:
         """Promote the most advanced standby that answers, have the others follow it, and return it.
 
-        What becomes of the old primary is up to the caller, who has cut it off beforehand.
+        They leave the old primary first, so that it confirms nothing any more, and then the one that has most is the
+        one that has all. What becomes of the old primary is up to the caller.
         """
         left = [node for node in self.standbys if node.running]
+        for node in left:
+            node.leave()
         new = max(left, key=PostgresNode.received)
         new.promote()
         self.primary = new
