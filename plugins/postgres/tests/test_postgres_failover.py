@@ -19,7 +19,7 @@ from memoranda_testing.servers import PostgresGroup, UnreliableNetwork, postgres
 
 pytestmark = pytest.mark.xdist_group("failover")
 
-FAULTS = ("killed", "paused", "cut off")
+FAULTS = ("paused", "killed", "cut off")
 OUTAGES = (0.3, 0.0, 1.5, 4.0)
 """How many seconds there is no primary at all: less and more than a call is tried again for."""
 
@@ -83,7 +83,7 @@ async def break_and_promote(
 async def test_nothing_acknowledged_is_lost_and_nothing_is_done_twice_when_the_primary_fails(
     group: PostgresGroup, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    rounds = 20 if request.config.getoption("everything", default=False) else 2
+    rounds = 20 if request.config.getoption("everything", default=False) else 1
     with group.database() as direct:
         async with ways_to(group) as ways:
             url = through(ways, direct)
@@ -128,5 +128,5 @@ async def test_hosts_none_of_which_is_the_primary_are_a_sentence(group: Postgres
     async with ways_to(group) as ways:
         standbys = [way for way, node in zip(ways, group.nodes, strict=True) if node is not group.primary]
         with pytest.raises(StoreUnavailableError, match="target_session_attrs"):
-            async with PostgresMemoryStore(through(standbys, group.primary.url), connect_timeout=0.5):
+            async with PostgresMemoryStore(through(standbys, group.primary.url), connect_timeout=60):
                 pass

@@ -35,6 +35,9 @@ _NO_DIFFERENCE = contextlib.nullcontext()
 _SUSPECT_AFTER = 3.0
 """How long a call may go without an answer before the other hosts of the URL are asked whether one took its place."""
 
+_NEXT_PRIMARY_WITHIN = 3.0
+"""How long opening waits for a primary where all hosts say that they are none."""
+
 PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2, None)
 """How long to wait before each further try, two and a half seconds in all, about what a restart takes; None ends it."""
 
@@ -279,14 +282,19 @@ class Server:
             raise InputError(UNREADABLE, field="dsn") from None
 
     async def _patiently(self, work: Callable[[], Awaitable[None]], deadline: float) -> None:
-        """Wait for a server that is still starting, or for the next primary; everything else is reported at once."""
+        """Wait for a server that is still starting, and a while for the next primary; report all else at once."""
+        loop = asyncio.get_running_loop()
+        no_primary_until = loop.time() + _NEXT_PRIMARY_WITHIN
         while True:
             try:
                 return await work()
-            except (asyncpg.CannotConnectNowError, asyncpg.TargetServerAttributeNotMatched):
-                if asyncio.get_running_loop().time() + 0.2 > deadline:
+            except asyncpg.CannotConnectNowError:
+                if loop.time() + 0.2 > deadline:
                     raise
-                await asyncio.sleep(0.2)
+            except asyncpg.TargetServerAttributeNotMatched:
+                if loop.time() + 0.2 > min(deadline, no_primary_until):
+                    raise
+            await asyncio.sleep(0.2)
 
 
 def _breaks(error: BaseException) -> bool:
