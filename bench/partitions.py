@@ -167,11 +167,10 @@ async def examine(server_url: str, name: str, partitions: int, items: int) -> li
 def main(options: argparse.Namespace) -> None:
     TABLES["partitioned"] = options.partitions
     with postgres_server(settings=SETTINGS) as server:
-        lines = []
         for name, partitions in TABLES.items():
             if options.only in (None, name):
-                lines += asyncio.run(examine(server.url, name, partitions, options.items))
-        report(f"{options.items:,} items against {USERS * ITEMS_OF_EACH:,} in the same table", lines)
+                lines = asyncio.run(examine(server.url, name, partitions, options.items))
+                report(f"{options.items:,} items against {USERS * ITEMS_OF_EACH:,} in the same table", lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Eight processes open, migrate, write, compact and forget on one store at the same moment."""
+"""Many processes open, migrate, write, compact and forget on one store at the same moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import memoranda
 from memoranda_testing.servers import fresh_database, postgres_server
 
 WORKER = Path(__file__).parent / "many_processes_worker.py"
-PROCESSES = 8
 # As the worker has them.
 RAISES, ITEMS, TURNS, KEPT_TURNS = 5, 10, 12, 4
 
@@ -27,6 +26,7 @@ class Workers:
 
     def __init__(self, processes: list[asyncio.subprocess.Process]) -> None:
         self._processes = processes
+        self.count = len(processes)
 
     async def work(self, url: str) -> list[dict[str, Any]]:
         """Have all of them work on the store of a URL, and return what each was told."""
@@ -42,10 +42,11 @@ async def _line(process: asyncio.subprocess.Process) -> bytes:
 
 
 @pytest_asyncio.fixture
-async def workers() -> AsyncIterator[Workers]:
+async def workers(request: pytest.FixtureRequest) -> AsyncIterator[Workers]:
+    count = 8 if request.config.getoption("everything", default=False) else 3
     async with contextlib.AsyncExitStack() as stack:
         processes = []
-        for number in range(PROCESSES):
+        for number in range(count):
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 str(WORKER),
@@ -55,7 +56,7 @@ async def workers() -> AsyncIterator[Workers]:
             )
             stack.push_async_callback(_ended, process)
             processes.append(process)
-        assert await asyncio.gather(*map(_line, processes)) == [b"ready\n"] * PROCESSES
+        assert await asyncio.gather(*map(_line, processes)) == [b"ready\n"] * count
         yield Workers(processes)
 
 
@@ -90,16 +91,16 @@ async def test_processes_that_start_together_lose_nothing_and_compact_once(
     for number in range(rounds):
         with new_store(kind, tmp_path, request, number) as url:
             told = await workers.work(url)
-            assert [each.get("error") for each in told] == [None] * PROCESSES
-            assert [(each["purged"], each["kept"]) for each in told] == [(ITEMS, ITEMS)] * PROCESSES
+            assert [each.get("error") for each in told] == [None] * workers.count
+            assert [(each["purged"], each["kept"]) for each in told] == [(ITEMS, ITEMS)] * workers.count
             assert sum(each["compacted"] for each in told) == 1
             async with memoranda.open(url) as store:
                 there = {item.id: item async for item in store.scan()}
             counter = there.pop("counter")
-            assert (counter.content, counter.version) == (str(RAISES * PROCESSES), RAISES * PROCESSES)
+            assert (counter.content, counter.version) == (str(RAISES * workers.count), RAISES * workers.count)
             summaries = [item for item in there.values() if item.memory_type == "summary"]
             archived = [item.archived_by for item in there.values() if item.archived_by is not None]
             assert len(summaries) == 1
             assert len(archived) == TURNS - KEPT_TURNS
             assert len(set(archived)) == 1
-            assert len(there) == PROCESSES * ITEMS + TURNS + 1
+            assert len(there) == workers.count * ITEMS + TURNS + 1
