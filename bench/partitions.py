@@ -2,7 +2,7 @@
 
 python bench/partitions.py [--items 200000] [--partitions 16] [--only partitioned]
 
-Ten million items take some tens of gigabytes and a quarter of an hour: ask for them with ``--items 10000000``. A
+Ten million items take 25 gigabytes and an hour or so: ask for them with ``--items 10000000``. A
 few users are written through the store; the others are copies of them that the server makes itself, with the
 indexes built in the end. The floor is the same call on the same store with these few users only, so that the ratio
 says what the size of the table costs; ``--only`` leaves one of the two tables out.
@@ -83,7 +83,8 @@ async def multiply(url: str, copies: int, *, partitioned: bool) -> None:
                 f"INSERT INTO memory_items ({', '.join(names)}) SELECT {columns} FROM originals, {given}"
             )
         for index in indexes:
-            await connection.execute(index["text"])
+            # That of a divided table is shown as one of the empty parent alone.
+            await connection.execute(index["text"].replace(" ON ONLY ", " ON ", 1))
         await connection.execute("VACUUM ANALYZE")
     finally:
         await connection.close()

@@ -61,7 +61,7 @@ async def compared(floor: BaseStore, ours: BaseStore) -> list[Line]:
     lines = []
     for name, call in CALLS.items():
         contenders = {"memoranda": lambda call=call: call(ours), "floor": lambda call=call: call(floor)}
-        lines.append(line(name, await interleaved(contenders, rounds=7, calls=20)))
+        lines.append(line(name, await interleaved(contenders, rounds=7, calls=60)))
     return lines
 
 
