@@ -84,6 +84,7 @@ def new_store(kind: str, folder: Path, request: pytest.FixtureRequest, number: i
 
 @pytest.mark.rare("many processes", one_in=1000)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.timeout(1800)
 async def test_processes_that_start_together_lose_nothing_and_compact_once(
     workers: Workers, kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

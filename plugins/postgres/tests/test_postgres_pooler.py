@@ -14,6 +14,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import StoreError, StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_postgres.pooling import Pooler, look_for_pooler, pooler_finding
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import PgBouncer, pgbouncer
 
@@ -137,3 +138,24 @@ async def test_a_setting_that_pgbouncer_refuses_is_named(pooler: PgBouncer) -> N
     with pooler.database() as url, pytest.raises(StoreUnavailableError, match="search_path"):
         async with PostgresMemoryStore(f"{url}?search_path=elsewhere"):
             pass
+
+
+class Renaming:
+    """A connection through a pooler that keeps track of prepared statements, as PgBouncer does from 1.21 on.
+
+    No such release can be had without building it, so what it answers is played here.
+    """
+
+    def get_server_pid(self) -> int:
+        return 1
+
+    async def prepare(self, query: str, *, name: str, timeout: float) -> Renaming:
+        return self
+
+    async def fetchrow(self, *, timeout: float) -> tuple[int, bool]:
+        return 2, False
+
+
+async def test_a_pooler_that_gives_prepared_statements_its_own_names_keeps_them() -> None:
+    assert await look_for_pooler(Renaming(), 1.0) == Pooler(met=True, keeps_statements=True)
+    assert pooler_finding(Pooler(met=True, keeps_statements=True), 100).ok

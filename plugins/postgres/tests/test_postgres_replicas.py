@@ -202,6 +202,7 @@ async def test_a_replica_that_cannot_be_reached_keeps_nobody_from_opening(url: s
         assert await store.get("a") is not None
 
 
+@pytest.mark.timeout(1800)
 async def test_own_reads_are_never_stale_whatever_the_replicas_do(
     group: PostgresGroup, url: str, request: pytest.FixtureRequest
 ) -> None:

@@ -76,6 +76,7 @@ def rounds(request: pytest.FixtureRequest, sample: int, all_of_them: int) -> int
     return all_of_them if request.config.getoption("everything", default=False) else sample
 
 
+@pytest.mark.timeout(1800)
 async def test_no_promise_is_broken_while_the_slot_of_a_store_is_moved(
     cluster: RedisCluster, namespace: str, request: pytest.FixtureRequest
 ) -> None:
@@ -109,6 +110,7 @@ async def test_no_interaction_is_lost_or_doubled_while_the_slot_of_an_agent_is_m
 
 
 @pytest.mark.rare("upheaval", one_in=1000)
+@pytest.mark.timeout(1800)
 async def test_no_promise_is_broken_when_a_replica_takes_the_place_of_a_dead_master(
     cluster: RedisCluster, namespace: str, request: pytest.FixtureRequest
 ) -> None:

@@ -20,8 +20,8 @@ from memoranda_testing.servers._system import ServerError, reachable, unprivileg
 
 PGBOUNCER_VARIABLE = "MEMORANDA_TEST_PGBOUNCER"
 
-# PgBouncer itself, and what a small system may lack of its libraries.
-_PACKAGES = ("pgbouncer", "libc-ares2", "libevent-2.1-7")
+# What a small system may lack of its libraries; their names change from release to release.
+_LIBRARIES = ("libc-ares", "libcares", "libevent")
 _DOWNLOAD_SECONDS = 120.0
 
 
@@ -158,24 +158,30 @@ def _fetch(folder: Path) -> None:
         )
     lists = folder.parent / "lists"
     (lists / "partial").mkdir(parents=True)
-    own_lists = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={lists}"]
     # A system that was never updated has no lists of packages; then they are fetched into a folder of our own.
-    attempts = [[["download", *_PACKAGES]], [[*own_lists, "update"], [*own_lists, "download", *_PACKAGES]]]
-    complaint = ""
-    for commands in attempts:
-        for arguments in commands:
-            done = subprocess.run(
-                ["apt-get", "-qq", *arguments],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=_DOWNLOAD_SECONDS,
-                check=False,
-            )
-            complaint = done.stderr.strip()
-        if len(list(folder.glob("*.deb"))) == len(_PACKAGES):
-            return
-    raise ServerError(
-        f"No PgBouncer was found for the tests, and apt-get could not fetch the packages {', '.join(_PACKAGES)}: "
-        f"{complaint}. Install PgBouncer, or set {PGBOUNCER_VARIABLE} to the path of the program."
-    )
+    own_lists = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={lists}"]
+    complaint = _apt_get(folder, "download", "pgbouncer")
+    options: list[str] = []
+    if complaint:
+        options = own_lists
+        complaint = _apt_get(folder, *options, "update") or _apt_get(folder, *options, "download", "pgbouncer")
+    if not complaint:
+        complaint = _apt_get(folder, *options, "download", *_needed_libraries(next(folder.glob("*.deb"))))
+    if complaint:
+        raise ServerError(
+            f"No PgBouncer was found for the tests, and apt-get could not fetch it: {complaint} Install PgBouncer, or "
+            f"set {PGBOUNCER_VARIABLE} to the path of the program."
+        )
+
+
+def _apt_get(folder: Path, *arguments: str) -> str:
+    """Run apt-get in a folder, and return what it complains of when it fails."""
+    command = ["apt-get", "-qq", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False)
+    return (done.stderr.strip() or f"it ended with {done.returncode}.") if done.returncode else ""
+
+
+def _needed_libraries(package: Path) -> list[str]:
+    shown = subprocess.run(["dpkg-deb", "-f", str(package), "Depends"], capture_output=True, text=True, check=True)
+    names = [word.split()[0] for word in shown.stdout.replace("|", ",").split(",") if word.strip()]
+    return [name for name in names if name.startswith(_LIBRARIES)]
