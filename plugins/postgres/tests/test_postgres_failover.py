@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
 from memoranda import HumanMemory
@@ -131,3 +132,24 @@ async def test_hosts_none_of_which_is_the_primary_are_a_sentence(group: Postgres
         with pytest.raises(StoreUnavailableError, match="target_session_attrs"):
             async with PostgresMemoryStore(through(standbys, group.primary.url), connect_timeout=60):
                 pass
+
+
+async def test_a_call_that_takes_long_on_the_primary_is_not_broken_off(group: PostgresGroup) -> None:
+    with group.database() as direct:
+        async with ways_to(group) as ways, PostgresMemoryStore(through(ways, direct)) as store:
+            await store.add(HumanMemory(id="a", content="before"))
+            holder = await asyncpg.connect(direct)
+            await holder.execute("BEGIN")
+            await holder.execute("SELECT FROM memory_items WHERE id = 'a' FOR UPDATE")
+            adding = asyncio.create_task(store.add(HumanMemory(id="a", content="after")))
+            # Long enough for the other hosts to be asked whether one of them took the primary's place.
+            await asyncio.sleep(4)
+            assert not adding.done()
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            assert await holder.fetchval(waiting) == 1
+            await holder.execute("COMMIT")
+            await adding
+            await holder.close()
+            found = await store.get("a")
+            assert found is not None
+            assert (found.content, found.version) == ("after", 2)
