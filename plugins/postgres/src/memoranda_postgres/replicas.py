@@ -40,6 +40,9 @@ _POSITION = (
 
 @dataclass(frozen=True, slots=True)
 class _Read:
+    """What is read, and for whom: an embedder that is asked in between may use a store of its own."""
+
+    server: ReplicatedServer
     users: Users
 
 
@@ -130,7 +133,7 @@ class ReplicatedServer(Server):
     @contextlib.contextmanager
     def reading(self, users: Users) -> Iterator[None]:
         """Say that what is inside only reads items of these users; None stands for all."""
-        token = _reading.set(_Read(users))
+        token = _reading.set(_Read(self, users))
         try:
             yield
         finally:
@@ -150,7 +153,7 @@ class ReplicatedServer(Server):
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Do the work, on a replica if it only reads."""
         read = _reading.get()
-        if read is None or _on_primary.get():
+        if read is None or read.server is not self or _on_primary.get():
             return await super().run(work, repeatable=repeatable)
         try:
             async with asyncio.timeout(self.timeout):
@@ -180,7 +183,8 @@ class ReplicatedServer(Server):
 
     async def _done(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
         done = await super()._done(connection, work)
-        if _reading.get() is None:
+        read = _reading.get()
+        if read is None or read.server is not self:
             await self._note(connection)
         return done
 
