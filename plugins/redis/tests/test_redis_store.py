@@ -346,7 +346,8 @@ async def test_a_healthy_store_has_nothing_to_mend(store: RedisMemoryStore) -> N
 
     findings = await store.doctor()
 
-    assert [finding.name for finding in findings] == ["server", "persistence", "eviction", "rows", "indexes"]
+    names = ["server", "persistence", "eviction", "ranked text", "rows", "indexes"]
+    assert [finding.name for finding in findings] == names
     assert all(finding.ok for finding in findings if finding.name != "persistence")  # Servers of tests keep nothing.
 
 

@@ -103,6 +103,9 @@ to go on and how many members have no item.
 """
 
 
+_RANKED = Finding("ranked text", True, "has no index: a search reads every item of the user or session that it names")
+
+
 async def examine(run: Run, base: str, types: Mapping[str, type[MemoryItem]], *, repair: bool) -> list[Finding]:
     """Return how the server is set up, whether every item can be read, and whether items and indexes agree.
 
@@ -110,7 +113,7 @@ async def examine(run: Run, base: str, types: Mapping[str, type[MemoryItem]], *,
     """
     if repair:
         await _indexes(run, base, repair=True)
-    return [*await _server(run), await _rows(run, types), await _indexes(run, base, repair=False)]
+    return [*await _server(run), _RANKED, await _rows(run, types), await _indexes(run, base, repair=False)]
 
 
 async def _rows(run: Run, types: Mapping[str, type[MemoryItem]]) -> Finding:

@@ -135,7 +135,4 @@ class RedisMemoryStore(Writing, Removing):
         are taken out. A server may forbid its own description; that is said, and is no fault.
         """
         self._ensure_open()
-        found = await examine(self._run, self._base, self.item_types, repair=repair)
-        count = await self._count(Filter(archived=None), include_deleted=False)
-        ranked = "a search reads every item of the user or session that it names"
-        return [*found, Finding("ranked text", True, f"{ranked}, and without one all {count:,}")]
+        return await examine(self._run, self._base, self.item_types, repair=repair)
