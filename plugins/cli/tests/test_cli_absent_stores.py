@@ -22,6 +22,7 @@ LINES: dict[str, list[str]] = {
     "history": [],
     "context": ["--user", "ada"],
     "stats": [],
+    "owners": [],
     "clear": ["--user", "ada", "--yes"],
     "restore": ["--user", "ada"],
     "purge": ["--user", "ada", "--yes"],

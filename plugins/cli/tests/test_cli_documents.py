@@ -22,6 +22,7 @@ LINES: dict[str, list[list[str]]] = {
     "history": [[], ["--user", "nobody"]],
     "context": [["--user", "ada"], ["--all", "--explain"]],
     "stats": [[]],
+    "owners": [[], ["session"]],
     "clear": [["--user", "ada", "--dry-run"], ["--user", "nobody", "--yes"], ["--user", "ada", "--yes"]],
     "restore": [["--all", "--dry-run"], ["--all"]],
     "purge": [["--deleted", "--dry-run"], ["--deleted", "--yes"], ["one", "--yes"]],

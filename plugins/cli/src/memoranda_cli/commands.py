@@ -59,7 +59,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "context --user ada --tokens 4000 --format openai",
     ),
     "stats": ("stats", "stats --user ada --json"),
-    "owners": ("owners", "owners session --user ada", "owners namespace --namespace users --depth 2"),
+    "owners": ("owners session --user ada", "owners namespace --depth 2"),
     "clear": ("clear --user ada --session trip", "clear --all --dry-run"),
     "restore": ("restore --user ada", "restore 4c1f"),
     "purge": ("purge --deleted", "purge --user ada --session trip --dry-run"),

@@ -26,7 +26,7 @@ class By(StrEnum):
 
 @options.scoped
 def owners(
-    by: Annotated[By, typer.Argument(help="Whom to list.")] = By.USER,
+    by: Annotated[By, typer.Argument(metavar="BY", help="user, session, task, agent or namespace.")] = By.USER,
     metadata: options.Owner = None,
     depth: Annotated[int | None, typer.Option("--depth", min=1, help="Cut namespaces off after so many names.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 50,
