@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ from memoranda.ranking import (
     speaker_of,
     terms_fingerprint,
 )
+from memoranda.ranking.fusion import semantic_share
 
 BARE = Weights(before=0, after=0, asked_speaker=0, session=0, time=0, statement=0)
 
@@ -493,3 +495,69 @@ def _fingerprint_with(change: str) -> str:
 )
 def test_another_way_of_making_terms_has_another_fingerprint(change: str) -> None:
     assert _fingerprint_with(change) != terms_fingerprint() == _fingerprint_with("")
+
+
+def languages() -> list[Path]:
+    return sorted((Path(__file__).parent / "languages").glob("*.txt"))
+
+
+@pytest.mark.parametrize("stemming", [True, False], ids=["stemmed", "without stemmers"])
+@pytest.mark.parametrize("language", languages(), ids=lambda path: path.stem)
+def test_facts_are_found_by_other_forms_of_their_words(
+    language: Path, stemming: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inflection, compounds and typing errors: nine of ten facts are among the first five for their question."""
+    if not stemming:
+        monkeypatch.setattr("memoranda.ranking.terms.stemmer_of", lambda language: str)
+    pairs = [line.split(" | ") for line in language.read_text(encoding="utf-8").splitlines()]
+    facts = conversation(*(fact for fact, _ in pairs))
+    found = [
+        fact.key in keys(rank_text(question, [facts]))[:5] for fact, (_, question) in zip(facts, pairs, strict=True)
+    ]
+    assert sum(found) >= 0.9 * len(pairs)
+
+
+def test_a_long_item_is_found_by_its_best_passage() -> None:
+    """What is said once in a long answer counts as if it had been said alone, and the result shows where."""
+    chatter = "and then there is a lot more to tell about many other things which nobody asked for at all"
+    answer = " ".join([*[chatter] * 20, "The violin stands in the attic beside the old piano.", *[chatter] * 20])
+    spread = " ".join(["violin", *[chatter] * 20, "attic", *[chatter] * 20])
+    turns = [conversation(text, session=name) for name, text in zip("abc", (spread, answer, chatter), strict=True)]
+    best = rank_text("violin in the attic", turns)[0]
+    assert best.key == turns[1][0].key
+    assert "stands in the attic" in best.passage
+    assert len(best.passage) < len(answer) / 5
+
+
+def test_a_long_turn_lends_only_what_it_says_close_by() -> None:
+    """A question after a long answer is not about everything in it."""
+    chatter = " ".join(["one more word of many that fill an answer"] * 40)
+    far = conversation(f"The violin is in the attic. {chatter}", "And what of the other things?", session="far")
+    near = conversation("The violin is in the attic.", "And what of the other things?", session="near")
+    ranked = {found.key: found.parts.get("text", 0.0) for found in rank_text("violin in the attic", [far, near])}
+    assert ranked.get(far[1].key, 0.0) < ranked[near[1].key] / 2
+
+
+def test_an_item_says_what_its_letters_are_worth() -> None:
+    ranked = rank_text("Wohnungen im Dachgeschoss", [conversation("Wir haben eine Dachgeschosswohnung.", "Schön.")])
+    assert ranked[0].parts["letters"] > 0
+
+
+def test_letters_in_common_by_chance_find_nothing() -> None:
+    assert rank_text("telescope", [conversation("the recipe asks for saffron", "telling a scholar's tale")]) == []
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "human", "ai"])
+def test_a_role_is_not_who_is_asked_about(role: str) -> None:
+    turns = [Passage("a", "roles are stored", speaker=role), Passage("b", "roles are stored", speaker="Zoe")]
+    assert all("speaker" not in found.parts for found in rank_text(f"{role} roles", [turns]))
+
+
+def test_meaning_counts_by_how_much_it_stands_out() -> None:
+    words = [1.0, *[0.5] * 20]
+    assert semantic_share(0.4, words, [1.0, *[0.99] * 20]) < 0.4 < semantic_share(0.4, words, [1.0, *[0.01] * 20])
+
+
+def test_what_only_one_side_finds_is_ranked_by_it_alone() -> None:
+    assert semantic_share(0.4, [], [1.0, 0.9]) == 1.0
+    assert semantic_share(0.4, [1.0, 0.9], []) == 0.0

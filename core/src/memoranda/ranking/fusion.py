@@ -1,8 +1,9 @@
-"""Joining rankings whose scores do not compare, such as those of several stores."""
+"""Joining rankings whose scores do not compare: words and meaning, or the results of several stores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 
 from memoranda.ranking.passages import Scored
 
@@ -24,3 +25,38 @@ def fuse(*rankings: Sequence[Scored], k: float = RANK_OFFSET) -> list[Scored]:
             terms.setdefault(scored.key, {}).update(dict.fromkeys(scored.terms))
     fused = [Scored(key, sum(found.values()), found, tuple(terms[key])) for key, found in parts.items()]
     return sorted(fused, key=lambda scored: -scored.score)
+
+
+_FIRST = 10
+"""Among how many results the first should stand out."""
+
+_BELOW = 1e-3
+
+
+def standing_out(similarities: Mapping[int, float], total: int) -> dict[int, float]:
+    """Return how far each similarity lies above the mean of ``total`` items; those below come last, in their order.
+
+    Texts have much in common by the vectors of any model, and nearly all by those of some: the difference tells.
+    """
+    mean = sum(similarities.values()) / total
+    return {key: max(similarity - mean, _BELOW * similarity) for key, similarity in similarities.items()}
+
+
+def semantic_share(usual: float, texts: Iterable[float], similarities: Iterable[float]) -> float:
+    """Return which part of a hybrid ranking meaning has: more than usual where its best result stands out more.
+
+    How much the first stands out is told by the tenth, from a half where that is as good to 1 where it has nothing. A
+    rare word that few items have stands out; where all have the same common ones, meaning decides.
+    """
+    by_words, by_meaning = _prominence(texts), _prominence(similarities)
+    if not by_words or not by_meaning:
+        return 0.0 if by_words else 1.0
+    return min(1.0, 2 * usual * by_meaning / (by_words + by_meaning))
+
+
+def _prominence(scores: Iterable[float]) -> float:
+    first = nlargest(_FIRST, scores)
+    if not first or first[0] <= 0:
+        return 0.0
+    tenth = first[-1] if len(first) == _FIRST else 0.0
+    return 1 - tenth / first[0] / 2

@@ -10,6 +10,7 @@ from memoranda.ranking.terms import MONTHS, STOPWORDS, fold_words
 
 _NAMES_THAT_ARE_WORDS = "art bill dean drew faith frank grace hope jack joy mark pat rich rose sue"
 _COMMON_WORDS = STOPWORDS.union(MONTHS, _NAMES_THAT_ARE_WORDS.split())
+_ROLES = BUILTIN_TYPES.keys() | {"user", "assistant", "agent", "bot", "model"}
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
 _LONGEST_LABEL = 100
 _POSSESSIVE = r"(?:['’]s?(?!\w))?"
@@ -23,16 +24,21 @@ def speaker_of(name: str | None, role: str, content: str) -> str:
     return label[1] if label and label[1][:1].isupper() else role
 
 
+def is_role(speaker: str) -> bool:
+    """Whether this says what somebody is in the conversation, and not who: such words are no names."""
+    return speaker.casefold() in _ROLES
+
+
 def query_without_names(query: str, names: Iterable[str]) -> str:
     """Return the query without the names of those who take part, as it should be embedded.
 
     Names pull small models towards greetings, and who spoke is known anyway. First names count as well as whole ones,
     in any case; a name that is also a common word ("Will", "May") must be written with its capital. A query that would
-    be left with nothing but stopwords comes back as it is. Roles ("human", "ai") are no names.
+    be left with nothing but stopwords comes back as it is. Roles ("human", "assistant") are no names.
     """
     asked = set(fold_words(query))
     shorter = query
-    parts = {part for name in names if name not in BUILTIN_TYPES for part in (name, *name.split())}
+    parts = {part for name in names if not is_role(name) for part in (name, *name.split())}
     for name in sorted(parts, key=lambda name: (-len(name), name)):
         words = fold_words(name)
         if not words or not asked.issuperset(words):

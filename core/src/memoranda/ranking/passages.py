@@ -29,13 +29,15 @@ class Passage(NamedTuple):
 class Scored(NamedTuple):
     """A key with its score and why: what the score is made of, and the terms of the query that the item itself holds.
 
-    Scores compare within one list only.
+    ``passage`` is the part of a long text that was found; it is empty where the whole was. Scores compare within one
+    list only.
     """
 
     key: str
     score: float
     parts: Mapping[str, float]
     terms: tuple[str, ...] = ()
+    passage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,14 @@ class Weights:
     """A term that is part of the item's date, where the query speaks of a date."""
     saturation: float = 1.2
     """BM25's k1: how soon further occurrences of a term stop counting."""
-    length: float = 0.4
-    """BM25's b: how much long texts are held back, from 0 to 1."""
+    length: float = 0.5
+    """BM25's b: how much long passages are held back, from 0 to 1."""
+    passage: int = 60
+    """About how many terms a passage has: an item of more is scored by the best of several. 0: no item is divided."""
+    damping: float = 0.15
+    """How much an item is held back for having many passages: its score is divided by their number to this power."""
+    letters: float = 0.5
+    """A term of which only the letters are found, against 1 for a term that is found as it is."""
     semantic: float = 0.4
     """The part that similarity of meaning has in a hybrid ranking; the words have the rest."""
     asked_speaker: float = 0.25

@@ -10,7 +10,7 @@ from memoranda.errors import MemoryError, PluginError
 from memoranda.items import MemoryItem
 
 if TYPE_CHECKING:
-    pass
+    from memoranda.ranking.passages import Scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +18,20 @@ class RankedItem:
     """An item, how well it answers the query, and why.
 
     ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …) and ``terms`` which words of the
-    query were found. Scores compare within one result list only.
+    query were found; ``passage`` is the part of a long content that was found, and empty where the whole was. Scores
+    compare within one result list only.
     """
 
     item: MemoryItem
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
     terms: tuple[str, ...] = ()
+    passage: str = ""
+
+    @classmethod
+    def of(cls, item: MemoryItem, scored: Scored) -> RankedItem:
+        """Return an item with what a ranking says of it."""
+        return cls(item, scored.score, scored.parts, scored.terms, scored.passage)
 
 
 class Reranker(Protocol):

@@ -47,7 +47,7 @@ def rank_scope(
         wanted=lambda key: wanted(by_id[key]),
         limit=limit,
     )
-    return [RankedItem(by_id[found.key], found.score, found.parts, found.terms) for found in scored]
+    return [RankedItem.of(by_id[found.key], found) for found in scored]
 
 
 def conversation_windows(

@@ -2,37 +2,34 @@
 
 The words of the neighbouring turns count as further, lighter occurrences in the turn itself: an answer rarely repeats
 the words of its question. Only passages that share a term with the query, and their neighbours, need to be given: every
-occurrence that counts is then among them, and document frequencies can be counted from them.
+occurrence that counts is then among them, and document frequencies can be counted from them. Words that are not found,
+and in languages with many forms the others too, are looked for by their letters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import merge
-from itertools import groupby, islice, pairwise
+from itertools import islice
 from math import fsum, log
-from operator import attrgetter
 
-from memoranda.ranking.dates import date_terms, query_date_terms
+from memoranda.ranking.dates import query_date_terms
+from memoranda.ranking.fusion import semantic_share, standing_out
+from memoranda.ranking.letters import group_weights, letter_groups, sharing
 from memoranda.ranking.passages import Passage, Scored, Weights
-from memoranda.ranking.stemming import stem
-from memoranda.ranking.terms import MONTHS, fold_words, index_terms, query_terms
+from memoranda.ranking.rows import Counts, Row, joined
+from memoranda.ranking.terms import fold_words, query_language, query_terms
 
-_TIME_WORDS = """
-yesterday today tonight tomorrow ago last next week weekend month year morning evening night recently since soon lately
-earlier monday tuesday wednesday thursday friday saturday sunday
-"""
-_TIME_TERMS = frozenset(map(stem, (*_TIME_WORDS.split(), *MONTHS))) - {stem("may")}
 _ASKING_FOR_TIME = frozenset({"when", "date"})
-_QUESTION_MARKS = ("?", "？", "؟")
+
+_FOUND_TERM = 0.3
+"""How much the letters of a term count that is found as it is, against one that is not; in English, nothing: its stems
+leave no other forms to look for."""
 
 _SORTED_AT_ONCE = 5_000
 
 _Entry = tuple[float, str, int, str, int]
-"""Score, date, turn, key and place of a passage."""
-
-_Counts = dict[int, float]
-"""How often a term occurs, by the place of the passage; places where it does not occur are left out."""
+"""Score, date, turn, key and number of an item."""
 
 
 def rank_text(
@@ -77,219 +74,135 @@ def rank_hybrid(
     relative to their best and added in the proportion ``weights.semantic``; the bonuses come on top.
     """
     weights = weights or Weights()
-    row = _Row(joined(windows))
-    if not row.passages:
+    row = Row(joined(windows), weights)
+    if not row.items:
         return []
     terms = query_terms(query)
-    own = row.occurrences(terms)
-    counts = [row.with_neighbours(found, weights) for found in own]
-    named = row.add_speakers(counts, terms, weights)
-    row.add_dates(counts, terms, query_date_terms(query), weights)
     known = frequencies or {}
-    rarities = _rarities(
-        [
-            _in_reach(len(found), len(itself), known.get(term, 0))
-            for term, found, itself in zip(terms, counts, own, strict=True)
-        ],
-        max(total or 0, len(row.passages)),
-    )
-    texts = _bm25(counts, rarities, row.lengths_with_neighbours(weights), weights)
+    own = row.occurrences({term: (term,) for term in terms}, terms)
+    counts = [row.with_neighbours(own[term]) for term in terms]
+    named = row.add_speakers(counts, terms)
+    row.add_dates(counts, terms, query_date_terms(query))
+    passages = len(row) * max(total or 0, len(row.items)) / len(row.items)
+    times = [_times_more(len({row.item_at[place] for place in own[term]}), known.get(term, 0)) for term in terms]
+    reached = [
+        max(len(found) * more, known.get(term, 0)) for term, found, more in zip(terms, counts, times, strict=True)
+    ]
+    missing = [term for term, frequency in zip(terms, reached, strict=True) if not frequency]
+    words = _bm25(counts, _rarities(reached, passages), row.lengths_with_neighbours(), weights)
+    letters = _by_letters(row, query, dict(zip(terms, times, strict=True)), missing, passages)
     near = {
-        place: similarities[passage.key]
-        for place, passage in enumerate(row.passages)
+        item: similarities[passage.key]
+        for item, passage in enumerate(row.items)
         if similarities.get(passage.key, 0.0) > 0
     }
-    semantic = weights.semantic if near else 0.0
     asks_time = not _ASKING_FOR_TIME.isdisjoint(fold_words(query))
     bonuses = {
         "speaker": (named, weights.asked_speaker),
         "time": (row.telling_time() if asks_time else set(), weights.time),
         "statement": (row.stating(), weights.statement),
     }
-    scoring = _Scoring(
-        row, _in_proportion(texts, 1 - semantic), _in_proportion(near, semantic), bonuses, weights.session
-    )
-    ranked = ((key, score, place) for score, _, _, key, place in scoring.best_first())
+    scoring = _Scoring(row, words, letters, near, bonuses)
+    ranked = ((key, score, item) for score, _, _, key, item in scoring.best_first())
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
-    speaking = (entry for entry in ranked if row.passages[entry[2]].terms or row.passages[entry[2]].text.strip())
+    speaking = (entry for entry in ranked if row.terms[entry[2]] or row.items[entry[2]].text.strip())
     chosen = (entry for entry in speaking if wanted is None or wanted(entry[0]))
     return [
-        Scored(key, score, scoring.parts(place), _found_at(place, terms, own))
-        for key, score, place in islice(chosen, limit)
+        Scored(key, score, scoring.parts(item), row.found_in(item, own), scoring.passage(item))
+        for key, score, item in islice(chosen, limit)
     ]
 
 
-def joined(windows: Iterable[Sequence[Passage]]) -> Sequence[Sequence[Passage]]:
-    """Return the windows with those that share passages made into one, each passage once."""
-    windows = list(windows)
-    passages = {passage.key: passage for window in windows for passage in window}
-    if len(passages) == sum(map(len, windows)):
-        return windows
-    following: dict[str, str] = {}
-    preceded: set[str] = set()
-    for window in windows:
-        for left, right in pairwise(window):
-            if left.key not in following and right.key not in preceded:
-                following[left.key] = right.key
-                preceded.add(right.key)
-    runs = []
-    for first in sorted(passages, key=preceded.__contains__):
-        run = []
-        key: str | None = first
-        # Taking each passage out ends the walk even where windows contradict each other and lead in a circle.
-        while key is not None and (passage := passages.pop(key, None)) is not None:
-            run.append(passage)
-            key = following.get(key)
-        if run:
-            runs.append(run)
-    return runs
-
-
-class _Row:
-    """All passages in one row, with the stretch of consecutive turns of the same session that each stands in."""
-
-    def __init__(self, runs: Iterable[Sequence[Passage]]) -> None:
-        self.passages: list[Passage] = []
-        self.stretches: list[tuple[int, int]] = []
-        for run in runs:
-            for _, turns in groupby(run, key=attrgetter("session")):
-                start = len(self.passages)
-                self.passages.extend(turns)
-                self.stretches.extend([(start, len(self.passages))] * (len(self.passages) - start))
-        self.terms = [
-            passage.terms if passage.terms is not None else index_terms(passage.text) for passage in self.passages
-        ]
-
-    def occurrences(self, terms: Sequence[str]) -> list[_Counts]:
-        """Return, for each term, how often it occurs in the passages themselves."""
-        found: dict[str, _Counts] = {term: {} for term in terms}
-        wanted = frozenset(terms)
-        for place, words in enumerate(self.terms):
-            if not wanted.isdisjoint(words):
-                for word in words:
-                    if word in wanted:
-                        counts = found[word]
-                        counts[place] = counts.get(place, 0.0) + 1.0
-        return list(found.values())
-
-    def with_neighbours(self, own: _Counts, weights: Weights) -> _Counts:
-        """Return the counts with a share of each one added to the turns around it."""
-        shares = _shares(weights)
-        counts = dict(own)
-        for place, count in own.items():
-            start, end = self.stretches[place]
-            for offset, share in shares:
-                if start <= place + offset < end:
-                    if offset == 1 and "?" in self.passages[place].text:
-                        share *= 1 + weights.answer
-                    counts[place + offset] = counts.get(place + offset, 0.0) + share * count
-        return counts
-
-    def lengths_with_neighbours(self, weights: Weights) -> list[float]:
-        """Return the number of terms that each count was taken from, weighted in the same way."""
-        reach = weights.reach
-        lengths = list(map(len, self.terms))
-        stretches = list(dict.fromkeys(self.stretches))
-        # All stretches in one list, far enough from each other, so that a few passes over it do for all of them.
-        spaced: list[float] = [0.0] * reach
-        for start, end in stretches:
-            spaced += lengths[start:end]
-            spaced += [0.0] * reach
-        spread = spaced[reach : len(spaced) - reach]
-        for offset, share in _shares(weights):
-            moved = spaced[reach - offset : len(spaced) - reach - offset]
-            spread = [length + share * near for length, near in zip(spread, moved, strict=True)]
-        together: list[float] = []
-        place = 0
-        for start, end in stretches:
-            together += spread[place : place + end - start]
-            place += end - start + reach
-        return together
-
-    def telling_time(self) -> set[int]:
-        """Return the places whose passage mentions a time."""
-        return {place for place, terms in enumerate(self.terms) if not _TIME_TERMS.isdisjoint(terms)}
-
-    def stating(self) -> set[int]:
-        """Return the places whose passage does not end in a question."""
-        return {
-            place for place, passage in enumerate(self.passages) if not passage.text.rstrip().endswith(_QUESTION_MARKS)
-        }
-
-    def add_speakers(self, counts: Sequence[_Counts], terms: Sequence[str], weights: Weights) -> set[int]:
-        """Count the speakers' names as occurrences and return the places whose speaker the query names."""
-        named = set()
-        found: dict[str, list[int]] = {}
-        for place, passage in enumerate(self.passages):
-            if passage.speaker not in found:
-                words = frozenset(index_terms(passage.speaker))
-                found[passage.speaker] = [number for number, term in enumerate(terms) if term in words]
-            for number in found[passage.speaker]:
-                named.add(place)
-                if weights.speaker:
-                    counts[number][place] = counts[number].get(place, 0.0) + weights.speaker
-        return named
-
-    def add_dates(
-        self, counts: Sequence[_Counts], terms: Sequence[str], wanted: frozenset[str], weights: Weights
-    ) -> None:
-        """Count the parts of each passage's date as occurrences, where the query speaks of a date."""
-        for number, term in enumerate(terms):
-            if term in wanted and weights.date:
-                for place, passage in enumerate(self.passages):
-                    if term in date_terms(passage.date):
-                        counts[number][place] = counts[number].get(place, 0.0) + weights.date
+def _by_letters(
+    row: Row, query: str, times: Mapping[str, float], missing: Sequence[str], passages: float
+) -> dict[int, float]:
+    """Return the score of every place that has letters of the query's terms; ``times`` are those of _times_more."""
+    weights = row.weights
+    found = 0.0 if query_language(query) == "english" else _FOUND_TERM
+    looked_for = {term: weight for term in times if (weight := 1.0 if term in missing else found) > 0}
+    if not looked_for or not weights.letters:
+        return {}
+    groups = group_weights(looked_for)
+    forms = sharing(frozenset[str]().union(*row.terms), looked_for)
+    shared = {group: counts for group, counts in row.occurrences(forms, groups).items() if counts}
+    more = {group: times[term] for term in looked_for for group in letter_groups(term)}
+    rarities = _rarities([len(counts) * more[group] for group, counts in shared.items()], passages)
+    told = [weights.letters * groups[group] * rarity for group, rarity in zip(shared, rarities, strict=True)]
+    return _bm25(list(shared.values()), told, row.lengths, weights)
 
 
 class _Scoring:
-    """The relevance of each place by its words and its meaning, with the bonuses that come on top."""
+    """The relevance of each item by its words and its meaning, with the bonuses that come on top.
+
+    Of an item with several passages the best one counts, less the more there are: many find something by chance.
+    """
 
     def __init__(
         self,
-        row: _Row,
-        texts: Mapping[int, float],
+        row: Row,
+        words: Mapping[int, float],
+        letters: Mapping[int, float],
         near: Mapping[int, float],
         bonuses: Mapping[str, tuple[set[int], float]],
-        session: float,
     ) -> None:
         self._row = row
         self._bonuses = bonuses
-        self._session = session
-        self._texts, self._near = _relative(texts, near)
-        self._relevances = dict(self._texts)
-        for place, similarity in self._near.items():
-            self._relevances[place] = self._relevances.get(place, 0.0) + similarity
+        self._session = row.weights.session
+        self._best_place: dict[int, int] = {}
+        found: dict[int, float] = {}
+        scores = dict(words)
+        for place, score in letters.items():
+            scores[place] = scores.get(place, 0.0) + score
+        for place, score in scores.items():
+            item = row.item_at[place]
+            if score > found.get(item, 0.0):
+                found[item], self._best_place[item] = score, place
+        texts = {item: score / row.parts(item) ** row.weights.damping for item, score in found.items()}
+        outstanding = standing_out(near, len(row.items))
+        share = semantic_share(row.weights.semantic, texts.values(), outstanding.values())
+        by_text, by_meaning = _relative(_in_proportion(texts, 1 - share), _in_proportion(outstanding, share))
+        in_letters = {item: letters.get(place, 0.0) / found[item] for item, place in self._best_place.items()}
+        self._parts = {
+            "text": {item: score * (1 - in_letters[item]) for item, score in by_text.items()},
+            "letters": {item: score * in_letters[item] for item, score in by_text.items() if in_letters[item]},
+            "semantic": by_meaning,
+        }
+        self._relevances = dict(by_text)
+        for item, similarity in by_meaning.items():
+            self._relevances[item] = self._relevances.get(item, 0.0) + similarity
         self._best_of_session: dict[str, float] = {}
-        for place, relevance in self._relevances.items():
-            name = row.passages[place].session
+        for item, relevance in self._relevances.items():
+            name = row.items[item].session
             if relevance > self._best_of_session.get(name, 0.0):
                 self._best_of_session[name] = relevance
 
     def best_first(self) -> Iterable[_Entry]:
-        """Yield score, date, turn, key and place of every passage that has to do with the query.
+        """Yield score, date, turn, key and number of every item that has to do with the query.
 
         They come in just this order: by score, then the newest, then by key, so that there is one order for all.
         """
-        passages, stretches = self._row.passages, self._row.stretches
+        row = self._row
         bonuses = [bonus for bonus in self._bonuses.values() if bonus[1]]
         entries = []
-        for place, relevance in self._relevances.items():
-            passage = passages[place]
+        for item, relevance in self._relevances.items():
+            passage, place = row.items[item], row.first_place[item]
             score = relevance + self._session * self._best_of_session[passage.session]
-            for places, bonus in bonuses:
-                if place in places:
+            for items, bonus in bonuses:
+                if item in items:
                     score += bonus
-            entries.append((score, passage.date, place - stretches[place][0], passage.key, place))
+            entries.append((score, passage.date, place - row.stretches[place][0], passage.key, item))
         return _best_first(entries)
 
-    def parts(self, place: int) -> dict[str, float]:
-        """Return what the score of a place is made of."""
-        parts = {
-            name: scores[place] for name, scores in (("text", self._texts), ("semantic", self._near)) if place in scores
-        }
-        parts["session"] = self._session * self._best_of_session[self._row.passages[place].session]
-        parts.update((name, bonus) for name, (places, bonus) in self._bonuses.items() if place in places)
+    def parts(self, item: int) -> dict[str, float]:
+        """Return what the score of an item is made of."""
+        parts = {name: scores[item] for name, scores in self._parts.items() if item in scores}
+        parts["session"] = self._session * self._best_of_session[self._row.items[item].session]
+        parts.update((name, bonus) for name, (items, bonus) in self._bonuses.items() if item in items)
         return parts
+
+    def passage(self, item: int) -> str:
+        """Return the passage by which an item was found, if it has several."""
+        return self._row.passage(self._best_place[item]) if item in self._best_place else ""
 
 
 def _best_first(entries: list[_Entry]) -> Iterable[_Entry]:
@@ -321,31 +234,21 @@ def _in_proportion(scores: Mapping[int, float], proportion: float) -> dict[int, 
     return {place: proportion * score / best for place, score in scores.items()} if best > 0 else {}
 
 
-def _shares(weights: Weights) -> list[tuple[int, float]]:
-    """Return how much of a turn's terms counts for the turn at each distance from it, later ones above 0."""
-    shares = []
-    for distance in range(1, weights.reach + 1):
-        faded = weights.fading ** (distance - 1)
-        shares += [(distance, weights.before * faded), (-distance, weights.after * faded)]
-    return [(offset, share) for offset, share in shares if share > 0]
+def _times_more(occurring: int, everywhere: int) -> float:
+    """Return how many times more items of the scope have a term than those that were given.
 
-
-def _in_reach(found: int, occurring: int, everywhere: int) -> float:
-    """Return how many passages of the scope have a term in reach.
-
-    ``found`` of those that were given have it in reach and ``occurring`` in themselves. Where it occurs in more of the
-    scope, as many more have it in reach.
+    Where it occurs in more of the scope, as many more have it in reach.
     """
-    return found * everywhere / occurring if everywhere > occurring > 0 else max(found, everywhere)
+    return max(1.0, everywhere / occurring) if occurring else 1.0
 
 
-def _rarities(frequencies: Sequence[float], total: int) -> list[float]:
+def _rarities(frequencies: Sequence[float], total: float) -> list[float]:
     """Return how much each term tells, from the number of passages that have it in reach."""
     return [log(1 + max(total - frequency + 0.5, 0.5) / (frequency + 0.5)) for frequency in frequencies]
 
 
 def _bm25(
-    counts: Sequence[_Counts], rarities: Sequence[float], lengths: Sequence[float], weights: Weights
+    counts: Sequence[Counts], rarities: Sequence[float], lengths: Sequence[float], weights: Weights
 ) -> dict[int, float]:
     """Return the score of every place that has a term."""
     mean = fsum(lengths) / len(lengths) or 1.0
@@ -356,7 +259,3 @@ def _bm25(
         for place, count in found.items():
             scores[place] = scores.get(place, 0.0) + rarity * count * (k1 + 1) / (count + damping[place])
     return scores
-
-
-def _found_at(place: int, terms: Sequence[str], own: Sequence[_Counts]) -> tuple[str, ...]:
-    return tuple(term for term, found in zip(terms, own, strict=True) if place in found)

@@ -1,33 +1,22 @@
-"""English word stems: Porter's algorithm, as the package snowballstemmer has it, after a table of irregular forms.
+"""Word stems, as the package snowballstemmer makes them: by the language of the text, or by the script of the word.
 
-A question says "go" where the answer said "went", so irregular verbs count for as much here as suffixes do. Words of
-other languages pass through; index and query treat them alike, which is all that matching needs.
+English has Porter's algorithm, after a table of irregular forms: a question says "go" where the answer said "went", so
+irregular verbs count for as much here as suffixes do. What no stemmer knows passes through; index and query treat it
+alike, and where they were taken for different languages, the letters still match.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib.resources import files
+from typing import TypeVar
 
-_IRREGULAR_FORMS = """
-begin began begun | break broke broken | bring brought | build built | buy bought | catch caught | choose chose chosen
-come came | do did done does | draw drew drawn | dream dreamt | drink drank drunk | drive drove driven | eat ate eaten
-fall fell fallen | feed fed | feel felt | fight fought | find found | fly flew flown | forget forgot forgotten
-forgive forgave forgiven | freeze froze frozen | get got gotten | give gave given | go went gone goes | grow grew grown
-hang hung | have has had | hear heard | hide hid hidden | hold held | keep kept | know knew known | lay laid | lead led
-leave left | lend lent | lose lost | make made | mean meant | meet met | pay paid | ride rode ridden | ring rang rung
-rise rose risen | run ran | say said | see saw seen | sell sold | send sent | shake shook shaken | shine shone
-shoot shot | show shown | sing sang sung | sit sat | sleep slept | speak spoke spoken | spend spent | stand stood
-steal stole stolen | stick stuck | strike struck | swim swam swum | take took taken | teach taught | tear tore torn
-tell told | think thought | throw threw thrown | understand understood | wake woke woken | wear wore worn | win won
-write wrote written | child children | person people | man men | woman women | foot feet | tooth teeth | mouse mice
-life lives | wife wives
-january jan | february feb | august aug | september sept sep | october oct | november nov | december dec
-"""
+ResultT = TypeVar("ResultT")
 
 IRREGULAR: dict[str, str] = {
     form: base
-    for line in _IRREGULAR_FORMS.strip().splitlines()
+    for line in (files(__package__) / "irregular.txt").read_text(encoding="utf-8").splitlines()[1:]
     for base, *forms in (group.split() for group in line.split("|"))
     for form in forms
 }
@@ -36,30 +25,51 @@ LONGEST_TERM = 40
 """Longer words (encoded data, mostly) are cut here: an index need not carry them whole."""
 
 
-class _Stems(dict[str, str]):
-    """Stems that were worked out before; quicker to ask than any cache function."""
+_BY_SCRIPT = {
+    "greek": range(0x370, 0x400),
+    "russian": range(0x400, 0x500),
+    "armenian": range(0x530, 0x590),
+    "arabic": range(0x600, 0x700),
+    "hindi": range(0x900, 0x980),
+    "tamil": range(0xB80, 0xC00),
+}
+"""Scripts, as the codes of their letters, that have a stemmer of their own whatever the text around."""
+
+
+class Remembered(dict[str, ResultT]):
+    """What was made of words before, as far as memory is spent on it; quicker to ask than any cache function."""
 
     most = 1 << 16
 
-    def __missing__(self, word: str) -> str:
+    def __init__(self, make: Callable[[str], ResultT]) -> None:
+        self._make = make
+
+    def __missing__(self, word: str) -> ResultT:
         if len(self) >= self.most:
             self.clear()
-        found = self[word] = _stem(word)
+        found = self[word] = self._make(word)
         return found
 
 
-stem: Callable[[str], str] = _Stems().__getitem__
-"""Return the stem of a lower-case word of ASCII letters; other words come back as they are.
+@cache
+def stemmer_of(language: str | None) -> Callable[[str], str]:
+    """Return what gives the stem of a folded word, in a text of this language; English where it is not known.
 
-An ordinal number becomes its figure: ``7th`` is ``7``, as dates are written both ways.
-"""
+    An ordinal number becomes its figure: ``7th`` is ``7``, as dates are written both ways.
+    """
+    return Remembered(lambda word: _stem(word, language or "english")).__getitem__
 
 
-def _stem(word: str) -> str:
-    word = IRREGULAR.get(word, word)[:LONGEST_TERM]
-    if len(word) < 3 or not (word.isascii() and word.isalpha()):
+stem = stemmer_of(None)
+
+
+def _stem(word: str, language: str) -> str:
+    word = (IRREGULAR.get(word, word) if language == "english" else word)[:LONGEST_TERM]
+    if len(word) < 3 or not word.isalpha():
         return _without_ordinal(word)
-    return _without_suffixes()(word)
+    if not word.isascii():
+        language = next((name for name, codes in _BY_SCRIPT.items() if ord(word[0]) in codes), language)
+    return word if language == "english" and not word.isascii() else _without_suffixes(language)(word)
 
 
 def _without_ordinal(word: str) -> str:
@@ -69,13 +79,19 @@ def _without_ordinal(word: str) -> str:
 
 
 @cache
-def _without_suffixes() -> Callable[[str], str]:
-    """Return the stemmer of the package snowballstemmer, which every backend brings; without it, plurals are all."""
+def _without_suffixes(language: str) -> Callable[[str], str]:
+    """Return the stemmer of the package snowballstemmer, which every backend brings.
+
+    Without it English plurals are all. A release of it that does not know the language leaves words as they are.
+    """
     try:
         from snowballstemmer import stemmer
     except ImportError:
-        return _singular
-    strip: Callable[[str], str] = stemmer("porter").stemWord
+        return _singular if language == "english" else str
+    try:
+        strip: Callable[[str], str] = stemmer("porter" if language == "english" else language).stemWord
+    except KeyError:
+        return str
     return strip
 
 

@@ -1,8 +1,9 @@
 """How text becomes terms, for the index and for the query alike.
 
-Words are folded (case, accents, compatibility forms) and stemmed. Scripts that are written without spaces between words
-(Chinese, Japanese, Thai and others; Korean is treated like them) become single characters and pairs, so that a query
-finds a word wherever it stands. Punctuation and emoji carry no terms; a substring search finds those.
+Words are folded (case, accents, compatibility forms) and stemmed by the language of the text. Scripts that are written
+without spaces between words (Chinese, Japanese, Thai and others; Korean is treated like them) become single characters
+and pairs, so that a query finds a word wherever it stands. Punctuation and emoji carry no terms; a substring search
+finds those.
 """
 
 from __future__ import annotations
@@ -13,16 +14,10 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 
-from memoranda.ranking.stemming import IRREGULAR, LONGEST_TERM, stem
+from memoranda.ranking.languages import STOPWORDS_OF, language_of
+from memoranda.ranking.stemming import IRREGULAR, LONGEST_TERM, stemmer_of
 
-_FUNCTION_WORDS = """
-a an the and or but if of to in on at by for from with about as into is are was were be been being am do does did doing
-have has had having i me my mine you your yours he him his she her hers it its we us our ours they them their theirs
-this that these those what which who whom whose when where why how not no nor so than then there here can could will
-would shall should might must just also too very s t d ll m re ve
-"""
-STOPWORDS = frozenset(_FUNCTION_WORDS.split())
-"""Words that a query is better without. "May" is not among them: it is a month as well."""
+STOPWORDS = STOPWORDS_OF["english"]
 
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -40,12 +35,20 @@ _UNSPACED = (
 # The vowel signs of Indian scripts are part of their words, though Python's \w does not say so.
 _INDIC = "\u0900-\u0963\u0966-\u0dff"
 _SPACED_WORD = re.compile(r"[^\W_]+")
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 _SPECIAL = re.compile(f"[{_UNSPACED}{_INDIC}]")
 _WORD = re.compile(f"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])(?:[^\\W_]|[{_INDIC}]))+)")
 _PROBES = (
     "Went hiking on 2023-05-08 with Zoë's children: they've 2 dogs, naïvely running; straße ЖИЗНЬ 東京 happily",
     "caresses ponies relational conditional hopefulness electricity adjustable controlling generalizations flies bus",
     "1999-12 2001-13-01 the 1st, 2nd, 3rd and 21st of 3 snake_case kebab-case e\u0301 ﬁne Ⅳ İstanbul ΣΊΣΥΦΟΣ",
+    "die Häuser der Nachbarn wurden verkauft",
+    "las casas de los vecinos fueron vendidas",
+    "дома соседей были проданы",
+    "les maisons des voisins",
+    "komşuların evleri bir ve",
+    "naapurien talot ja ovat",
+    "باعت البيوت في المدينة",
     "שָׁלוֹם مُحَمَّد हिन्दी தமிழ் ภาษาไทย ພາສາລາວ မြန်မာ ភាសាខ្មែរ 한국어 ひらがな カタカナー 々〆 𠮷野家 a東b 🦉",
 )
 _ISO_DATE = re.compile(r"(?<!\d)([12]\d{3})-(\d{2})(?:-(\d{2}))?(?!\d)", re.ASCII)
@@ -57,7 +60,8 @@ def index_terms(text: str) -> list[str]:
     Terms consist of letters, digits and vowel signs, without spaces. Stopwords are kept, since a query may have nothing
     else.
     """
-    return list(map(stem, fold_words(spelled_dates(text) if "-" in text else text)))
+    words = fold_words(spelled_dates(text) if "-" in text else text)
+    return list(map(stemmer_of(language_of(words)), words))
 
 
 @cache
@@ -67,7 +71,8 @@ def terms_fingerprint() -> str:
     It is made of the terms of texts that show every rule at work: a release that changes one changes it, and so does
     the package snowballstemmer where it comes or goes.
     """
-    texts = (*_PROBES, " ".join(IRREGULAR), "z" * (LONGEST_TERM + 1), " ".join(MONTHS), _FUNCTION_WORDS)
+    stopwords = (" ".join(sorted(words)) for words in STOPWORDS_OF.values())
+    texts = (*_PROBES, " ".join(IRREGULAR), "z" * (LONGEST_TERM + 1), " ".join(MONTHS), *stopwords)
     return blake2b("\n".join(" ".join(index_terms(text)) for text in texts).encode(), digest_size=8).hexdigest()
 
 
@@ -77,8 +82,20 @@ def query_terms(query: str) -> tuple[str, ...]:
     A query of stopwords alone keeps them. Dates in figures (``2023-05-08``) become the terms of the same date in words.
     """
     words = fold_words(spelled_dates(query), unspaced=_pairs)
-    chosen = [word for word in words if word not in STOPWORDS] or words
-    return tuple(dict.fromkeys(stem(word) for word in chosen))
+    language = language_of(words)
+    stopwords = STOPWORDS_OF[language or "english"]
+    chosen = [word for word in words if word not in stopwords] or words
+    return tuple(dict.fromkeys(map(stemmer_of(language), chosen)))
+
+
+def query_language(query: str) -> str | None:
+    """Return the language of a query, as far as its commonest words tell it."""
+    return language_of(fold_words(query))
+
+
+def is_unspaced(term: str) -> bool:
+    """Whether a term is of a script that is written without spaces between words."""
+    return not term.isascii() and _UNSPACED_LETTER.match(term) is not None
 
 
 def spelled_dates(text: str) -> str:

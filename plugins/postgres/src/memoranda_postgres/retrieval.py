@@ -78,7 +78,7 @@ class Retrieval:
             )
 
         ranked = scored() if len(candidates.rows) < _OFF_LOOP else await asyncio.to_thread(scored)
-        return [RankedItem(items[found.key], found.score, found.parts, found.terms) for found in ranked]
+        return [RankedItem.of(items[found.key], found) for found in ranked]
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
         vector = await self._query_vector(query, await self._text.speakers(scope), store)

@@ -178,7 +178,7 @@ def _items(
         for found in part:
             item = items.get(candidates.numbers[found.key])
             if item is not None and wanted.matches(item):
-                ranked.append(RankedItem(item, found.score, found.parts, found.terms))
+                ranked.append(RankedItem.of(item, found))
                 if len(ranked) == limit:
                     return ranked
     return ranked

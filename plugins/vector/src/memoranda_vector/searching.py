@@ -153,4 +153,4 @@ def _ranked_by_words(
         wanted=lambda key: wanted.matches(items[key]),
         limit=limit,
     )
-    return [RankedItem(copy_item(items[result.key]), result.score, result.parts, result.terms) for result in scored]
+    return [RankedItem.of(copy_item(items[result.key]), result) for result in scored]

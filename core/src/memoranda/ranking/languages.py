@@ -1,0 +1,35 @@
+"""Which language a text is in, by its commonest words: enough to choose stopwords and a stemmer.
+
+Words are compared as they are folded for the index, without accents. A text in which no list has more words than the
+English one counts as English if it has any of these, and as unknown otherwise. Scripts that only one stemmer knows need
+no list: see :mod:`memoranda.ranking.stemming`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from importlib.resources import files
+
+_LISTS = (files(__package__) / "stopwords.txt").read_text(encoding="utf-8").splitlines()
+STOPWORDS_OF = {
+    language: frozenset(words.split())
+    for language, _, words in (line.partition(":") for line in _LISTS if not line.startswith("#"))
+}
+"""Words that a query in a language is better without."""
+
+LANGUAGES_OF: dict[str, list[str]] = {}
+for _language, _words in STOPWORDS_OF.items():
+    for _word in _words:
+        LANGUAGES_OF.setdefault(_word, []).append(_language)
+
+_COMMON = frozenset(LANGUAGES_OF)
+_LOOKED_AT = 100
+"""How many words tell the language; more would only take longer."""
+
+
+def language_of(words: Sequence[str]) -> str | None:
+    """Return the language of a text from its folded words, or None if none of them tells."""
+    known = _COMMON.intersection(words[:_LOOKED_AT])
+    votes = Counter(language for word in known for language in LANGUAGES_OF[word])
+    return max(votes, key=lambda language: (votes[language], language == "english", language), default=None)

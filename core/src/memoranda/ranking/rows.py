@@ -1,0 +1,208 @@
+"""The passages of a ranking in one row, each in its place among its neighbours.
+
+A long item is several passages of the row, one after the other: each is scored by itself, and the passages beside it
+are its neighbours like the turns around. So what a long answer says somewhere is found, but the turns beside it have
+only what it says close to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress, groupby, pairwise
+from operator import attrgetter
+
+from memoranda.ranking.dates import date_terms
+from memoranda.ranking.names import is_role
+from memoranda.ranking.passages import Passage, Weights
+from memoranda.ranking.stemming import stem
+from memoranda.ranking.terms import MONTHS, index_terms
+
+_TIME_WORDS = """
+yesterday today tonight tomorrow ago last next week weekend month year morning evening night recently since soon lately
+earlier monday tuesday wednesday thursday friday saturday sunday
+"""
+_TIME_TERMS = frozenset(map(stem, (*_TIME_WORDS.split(), *MONTHS))) - {stem("may")}
+_QUESTION_MARKS = ("?", "？", "؟")
+_LONG_QUESTION = 30
+"""A turn of more terms than this tells something, even if it ends in a question."""
+
+Counts = dict[int, float]
+"""How often a term occurs, by place in the row; places where it does not occur are left out."""
+
+
+def joined(windows: Iterable[Sequence[Passage]]) -> Sequence[Sequence[Passage]]:
+    """Return the windows with those that share passages made into one, each passage once."""
+    windows = list(windows)
+    passages = {passage.key: passage for window in windows for passage in window}
+    if len(passages) == sum(map(len, windows)):
+        return windows
+    following: dict[str, str] = {}
+    preceded: set[str] = set()
+    for window in windows:
+        for left, right in pairwise(window):
+            if left.key not in following and right.key not in preceded:
+                following[left.key] = right.key
+                preceded.add(right.key)
+    runs = []
+    for first in sorted(passages, key=preceded.__contains__):
+        run = []
+        key: str | None = first
+        # Taking each passage out ends the walk even where windows contradict each other and lead in a circle.
+        while key is not None and (passage := passages.pop(key, None)) is not None:
+            run.append(passage)
+            key = following.get(key)
+        if run:
+            runs.append(run)
+    return runs
+
+
+class Row:
+    """Passages in one row, with the stretch of consecutive turns of the same session that each place stands in.
+
+    ``items`` are the passages as they were given, and ``item_at`` says which of them stands at a place.
+    """
+
+    def __init__(self, runs: Iterable[Sequence[Passage]], weights: Weights) -> None:
+        self.weights = weights
+        self.items: list[Passage] = []
+        self.item_at: list[int] = []
+        self.first_place: list[int] = []
+        self.stretches: list[tuple[int, int]] = []
+        self.terms: list[Sequence[str]] = []
+        self.lengths: list[int] = []
+        for run in runs:
+            for _, turns in groupby(run, key=attrgetter("session")):
+                start = len(self.item_at)
+                for turn in turns:
+                    self._add(turn)
+                self.stretches.extend([(start, len(self.item_at))] * (len(self.item_at) - start))
+        self.first_place.append(len(self.item_at))
+
+    def _add(self, item: Passage) -> None:
+        terms = item.terms if item.terms is not None else index_terms(item.text)
+        length, size = len(terms), self.weights.passage
+        self.first_place.append(len(self.item_at))
+        if size and length > 1.5 * size:
+            parts = round(length / size)
+            self.item_at.extend([len(self.items)] * parts)
+            self.lengths.extend((part + 1) * length // parts - part * length // parts for part in range(parts))
+        else:
+            self.item_at.append(len(self.items))
+            self.lengths.append(length)
+        self.items.append(item)
+        self.terms.append(terms)
+
+    def __len__(self) -> int:
+        return len(self.item_at)
+
+    def parts(self, item: int) -> int:
+        """Return how many passages an item has."""
+        return self.first_place[item + 1] - self.first_place[item]
+
+    def passage(self, place: int) -> str:
+        """Return about the words at a place of an item with several passages: not every word is one term."""
+        item = self.item_at[place]
+        parts, number = self.parts(item), place - self.first_place[item]
+        words = self.items[item].text.split() if parts > 1 else []
+        return " ".join(words[number * len(words) // parts : (number + 1) * len(words) // parts])
+
+    def occurrences(self, keys: Mapping[str, Sequence[str]], counted: Iterable[str]) -> dict[str, Counts]:
+        """Return, for each of the ``counted`` keys, how often words occur that stand for it in ``keys``."""
+        found: dict[str, Counts] = {key: {} for key in counted}
+        wanted = keys.keys()
+        for item, terms in enumerate(self.terms):
+            if not wanted.isdisjoint(terms):
+                start, length, parts = self.first_place[item], len(terms), self.parts(item)
+                for at in compress(range(length), map(keys.__contains__, terms)):
+                    place = start if parts == 1 else start + ((at + 1) * parts - 1) // length
+                    for key in keys[terms[at]]:
+                        counts = found[key]
+                        counts[place] = counts.get(place, 0.0) + 1.0
+        return found
+
+    def with_neighbours(self, own: Counts) -> Counts:
+        """Return the counts with a share of each one added to the places around it."""
+        shares = _shares(self.weights)
+        counts = dict(own)
+        for place, count in own.items():
+            start, end = self.stretches[place]
+            item = self.item_at[place]
+            asking = place + 1 == self.first_place[item + 1] and "?" in self.items[item].text
+            for offset, share in shares:
+                if start <= place + offset < end:
+                    if offset == 1 and asking:
+                        share *= 1 + self.weights.answer
+                    counts[place + offset] = counts.get(place + offset, 0.0) + share * count
+        return counts
+
+    def lengths_with_neighbours(self) -> list[float]:
+        """Return the number of terms that each count was taken from, weighted in the same way."""
+        reach = self.weights.reach
+        stretches = list(dict.fromkeys(self.stretches))
+        # All stretches in one list, far enough from each other, so that a few passes over it do for all of them.
+        spaced: list[float] = [0.0] * reach
+        for start, end in stretches:
+            spaced += self.lengths[start:end]
+            spaced += [0.0] * reach
+        spread = spaced[reach : len(spaced) - reach]
+        for offset, share in _shares(self.weights):
+            moved = spaced[reach - offset : len(spaced) - reach - offset]
+            spread = [length + share * near for length, near in zip(spread, moved, strict=True)]
+        together: list[float] = []
+        place = 0
+        for start, end in stretches:
+            together += spread[place : place + end - start]
+            place += end - start + reach
+        return together
+
+    def telling_time(self) -> set[int]:
+        """Return the items that mention a time."""
+        return {item for item, terms in enumerate(self.terms) if not _TIME_TERMS.isdisjoint(terms)}
+
+    def stating(self) -> set[int]:
+        """Return the items that tell something: those that do not end in a question, and long ones."""
+        return {
+            item
+            for item, passage in enumerate(self.items)
+            if len(self.terms[item]) > _LONG_QUESTION or not passage.text.rstrip().endswith(_QUESTION_MARKS)
+        }
+
+    def add_speakers(self, counts: Sequence[Counts], terms: Sequence[str]) -> set[int]:
+        """Count the speakers' names as occurrences and return the items whose speaker the query names."""
+        named = set()
+        found: dict[str, list[int]] = {}
+        for item, passage in enumerate(self.items):
+            if passage.speaker not in found:
+                words = () if is_role(passage.speaker) else frozenset(index_terms(passage.speaker))
+                found[passage.speaker] = [number for number, term in enumerate(terms) if term in words]
+            for number in found[passage.speaker]:
+                named.add(item)
+                self._count(counts[number], item, self.weights.speaker)
+        return named
+
+    def add_dates(self, counts: Sequence[Counts], terms: Sequence[str], wanted: frozenset[str]) -> None:
+        """Count the parts of each item's date as occurrences, where the query speaks of a date."""
+        for number, term in enumerate(terms):
+            if term in wanted:
+                for item, passage in enumerate(self.items):
+                    if term in date_terms(passage.date):
+                        self._count(counts[number], item, self.weights.date)
+
+    def found_in(self, item: int, own: Mapping[str, Counts]) -> tuple[str, ...]:
+        """Return the terms that occur in an item itself."""
+        places = range(self.first_place[item], self.first_place[item + 1])
+        return tuple(term for term, counts in own.items() if any(place in counts for place in places))
+
+    def _count(self, counts: Counts, item: int, weight: float) -> None:
+        if weight:
+            for place in range(self.first_place[item], self.first_place[item + 1]):
+                counts[place] = counts.get(place, 0.0) + weight
+
+
+def _shares(weights: Weights) -> list[tuple[int, float]]:
+    """Return how much of a turn's terms counts for the turn at each distance from it, later ones above 0."""
+    shares = []
+    for distance in range(1, weights.reach + 1):
+        faded = weights.fading ** (distance - 1)
+        shares += [(distance, weights.before * faded), (-distance, weights.after * faded)]
+    return [(offset, share) for offset, share in shares if share > 0]
