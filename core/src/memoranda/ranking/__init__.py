@@ -7,6 +7,17 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from memoranda.ranking.candidates import (
+        MOST_COUNTED,
+        MOST_HITS,
+        NEAREST,
+        NEWEST_FOUND,
+        WHOLE_SCOPE,
+        beginning,
+        best_hits,
+        rarity,
+        turns_around,
+    )
     from memoranda.ranking.dates import date_terms, query_date_terms, query_dates
     from memoranda.ranking.fusion import fuse
     from memoranda.ranking.names import query_without_names, speaker_of
@@ -20,6 +31,17 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "candidates": [
+            "MOST_COUNTED",
+            "MOST_HITS",
+            "NEAREST",
+            "NEWEST_FOUND",
+            "WHOLE_SCOPE",
+            "beginning",
+            "best_hits",
+            "rarity",
+            "turns_around",
+        ],
         "dates": ["date_terms", "query_date_terms", "query_dates"],
         "fusion": ["fuse"],
         "names": ["query_without_names", "speaker_of"],
@@ -33,11 +55,18 @@ __getattr__, __dir__ = lazy_names(
 )
 
 __all__ = [
+    "MOST_COUNTED",
+    "MOST_HITS",
+    "NEAREST",
+    "NEWEST_FOUND",
+    "WHOLE_SCOPE",
     "Passage",
     "RankedItem",
     "Reranker",
     "Scored",
     "Weights",
+    "beginning",
+    "best_hits",
     "checked_vector",
     "conversation_key",
     "cosines",
@@ -55,7 +84,9 @@ __all__ = [
     "query_without_names",
     "rank_hybrid",
     "rank_text",
+    "rarity",
     "speaker_of",
     "terms_fingerprint",
+    "turns_around",
     "unpack_vector",
 ]

@@ -15,14 +15,17 @@ _SIZE = 3
 
 
 def _groups(term: str) -> frozenset[str]:
-    if term.isdecimal() or is_unspaced(term):
+    if is_unspaced(term) or any(map(str.isdigit, term)):
         return frozenset()
     framed = f"^{term}$"
     return frozenset(framed[at : at + _SIZE] for at in range(len(framed) - _SIZE + 1))
 
 
 letter_groups = Remembered(_groups).__getitem__
-"""Return the groups of three letters of a term, with its beginning and end; none of figures and unspaced scripts."""
+"""Return the groups of three letters of a term, with its beginning and end; none of unspaced scripts.
+
+Nor has a term with figures any: "room12" is no form of "room13".
+"""
 
 
 def group_weights(terms: Mapping[str, float]) -> dict[str, float]:

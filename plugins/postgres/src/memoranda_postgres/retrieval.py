@@ -9,16 +9,22 @@ from typing import Any
 from memoranda.embeddings import Embeddings, embed_texts
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
-from memoranda.ranking import RankedItem, Scored, Weights, normalised, query_without_names, rank_hybrid
+from memoranda.ranking import (
+    MOST_COUNTED,
+    NEAREST,
+    RankedItem,
+    Scored,
+    Weights,
+    normalised,
+    query_without_names,
+    rank_hybrid,
+)
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
-from memoranda_postgres.text import COUNTED, Candidates, TextSearch
+from memoranda_postgres.text import Candidates, TextSearch
 from memoranda_postgres.vectors import Vectors, similarity
-
-_NEAREST = 200
-"""How many of the nearest items a hybrid ranking looks at beside those that share a word."""
 
 _OFF_LOOP = 1_000
 """From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
@@ -45,7 +51,7 @@ class Retrieval:
         self._weights = weights or Weights()
         self._embeddings = embeddings
         self._vectors = vectors
-        self._text = TextSearch(server, statements, self._weights.reach)
+        self._text = TextSearch(server, statements, self._weights)
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
@@ -82,7 +88,7 @@ class Retrieval:
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
         vector = await self._query_vector(query, await self._text.speakers(scope), store)
-        size = await self._text.size(wanted, COUNTED)
+        size = await self._text.size(wanted, MOST_COUNTED)
         ranked = []
         for row in await self._present_vectors().nearest(vector, wanted, limit, size):
             cosine = similarity(row[_WIDTH])
@@ -104,7 +110,7 @@ class Retrieval:
         vector = await self._query_vector(query, speakers, store)
         vectors = self._present_vectors()
         if not candidates.whole:
-            near = [row["id"] for row in await vectors.nearest(vector, scope, _NEAREST, candidates.total)]
+            near = [row["id"] for row in await vectors.nearest(vector, scope, NEAREST, candidates.total)]
             rows, windows = await self._text.around(near, scope)
             candidates = candidates._replace(rows=rows | candidates.rows, windows=candidates.windows + windows)
         return candidates, await vectors.similarities(vector, list(candidates.rows))

@@ -1,4 +1,4 @@
-"""Candidates for a text ranking: items that share a term with the query, among the turns around them.
+"""Candidates for a ranking, as the core's policy has it, answered by the server.
 
 A small scope is read whole, which gives exactly the ranking of the in-memory store. In a large one the full-text index
 finds the items; those few that have more words than it holds are compared one by one.
@@ -6,26 +6,30 @@ finds the items; those few that have more words than it holds are compared one b
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from memoranda.ranking import Passage, make_passage, query_dates, query_terms, speaker_of
+from memoranda.ranking import (
+    MOST_COUNTED,
+    MOST_HITS,
+    NEWEST_FOUND,
+    WHOLE_SCOPE,
+    Passage,
+    Weights,
+    beginning,
+    make_passage,
+    query_dates,
+    query_terms,
+    rarity,
+    speaker_of,
+    turns_around,
+)
 from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERMS_VECTOR, UNINDEXED, mark
-
-SMALL_SCOPE = 1_000
-"""Up to this many items a scope is read whole."""
-
-MOST_HITS = 2_000
-"""How many items that share a term are usually ranked; rare terms come first."""
-
-COUNTED = 100_000
-"""How far the items of a scope are counted; how rare a term is hardly changes beyond."""
 
 _FURTHER = ", ".join(("terms", "user_id", "session_id", "task_id"))
 
@@ -46,23 +50,31 @@ class Candidates(NamedTuple):
 class TextSearch:
     """Finds candidates for one store."""
 
-    def __init__(self, server: Server, statements: PostgresStatements, reach: int) -> None:
+    def __init__(self, server: Server, statements: PostgresStatements, weights: Weights) -> None:
         self._server = server
         self._statements = statements
         self._columns = f"{statements.dialect.item_columns}, {_FURTHER}"
-        self._reach = reach
+        self._turns_around = turns_around(weights)
 
     async def candidates(self, query: str, scope: Filter, wanted: Filter, limit: int) -> Candidates:
         """Return what a text ranking in this scope needs to see, to find the best items that match ``wanted``."""
-        total = await self.size(scope, SMALL_SCOPE)
-        if total <= SMALL_SCOPE:
+        total = await self.size(scope, WHOLE_SCOPE)
+        if total <= WHOLE_SCOPE:
             return await self._whole(scope)
-        total = await self.size(scope, COUNTED)
+        total = await self.size(scope, MOST_COUNTED)
         most = max(MOST_HITS, limit)
-        hits, frequencies = await self._hits(query, scope, most)
-        if frequencies and wanted != scope:
+        terms = query_terms(query)
+        frequencies = await self._frequencies(terms, scope)
+        told = {term: rarity(total, frequency) for term, frequency in frequencies.items() if frequency}
+        hits = await self._best(told, scope, most)
+        if wanted != scope and len(hits) == most:
             # Those that do not match count as neighbours, but must not take the place of any that do.
-            hits += (await self._hits(query, wanted, most))[0]
+            hits += await self._best(told, wanted, most)
+        for day in query_dates(query):
+            hits += await self._newest(scope, "created_at >= {} AND created_at < {}", day, day + "\x7f")
+        for term in terms:
+            if not frequencies[term]:
+                hits += await self._by_name_and_letters(term, scope)
         rows, windows = await self._around(hits, scope)
         return Candidates(rows, windows, total, frequencies, whole=False)
 
@@ -101,27 +113,42 @@ class TextSearch:
             conversations.setdefault(_conversation(row), []).append(_passage(row))
         return Candidates({row["id"]: row for row in rows}, list(conversations.values()), len(rows), {}, whole=True)
 
-    async def _hits(self, query: str, scope: Filter, most: int) -> tuple[list[Any], dict[str, int]]:
-        """Return the newest items that share a term with the query, or that are of a day or month that it names.
-
-        Where there are too many, only those with the rarest terms, and how many items have each term.
-        """
-        terms = query_terms(query)
-        hits: list[Any] = []
-        frequencies: dict[str, int] = {}
-        if terms:
-            hits = await self._matching(terms, scope, most)
-            if len(hits) > most:
-                frequencies = await self._frequencies(terms, scope)
-                hits = await self._matching(_rarest(frequencies, most), scope, most)
-        for day in query_dates(query):
-            hits += await self._dated(day, scope)
-        return hits[: 2 * most], frequencies
-
-    async def _matching(self, terms: Sequence[str], scope: Filter, most: int) -> list[Any]:
+    async def _best(self, told: dict[str, float], scope: Filter, most: int) -> list[Any]:
+        """Return the items whose terms tell most, by the sum of what each tells; of equal ones the newest."""
+        if not told:
+            return []
         parameters = Parameters(self._statements.dialect)
-        source = self._matches(parameters, terms, scope)
-        text = f"SELECT {_HIT_COLUMNS} FROM {source} ORDER BY created_at DESC, added DESC LIMIT {most + 1}"
+        sources = [
+            f"SELECT *, {parameters.add(tells)}::float8 AS tells FROM {self._matches(parameters, [term], scope)}"
+            for term, tells in told.items()
+        ]
+        text = (
+            f"SELECT {_HIT_COLUMNS} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
+            # Rounded, since a sum depends on the order in which the server adds.
+            f"ORDER BY round(sum(tells)::numeric, 9) DESC, created_at DESC, added DESC LIMIT {most}"
+        )
+        return await self._server.fetch(text, parameters.values)
+
+    async def _by_name_and_letters(self, term: str, scope: Filter) -> list[Any]:
+        """Return the newest items of a speaker of this name, and those that have the beginning of the term.
+
+        A term is letters and figures, so that nothing in it is special to LIKE.
+        """
+        hits = await self._newest(scope, "lower(extra_json) LIKE {}", f'%"name"%{term}%')
+        letters = beginning(term)
+        if letters is not None:
+            hits += await self._newest(scope, "folded LIKE {}", f"%{letters}%")
+        return hits
+
+    async def _newest(self, scope: Filter, condition: str, *values: str) -> list[Any]:
+        """Return the newest items of a scope that meet a condition, in which braces stand for the values."""
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        also = condition.format(*map(parameters.add, values))
+        text = (
+            f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {where} AND {also} "
+            f"ORDER BY created_at DESC, added DESC LIMIT {NEWEST_FOUND}"
+        )
         return await self._server.fetch(text, parameters.values)
 
     def _matches(self, parameters: Parameters, terms: Sequence[str], scope: Filter) -> str:
@@ -161,16 +188,6 @@ class TextSearch:
             counted[term] = int(rows[0][0])
         return counted
 
-    async def _dated(self, day: str, scope: Filter) -> list[Any]:
-        parameters = Parameters(self._statements.dialect)
-        where = self._statements.conditions(parameters, scope)
-        first, last = parameters.add(day), parameters.add(day + "\x7f")
-        text = (
-            f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {where} "
-            f"AND created_at >= {first} AND created_at < {last} ORDER BY created_at DESC, added DESC LIMIT {MOST_HITS}"
-        )
-        return await self._server.fetch(text, parameters.values)
-
     async def _around(self, hits: Sequence[Any], scope: Filter) -> tuple[dict[str, Any], list[list[Passage]]]:
         """Return the rows around hits, and each hit's window."""
         chains: list[list[str]] = []
@@ -200,7 +217,7 @@ class TextSearch:
         ]
         where = " AND ".join((*same, self._statements.conditions(parameters, scope)))
         place, hit = "(created_at, added)", "(hit_created_at, hit_added)"
-        reach = max(1, self._reach)
+        reach = self._turns_around
         turns = f"SELECT id, created_at, added FROM {dialect.table} WHERE {where}"
         text = (
             f"SELECT ARRAY(SELECT id FROM ("
@@ -241,13 +258,6 @@ def _name(extra_json: str) -> str | None:
     except (ValueError, AttributeError, RecursionError):
         return None  # Such a row is left out where its item is read.
     return name if isinstance(name, str) else None
-
-
-def _rarest(frequencies: dict[str, int], most: int) -> list[str]:
-    """Return the rarest terms, as many as together have no more than the most hits; at least one."""
-    by_rarity = sorted(frequencies, key=frequencies.__getitem__)
-    sums = itertools.accumulate(frequencies[term] for term in by_rarity)
-    return [term for term, hits in zip(by_rarity, sums, strict=True) if hits <= most] or by_rarity[:1]
 
 
 def _any_of(lexeme: str, terms: str) -> str:

@@ -1,30 +1,36 @@
-"""What a ranked search looks at: the whole of a small scope, else rows that share a term, with their neighbours."""
+"""What a ranked search looks at, as the core's policy has it: answered from the rows of a scope and their indexes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import nlargest
 from itertools import islice
-from math import inf, log
 
-from memoranda.ranking import Passage, query_dates, query_terms
+from memoranda.ranking import (
+    MOST_HITS,
+    NEWEST_FOUND,
+    WHOLE_SCOPE,
+    Passage,
+    Weights,
+    beginning,
+    best_hits,
+    query_dates,
+    query_terms,
+    turns_around,
+)
 from memoranda.sql import Parameters
 from memoranda.store import Filter
-from memoranda_sqlite.passages import MARK_COLUMNS, Mark, Passages, Turn, Types
+from memoranda_sqlite.passages import MARK_COLUMNS, Mark, Passages, Turn
 from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.scope_rows import ScopeRows
+from memoranda_sqlite.scope_rows import Having, ScopeRows
 
-WHOLE_SCOPE = 1_000
-"""A scope of up to this many items is ranked as a whole."""
-
-MOST_HITS = 300
-"""Of a larger scope, at least this many rows are ranked with their neighbours: those with the rarest terms."""
-
-MOST_OF_A_DATE = 100
-
-_NEWEST_FIRST = "ORDER BY created_at DESC, rowid DESC"
+_NEWEST = f"ORDER BY created_at DESC, rowid DESC LIMIT {NEWEST_FOUND}"
+_SPOKEN_BY = (
+    # Most rows name nobody, or somebody else: that is told sooner than JSON is read.
+    "instr(lower(extra_json), ?) AND CASE WHEN json_valid(extra_json) "
+    "THEN memoranda_contains(CAST(json_extract(extra_json, '$.name') AS BLOB), ?) END"
+)
 
 
 @dataclass(slots=True)
@@ -40,11 +46,10 @@ class Candidates:
 class Gatherer:
     """Gathers the candidates of one search, within one snapshot of the file."""
 
-    def __init__(self, rows: ScopeRows, passages: Passages, types: Types, reach: int) -> None:
+    def __init__(self, rows: ScopeRows, passages: Passages, weights: Weights) -> None:
         self._rows = rows
         self._passages = passages
-        self._types = types
-        self._reach = reach
+        self._turns_around = turns_around(weights)
         self._found = Candidates()
 
     def gather(self, query: str, wanted: Filter, limit: int, near: Sequence[int] = ()) -> Candidates:
@@ -56,9 +61,12 @@ class Gatherer:
             self._take_all()
             return self._found
         self._found.total = self._rows.size
-        hits = self._hits(query_terms(query))
-        certain = dict.fromkeys((*near, *self._on_dates(query_dates(query))), inf)
-        self._take_windows([*certain, *self._best(hits, wanted, max(MOST_HITS, limit))])
+        terms = query_terms(query)
+        having = self._rows.with_terms(terms)
+        self._found.frequencies = {term: found.frequency for term, found in having.items()}
+        missing = [term for term in terms if not having[term].frequency]
+        certain = [*near, *self._on_dates(query_dates(query)), *self._by_names_and_letters(missing)]
+        self._take_windows([*certain, *self._best(list(having.values()), wanted, max(MOST_HITS, limit))])
         return self._found
 
     def _take_all(self) -> None:
@@ -89,55 +97,51 @@ class Gatherer:
         return [[*reversed(json.loads(earlier)), hit, *json.loads(later)] for hit, earlier, later in found]
 
     def _turns_beside(self, parameters: Parameters, side: str, order: str) -> str:
-        """Return the expression of the turns on one side of a hit, the nearest first.
-
-        Those in reach count for the hit, and those in reach of these for how long they are.
-        """
+        """Return the expression of the turns on one side of a hit, the nearest first."""
         where = self._rows.statements.conditions(parameters, self._rows.scope)
         return (
             f"(SELECT json_group_array(number) FROM (SELECT near.rowid AS number FROM {TABLE} AS near WHERE {where} "
             f"AND near.user_id IS hit.user_id AND near.session_id IS hit.session_id AND near.task_id IS hit.task_id "
             f"AND (near.created_at, near.rowid) {side} (hit.created_at, hit.rowid) "
-            f"ORDER BY near.created_at {order}, near.rowid {order} LIMIT {2 * self._reach}))"
+            f"ORDER BY near.created_at {order}, near.rowid {order} LIMIT {self._turns_around}))"
         )
 
     def _marks(self, numbers: Collection[int], rest: str = "") -> list[Mark]:
         return list(map(Mark._make, self._rows.among(MARK_COLUMNS, numbers, rest)))
 
     def _turns(self, marks: Sequence[Mark]) -> dict[int, Turn]:
-        turns = self._passages.of(self._rows.connection, marks, self._types)
+        turns = self._passages.of(self._rows.connection, marks)
         self._found.numbers.update((turn.passage.key, number) for number, turn in turns.items())
         return turns
 
-    def _hits(self, terms: Sequence[str]) -> dict[int, float]:
-        """Return the rows that share a term with the query, each with the rarity of what it shares."""
-        having = self._rows.with_terms(terms)
-        self._found.frequencies = {term: found.frequency for term, found in having.items()}
-        hits: dict[int, float] = {}
-        for numbers, frequency in having.values():
-            rarity = log(1 + (self._found.total + 0.5) / (frequency + 0.5))
-            for number in numbers:
-                hits[number] = hits.get(number, 0.0) + rarity
-        return hits
-
     def _on_dates(self, dates: Iterable[str]) -> list[int]:
         """Return the newest rows of the days or months that the query names."""
-        rest = f"{_NEWEST_FIRST} LIMIT {MOST_OF_A_DATE}"
         condition = "created_at >= ? AND created_at < ?"
-        found = (self._rows.select("rowid", rest, condition, date, date + "\U0010ffff") for date in dates)
+        found = (self._rows.select("rowid", _NEWEST, condition, date, date + "\U0010ffff") for date in dates)
         return [number for rows in found for (number,) in rows]
 
-    def _best(self, hits: Mapping[int, float], wanted: Filter, most: int) -> list[int]:
-        """Return the best hits, and the best that match ``wanted``; of equal rarity, the last added ones.
+    def _by_names_and_letters(self, missing: Sequence[str]) -> list[int]:
+        """Return the newest rows whose speaker, or a word of which, begins as a term that no content has."""
+        found: list[int] = []
+        for term, letters in ((term, beginning(term)) for term in missing):
+            if letters is not None:
+                found += self._rows.containing(letters, _NEWEST)
+            hint = term if term.isascii() else '"name"'  # SQLite knows the cases of ASCII letters alone.
+            found += (number for (number,) in self._rows.select("rowid", _NEWEST, _SPOKEN_BY, hint, term))
+        return found
+
+    def _best(self, having: Sequence[Having], wanted: Filter, most: int) -> list[int]:
+        """Return the best hits, and the best that match ``wanted``.
 
         Those that do not match count as neighbours of others that do, but must not take the place of any.
         """
-        best = nlargest(most, hits, key=lambda number: (hits[number], number))
-        if wanted == self._rows.scope or len(best) == len(hits):
-            return best
+        total = len({number for found in having for number in found.numbers})
+        filtered = wanted != self._rows.scope and total > most
+        ordered = best_hits(having, self._found.total, total if filtered else most, newest=int)
+        if not filtered:
+            return ordered
         matching = ScopeRows(self._rows.connection, self._rows.statements, wanted)
-        ordered = sorted(hits, key=lambda number: (hits[number], number), reverse=True)
-        return [*best, *islice(_matching(matching, ordered, most), most)]
+        return [*ordered[:most], *islice(_matching(matching, ordered, most), most)]
 
 
 def _matching(rows: ScopeRows, numbers: Sequence[int], step: int) -> Iterator[int]:

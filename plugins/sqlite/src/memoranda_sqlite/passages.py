@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem
-from memoranda.ranking import Passage, conversation_key, passage_of
+from memoranda.ranking import Passage, make_passage
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import left_out
 from memoranda_sqlite.schema import TABLE
@@ -24,10 +25,9 @@ _KEPT_TERMS = (
     f"AND NOT EXISTS (SELECT 1 FROM memoranda_stale WHERE memoranda_stale.item = {TABLE}.rowid))"
 )
 _LOAD = (
-    f"SELECT {', '.join(ITEM_COLUMNS)}, rowid, {_KEPT_TERMS} FROM {TABLE} NOT INDEXED "
+    f"SELECT rowid, id, content, memory_type, metadata, extra_json, created_at, {_KEPT_TERMS} FROM {TABLE} NOT INDEXED "
     f"WHERE rowid IN (SELECT value FROM json_each(?))"
 )
-_WIDTH = len(ITEM_COLUMNS)
 
 
 class Mark(NamedTuple):
@@ -59,7 +59,7 @@ class Passages:
         """Keep nothing of what may have been purged."""
         self._kept = {}
 
-    def of(self, connection: sqlite3.Connection, marks: Collection[Mark], types: Types) -> dict[int, Turn]:
+    def of(self, connection: sqlite3.Connection, marks: Collection[Mark]) -> dict[int, Turn]:
         """Return the turns by the numbers of their rows; rows that cannot be read are left out."""
         kept = self._kept
         turns = {mark.number: kept[mark] for mark in marks if mark in kept}
@@ -67,20 +67,37 @@ class Passages:
         if missing:
             if len(kept) + len(missing) > MOST_KEPT:
                 self._kept = kept = {}
-            for number, turn in _loaded(connection, missing, types).items():
+            for number, turn in _loaded(connection, missing).items():
                 turns[number] = kept[missing[number]] = turn
         return turns
 
 
-def _loaded(connection: sqlite3.Connection, numbers: Collection[int], types: Types) -> dict[int, Turn]:
+def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, Turn]:
+    """Return the turns of these rows. They are not made into items, which takes longer than all the rest."""
     turns = {}
-    for row in connection.execute(_LOAD, (json.dumps(list(numbers)),)):
-        item = readable(row[:_WIDTH], types)
-        if item is not None:
-            terms = row[_WIDTH + 1]
-            passage = passage_of(item, None if terms is None else terms.split())
-            turns[row[_WIDTH]] = Turn(passage, conversation_key(item))
+    for number, *row, terms in connection.execute(_LOAD, (json.dumps(list(numbers)),)):
+        if any(type(value) is not str for value in row):
+            continue  # Such a row is spoken of where its item would be read.
+        try:
+            item_id, content, memory_type, metadata, extra_json, created_at = row
+            conversation = _conversation(metadata)
+            name = json.loads(extra_json).get("name") if '"name"' in extra_json else None
+            known = None if terms is None else terms.split()
+            passage = make_passage(item_id, content, name, memory_type, created_at, conversation, known)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            continue
+        turns[number] = Turn(passage, conversation)
     return turns
+
+
+@lru_cache(maxsize=1024)
+def _conversation(metadata: str) -> tuple[str | None, str | None, str | None]:
+    """Return what neighbouring turns have in common, parsed once for all the items of a conversation."""
+    fields = json.loads(metadata)
+    user, session, task = (fields.get(name) for name in ("user_id", "session_id", "task_id"))
+    if not all(value is None or type(value) is str for value in (user, session, task)):
+        raise TypeError("metadata has a value of the wrong type")
+    return user, session, task
 
 
 def items_of(connection: sqlite3.Connection, numbers: Collection[int], types: Types) -> dict[int, MemoryItem]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from memoranda.errors import OtherModelError, StoreError
-from memoranda.ranking import RankedItem, Scored, Weights, query_without_names, rank_hybrid, speaker_of
+from memoranda.ranking import NEAREST, RankedItem, Scored, Weights, query_without_names, rank_hybrid, speaker_of
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
 from memoranda_sqlite.candidates import Candidates, Gatherer
@@ -18,9 +18,6 @@ from memoranda_sqlite.passages import Passages, Types, items_of
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import ScopeRows
 from memoranda_sqlite.vectors import Vectors, nearest, stored_model
-
-NEAREST = 200
-"""How many of the most similar items a hybrid ranking looks at beside those that share a word."""
 
 HEARD = 500
 """How many of the newest items tell who speaks in a scope."""
@@ -48,7 +45,7 @@ class Retrieval:
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
-                candidates = self._candidates(connection, query, wanted, limit, types)
+                candidates = self._candidates(connection, query, wanted, limit)
                 return self._ranked(connection, query, candidates, {}, wanted, limit, types)
 
         return await connections.read(work)
@@ -62,7 +59,7 @@ class Retrieval:
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
                 alike = self._matrices.of(connection, self._statements, wanted.scope()).similarities(vector)
-                candidates = self._candidates(connection, query, wanted, limit, types, nearest(alike, NEAREST))
+                candidates = self._candidates(connection, query, wanted, limit, nearest(alike, NEAREST))
                 by_key = {key: alike[number] for key, number in candidates.numbers.items() if number in alike}
                 return self._ranked(connection, query, candidates, by_key, wanted, limit, types)
 
@@ -122,11 +119,10 @@ class Retrieval:
         query: str,
         wanted: Filter,
         limit: int,
-        types: Types,
         near: Sequence[int] = (),
     ) -> Candidates:
         rows = ScopeRows(connection, self._statements, wanted.scope())
-        return Gatherer(rows, self._passages, types, self._weights.reach).gather(query, wanted, limit, near)
+        return Gatherer(rows, self._passages, self._weights).gather(query, wanted, limit, near)
 
     def _ranked(
         self,

@@ -13,14 +13,11 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from memoranda.ranking import index_terms
+from memoranda.ranking import MOST_COUNTED, index_terms
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
 from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.text_index import words_query
-
-MOST_COUNTED = 200_000
-"""Beyond this many items, how many more there are makes no difference to a ranking."""
+from memoranda_sqlite.text_index import trigram_query, words_query
 
 MOST_OF_A_TERM = 20_000
 """How many rows of one term are looked at, the last added ones; in a scope that is not counted, a term that is in as
@@ -76,6 +73,10 @@ class ScopeRows:
         found = self._numbers(f"SELECT rowid FROM {TABLE} WHERE {where} LIMIT {MOST_COUNTED + 1}", parameters.values)
         return None if len(found) > MOST_COUNTED else frozenset(found)
 
+    @cached_property
+    def _ends(self) -> tuple[int, int]:
+        return (min(self.numbers), max(self.numbers)) if self.numbers else (0, 0)
+
     @property
     def size(self) -> int:
         """How many rows there are, as far as they are counted."""
@@ -91,6 +92,20 @@ class ScopeRows:
             counted = self.numbers is not None or len(numbers) < MOST_OF_A_TERM
             found[term] = Having(numbers[:MOST_OF_A_TERM], len(numbers) if counted else self.size)
         return found
+
+    def containing(self, letters: str, rest: str) -> list[int]:
+        """Return rows whose content has these letters, as ``rest`` says; in what order and how many."""
+        found = "memoranda_contains(CAST(content AS BLOB), ?)"
+        candidates = self._numbers(
+            f"SELECT rowid FROM memoranda_trigrams WHERE memoranda_trigrams MATCH ? LIMIT {MOST_OF_A_TERM + 1}",
+            (trigram_query(letters),),
+        )
+        if len(candidates) > MOST_OF_A_TERM:
+            return [number for (number,) in self.select("rowid", rest, found, letters)]
+        waiting = [number for state in _WAITING for (number,) in self.select("rowid", "", state, indexed=False)]
+        chosen = f"rowid IN (SELECT value FROM json_each(?)) AND {found}"
+        rows = self.select("rowid", rest, chosen, json.dumps([*candidates, *waiting]), letters, indexed=False)
+        return [number for (number,) in rows]
 
     def _waiting(self) -> dict[int, set[str]]:
         """Return the terms of those rows that the index does not know, or not as they are now."""
@@ -110,7 +125,7 @@ class ScopeRows:
         if not numbers:
             return []
         most = ENTRIES_PER_ROW * len(numbers)
-        entries = self._entries(term, "rowid BETWEEN ? AND ?", (min(numbers), max(numbers)), most + 1)
+        entries = self._entries(term, "rowid BETWEEN ? AND ?", self._ends, most + 1)
         return None if len(entries) > most else [number for number in entries if number in numbers]
 
     def _by_entries(self, term: str) -> list[int] | None:

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
-from memoranda.ranking import RankedItem, Weights, fold_words, query_without_names, rank_hybrid, speaker_of
+from memoranda.ranking import (
+    NEAREST,
+    WHOLE_SCOPE,
+    RankedItem,
+    Weights,
+    fold_words,
+    query_without_names,
+    rank_hybrid,
+    speaker_of,
+    turns_around,
+)
 from memoranda.store import Filter, copy_item
 from memoranda.turns import aside
 from memoranda_vector.ann import ApproximateIndex
@@ -18,12 +28,6 @@ from memoranda_vector.nearest import best, similarities
 from memoranda_vector.table import Matrix, Table
 from memoranda_vector.vectors import embed_one
 from memoranda_vector.word_index import Turn, WordIndex
-
-SIMILAR = 100
-"""How many of the nearest items are candidates of a hybrid ranking, besides those that share a word."""
-
-WHOLE = 200
-"""Up to how many items a scope is ranked as a whole, since that costs less than to choose among them."""
 
 _SAMPLE = 50
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int32)
@@ -84,15 +88,16 @@ class Searcher:
         # are rows that were freed or given to somebody else's item meanwhile, and that another search has listed.
         same = chosen[table.stamps(chosen) == stamps]
         inside = words.listed(table.mask(same) & table.mask(table.listed(table.select(scope))))
-        hits, frequencies = words.hits(query, inside, limit)
-        if wanted != scope:
+        whole = np.count_nonzero(inside) <= WHOLE_SCOPE
+        hits, frequencies = (_NO_ROWS, {}) if whole else words.hits(query, inside, limit)
+        if wanted != scope and not whole:
             # Those that do not match count as neighbours, but must not take the place of any that do.
             matching, _ = words.hits(query, inside & table.mask(asked), limit)
             hits = np.union1d(hits, matching)
-        near = np.array([row for row, _ in best(table, rows, found, SIMILAR) if inside[row]], dtype=np.int32)
-        if np.count_nonzero(inside) <= WHOLE:
+        near = np.array([row for row, _ in best(table, rows, found, NEAREST) if inside[row]], dtype=np.int32)
+        if whole:
             near = np.flatnonzero(inside).astype(np.int32)
-        windows = words.windows(np.union1d(hits, near), inside)
+        windows = words.windows(np.union1d(hits, near), inside, turns_around(self._weights))
         cosines = np.zeros(len(inside), dtype=np.float32)
         cosines[rows] = found
         similar = {turn.item.id: float(cosines[table.row_in_use(turn.item.id)]) for run in windows for turn in run}

@@ -1,4 +1,4 @@
-"""Candidates for a ranking by words: rows that share a term with the query, among the turns around them."""
+"""Candidates for a ranking, as the core's policy has it: rows by their words, dates and speakers, with their turns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
-from memoranda.ranking import Passage, date_terms, index_terms, passage_of, query_date_terms, query_terms
+from memoranda.ranking import (
+    MOST_HITS,
+    NEWEST_FOUND,
+    Passage,
+    beginning,
+    date_terms,
+    index_terms,
+    passage_of,
+    query_dates,
+    query_terms,
+    rarity,
+)
 from memoranda.turns import AT_ONCE, LETTERS_AT_ONCE
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Table
 
-MOST_HITS = 1_000
-"""How many rows are usually ranked by words. Rare terms come first, so what is left out has only common ones."""
-
-_AROUND = 2
 _FEW_CONVERSATIONS = 8
 
 # Terms are letters and digits, so that these never stand for a word of the content.
@@ -128,23 +135,33 @@ class WordIndex:
                 del self._listings[key]
 
     def hits(self, query: str, scope: NDArray[np.bool_], limit: int) -> tuple[Rows, dict[str, int]]:
-        """Return the rows of a scope (a mask) that a query may mean, and how many there are for each of its terms.
+        """Return the rows of a scope (a mask) that a query may mean, and how many have each of its terms."""
+        having = {term: self._listed([term], scope) for term in query_terms(query)}
+        size = int(np.count_nonzero(scope))
+        told = np.zeros(len(scope), dtype=np.float32)
+        for rows in having.values():
+            told[rows] += rarity(size, len(rows))
+        found = np.flatnonzero(told).astype(np.int32)
+        best = found[self._table.order(told[found], found)[: max(MOST_HITS, limit)]]
+        certain = [self._on_date(date, scope) for date in query_dates(query)]
+        for term, rows in having.items():
+            if not len(rows):
+                certain += [self._listed([_SPEAKER + term], scope), self._with_letters(beginning(term), scope)]
+        newest = [self._table.newest_first(rows, NEWEST_FOUND) for rows in certain]
+        return np.unique(np.concatenate([best, *newest])), {term: len(rows) for term, rows in having.items()}
 
-        These are the rows that have a term, whose speaker is named, or whose date is spoken of. Of very many, those
-        with the rarest terms and the newest are returned: ``limit`` if that is more than usual.
-        """
-        most = max(MOST_HITS, limit)
-        dated = query_date_terms(query)
-        found: dict[str, Rows] = {}
-        for term in query_terms(query):
-            keys = [term, _SPEAKER + term, *([_DATE + term] if term in dated else ())]
-            found[term] = self._listed(keys, scope)
-        hits = np.empty(0, dtype=np.int32)
-        for rows in sorted(found.values(), key=len):
-            if len(hits) < most:
-                # By time: which number a row has depends on the rows that others have left.
-                hits = np.union1d(hits, self._table.newest_first(rows, most - len(hits)))
-        return hits, {term: len(rows) for term, rows in found.items()}
+    def _on_date(self, date: str, scope: NDArray[np.bool_]) -> Rows:
+        """Return the rows of a day (``2023-05-08``) or a month (``2023-05``)."""
+        terms = date_terms(date) or date_terms(f"{date}-01")[1:]
+        rows = self._listed([_DATE + terms[0]], scope)
+        for term in terms[1:]:
+            rows = np.intersect1d(rows, self._listed([_DATE + term], scope))
+        return rows
+
+    def _with_letters(self, letters: str | None, scope: NDArray[np.bool_]) -> Rows:
+        """Return the rows with a term that has these letters in it."""
+        alike = [] if letters is None else [key for key in self._listings if letters in key]
+        return self._listed((key for key in alike if key[0] not in (_SPEAKER, _DATE)), scope)
 
     def _listed(self, keys: Iterable[str], scope: NDArray[np.bool_]) -> Rows:
         """Return the rows of a scope that are listed under any of the keys."""
@@ -156,8 +173,8 @@ class WordIndex:
                 listed.append(rows[scope[rows]])
         return np.unique(np.concatenate(listed))
 
-    def windows(self, rows: Rows, scope: NDArray[np.bool_]) -> list[list[Turn]]:
-        """Return the rows with the turns around them, as runs of consecutive turns of each conversation."""
+    def windows(self, rows: Rows, scope: NDArray[np.bool_], around: int) -> list[list[Turn]]:
+        """Return the rows with so many turns around each, as runs of consecutive turns of each conversation."""
         table = self._table
         codes = table.facets["conversation"].codes
         turns = table.oldest_first_by(codes, self._same_conversations(rows, scope))
@@ -165,13 +182,13 @@ class WordIndex:
         marked = np.zeros(len(scope), dtype=np.bool_)
         marked[rows] = True
         places = np.flatnonzero(marked[turns])
-        near = places[:, np.newaxis] + np.arange(-_AROUND, _AROUND + 1)
+        near = places[:, np.newaxis] + np.arange(-around, around + 1)
         inside = np.clip(near, 0, len(turns) - 1)
-        around = np.unique(inside[(inside == near) & (spoken[inside] == spoken[places][:, np.newaxis])])
-        breaks = np.flatnonzero((np.diff(around) > 1) | (np.diff(spoken[around]) != 0)) + 1
+        shown = np.unique(inside[(inside == near) & (spoken[inside] == spoken[places][:, np.newaxis])])
+        breaks = np.flatnonzero((np.diff(shown) > 1) | (np.diff(spoken[shown]) != 0)) + 1
         return [
             [Turn(table.item(row), self._terms[row]) for row in turns[run].tolist()]
-            for run in np.split(around, breaks)
+            for run in np.split(shown, breaks)
             if len(run)
         ]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryMetadata, MemoryStatus
-from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.ranking import WHOLE_SCOPE
+from memoranda.store import BaseStore, Capability, InMemoryStore, SearchMode
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, that
 
@@ -258,3 +259,48 @@ class TextRankingCases(Cases):
             (found,) = await store.search(query="saffron", metadata=scope, mode="text")
             equal((found.content, found.metadata.extra), (content, {}), "the ranked item")
         equal(await store.search(query="lemons rice", metadata=scope, mode="text"), [], "items for words that are gone")
+
+    async def test_needles_in_a_large_scope_are_found(self, store: BaseStore) -> None:
+        """A date, a speaker, a neighbour or the letters of a word find an item among more than are ranked as one."""
+        user = self.user()
+        await store.add_many(_haystack(user))
+        for query, needle in NEEDLES.items():
+            found = await store.search(query=query, metadata=MemoryMetadata(user_id=user), mode="text", limit=3)
+            that(needle in contents(found), f"{query!r} did not find {needle!r} among {len(_haystack(user))} items.")
+
+    async def test_a_large_scope_is_ranked_as_in_memory(self, store: BaseStore) -> None:
+        """The first results are those of the in-memory store, which looks at every item."""
+        user = self.user()
+        await store.add_many(_haystack(user))
+        reference = InMemoryStore()
+        await reference.add_many(_haystack(user))
+        for query in NEEDLES:
+            first = [
+                contents(await each.search(query=query, metadata=MemoryMetadata(user_id=user), mode="text", limit=1))
+                for each in (reference, store)
+            ]
+            equal(first[1], first[0], f"the best item for {query!r}")
+
+
+NEEDLES = {
+    "What was noted on 7 March 2019?": "nothing worth telling",
+    "Zenobia": "mornings suit me best",
+    "Which instrument did the tutor bring?": "A theorbo, of course.",
+    "Geschosswohnungen": "eine Dachgeschosswohnung",
+    "saffron": "the recipe asks for saffron and two lemons",
+}
+
+
+def _haystack(user: str) -> list[MemoryItem]:
+    """Return more items than a ranking reads as a whole, with the needles far apart in them."""
+    talk = [f"turn {number} of the usual talk about rain and the garden" for number in range(WHOLE_SCOPE + 100)]
+    talk[200], talk[201] = "Which instrument did the tutor bring?", NEEDLES["Which instrument did the tutor bring?"]
+    talk[500], talk[700] = NEEDLES["Geschosswohnungen"], NEEDLES["saffron"]
+    items = [
+        note(text, MemoryMetadata(user_id=user, session_id=f"{user}-{number // 50}"), number)
+        for number, text in enumerate(talk)
+    ]
+    alone = MemoryMetadata(user_id=user, session_id=f"{user}-alone")
+    items[0] = note(NEEDLES["Zenobia"], alone, name="Zenobia")
+    items[1] = note(NEEDLES["What was noted on 7 March 2019?"], alone, created_at="2019-03-07T10:00:00+00:00")
+    return items
