@@ -179,7 +179,7 @@ async def main() -> None:
     data = conversations(asked.data)
     embeddings: Embeddings | None = None
     if not asked.no_embeddings:
-        from minilm import MiniLMEmbeddings
+        from memoranda_embed_static.minilm import MiniLMEmbeddings
 
         embeddings = Remembered(MiniLMEmbeddings())
     columns = [*(f"R@{cut}" for cut in CUTS), "MRR", *(f"{name[:6]}" for name in CATEGORIES.values())]

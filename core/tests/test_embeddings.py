@@ -224,3 +224,16 @@ async def test_texts_without_text_have_zeros_and_are_not_sent() -> None:
 
     assert [any(vector) for vector in vectors] == [False, True, False, True]
     assert [len(vector) for vector in vectors] == [8] * 4
+
+
+class _Asking(HashingEmbeddings):
+    """Embeds a query by another word than the texts that answer it."""
+
+    async def aembed_query(self, query: str) -> list[float]:
+        return self.embed(query.replace("ask:", ""))
+
+
+async def test_a_query_is_embedded_as_the_embedder_says() -> None:
+    (asked,) = await embed_texts(_Asking(), ["ask:puppy"], query=True)
+    (told,) = await embed_texts(_Asking(), ["puppy"])
+    assert asked == told

@@ -28,7 +28,8 @@ class Embeddings(ABC):
     """Turns text into vectors whose directions tell how alike the texts are.
 
     A subclass gives :meth:`embed`, :meth:`aembed` and :attr:`dimension`, and overrides :meth:`embed_many` and
-    :meth:`aembed_many` where its provider takes several texts at once. Vectors need not be normalised. A store never
+    :meth:`aembed_many` where its provider takes several texts at once, and :meth:`embed_query` and :meth:`aembed_query`
+    where its model wants a question otherwise than what may answer it. Vectors need not be normalised. A store never
     asks for the vector of a text that is nothing but whitespace, nor again for that of a content which it holds.
     """
 
@@ -52,6 +53,14 @@ class Embeddings(ABC):
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of several texts, in their order; by default one after the other."""
         return [await self.aembed(text) for text in texts]
+
+    def embed_query(self, query: str) -> list[float]:
+        """Return the vector by which texts that answer a query are found; by default that of the same text."""
+        return self.embed(query)
+
+    async def aembed_query(self, query: str) -> list[float]:
+        """Return the same without blocking the event loop."""
+        return await self.aembed(query)
 
     def identity(self) -> str:
         """Return the name under which a store keeps vectors: those of another name must not be compared with them.
@@ -102,15 +111,15 @@ class HashingEmbeddings(Embeddings):
         vector[(code >> 1) % self._dimension] += copysign(weight, 0.5 - (code & 1))
 
 
-async def embed_texts(embeddings: Embeddings, texts: Sequence[str]) -> list[array[float]]:
-    """Return a checked vector for each text, as float32, not normalised.
+async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bool = False) -> list[array[float]]:
+    """Return a checked vector for each text, as float32, not normalised; with ``query``, of what is looked for.
 
     This is how a store calls an embedder, which is not asked for a text that is nothing but whitespace: that has the
     vector of zeros. Raises BadVectorError for a vector of the wrong length, an empty one or one
     with values that are not finite; EmbeddingError when the provider fails or returns the wrong number of vectors.
     """
     asked = [text for text in texts if has_text(text)]
-    vectors = await provided_vectors(embeddings, asked) if asked else []
+    vectors = await provided_vectors(embeddings, asked, query=query) if asked else []
     if not hasattr(vectors, "__len__"):
         raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
     if len(vectors) != len(asked):
@@ -122,12 +131,16 @@ async def embed_texts(embeddings: Embeddings, texts: Sequence[str]) -> list[arra
     return [next(checked) if has_text(text) else array("f", [0.0]) * dimension for text in texts]
 
 
-async def provided_vectors(embeddings: Embeddings, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+async def provided_vectors(
+    embeddings: Embeddings, texts: Sequence[str], *, query: bool = False
+) -> Sequence[Sequence[float]]:
     """Return what the provider gives for the texts, not checked; its failures become EmbeddingErrors.
 
     For stores that check many vectors at once; others use :func:`embed_texts`.
     """
     try:
+        if query:
+            return [await embeddings.aembed_query(text) for text in texts]
         if len(texts) == 1:
             return [await embeddings.aembed(texts[0])]
         return await embeddings.aembed_many(texts)

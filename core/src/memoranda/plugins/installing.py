@@ -21,6 +21,8 @@ OFFERED_BY: Mapping[str, str] = {
     "episodic": "memoranda-redis",
     "vector": "memoranda-vector",
     "openai": "memoranda-openai",
+    "static": "memoranda-embed-static",
+    "minilm": "memoranda-embed-static",
     "redact": "memoranda-redact",
     "conversation": "memoranda-summary-conversation",
     "facts": "memoranda-summary-facts",

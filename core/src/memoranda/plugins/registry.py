@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, Literal
 
 from memoranda.errors import (
+    InputError,
     MemoryError,
     PluginConflictError,
     PluginError,
@@ -136,7 +137,17 @@ class Registry:
             raise PluginLoadError(spec.name, f"making one failed with {type(error).__name__}.") from error
 
     def embeddings(self, name: str, **options: Any) -> Embeddings:
-        """Return a new embedder of this name, made with the options."""
+        """Return a new embedder of this name, made with the options.
+
+        ``auto`` stands for the one that is installed beside the core's own, which knows nothing of meaning; of several,
+        for ``static``, which asks nobody. Raises PluginNotFoundError where there is none, and
+        InputError where there are several others.
+        """
+        if name == "auto":
+            others = [spec.name for spec in self.specs(hookspecs.EmbeddingsSpec) if spec.name != "hashing"]
+            if len(others) > 1 and "static" not in others:
+                raise InputError(f"Which embedder? Installed are {', '.join(others)}: name one.", field="embeddings")
+            name = others[0] if len(others) == 1 else "static"
         made: Embeddings = self.make(self.find(hookspecs.EmbeddingsSpec, name), **options)
         return made
 

@@ -127,24 +127,48 @@ async def _search(
     order: Order,
     filters: dict[str, Any],
 ) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
-    from memoranda.store import Capability
-    from memoranda_cli.stores import opened
+    from inspect import signature
 
+    from memoranda.store import Reindexable
+    from memoranda_cli.stores import chosen_url, opened
+
+    url = chosen_url(url)
+    picked = False
+    async with opened(url, store_options) as store:
+        lacking = mode is not None and mode.value in ("semantic", "hybrid") and mode.value not in store.capabilities
+        takes_one = "embeddings" in signature(getattr(type(store), "from_url", type(store))).parameters
+        if lacking and takes_one and _installed_embedders():
+            # Whoever asks for meaning and names no embedder wants the one that is installed.
+            store_options, picked = [*(store_options or ()), "embeddings=auto"], True
     async with opened(url, store_options) as store:
         asked: Any = mode.value if mode else store.default_mode
-        if asked != "substring" and Capability(asked) not in store.capabilities:
+        if asked != "substring" and asked not in store.capabilities:
             raise _without_embedder(asked)
-        if query and asked != "substring":
-            return await store.search_ranked(query=query, mode=asked, **filters), []
-        asked = mode.value if mode else None
-        return None, await store.search(query=query, mode=asked, order=order.value, **filters)
+        if not query or asked == "substring":
+            how = mode.value if mode else None
+            return None, await store.search(query=query, mode=how, order=order.value, **filters)
+        ranked = await store.search_ranked(query=query, mode=asked, **filters)
+        made = not picked or any("semantic" in found.parts for found in ranked)
+    if not made:
+        say("No vectors yet: they are made once, for all that is stored.")
+        async with opened(url, store_options, "change") as store:
+            if isinstance(store, Reindexable):
+                await store.reindex()
+            ranked = await store.search_ranked(query=query, mode=asked, **filters)
+    return ranked, []
+
+
+def _installed_embedders() -> list[str]:
+    from memoranda.plugins import EmbeddingsSpec, default_registry
+
+    return sorted(spec.name for spec in default_registry().specs(EmbeddingsSpec))
 
 
 def _without_embedder(mode: str) -> CommandError:
     """Return the error for a search by meaning in a store that has no embedder; it says how to give it one."""
-    from memoranda.plugins import EmbeddingsSpec, default_registry, how_to_install
+    from memoranda.plugins import how_to_install
 
-    names = sorted(spec.name for spec in default_registry().specs(EmbeddingsSpec))
+    names = _installed_embedders()
     if names:
         how = (
             f"Give it one: --option embeddings={names[0]}. Installed: {', '.join(names)}. 'memoranda reindex' with the "
@@ -212,6 +236,7 @@ def _ranked_json(ranked: list[RankedItem]) -> list[dict[str, Any]]:
             "score": found.score,
             "parts": dict(found.parts),
             "terms": list(found.terms),
+            **({"passage": found.passage} if found.passage else {}),
         }
         for found in ranked
     ]

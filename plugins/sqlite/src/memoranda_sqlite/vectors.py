@@ -91,7 +91,7 @@ class Vectors:
 
     async def query_vector(self, text: str) -> Sequence[float]:
         """Return the vector of a query."""
-        (vector,) = await embed_texts(self._embeddings, [text])
+        (vector,) = await embed_texts(self._embeddings, [text], query=True)
         return vector
 
 

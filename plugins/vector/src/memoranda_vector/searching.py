@@ -115,7 +115,9 @@ class Searcher:
         )
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:
-        return await embed_one(self._embeddings, query_without_names(query, await self._speakers(query, scope)))
+        return await embed_one(
+            self._embeddings, query_without_names(query, await self._speakers(query, scope)), query=True
+        )
 
     async def _speakers(self, query: str, scope: Filter) -> set[str]:
         """Return the names of those who speak within the scope and whom the query may name."""

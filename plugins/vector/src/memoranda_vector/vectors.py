@@ -26,9 +26,9 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
     return checked_matrix(await provided_vectors(embeddings, texts), len(texts), embeddings.dimension)
 
 
-async def embed_one(embeddings: Embeddings, text: str) -> Matrix:
+async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -> Matrix:
     """Return the vector of one text, of length one or zero. Raises what ``memoranda.embeddings.embed_texts`` does."""
-    (checked,) = await embed_texts(embeddings, [text])
+    (checked,) = await embed_texts(embeddings, [text], query=query)
     vector: Matrix = np.frombuffer(checked, dtype=np.float32)
     length = math.sqrt(np.dot(vector, vector))
     if 0 < length < math.inf:

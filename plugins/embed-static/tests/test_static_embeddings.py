@@ -1,0 +1,67 @@
+"""The embedder that brings its vectors along."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from math import hypot
+from pathlib import Path
+
+import memoranda
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda_embed_static import StaticEmbeddings
+
+OWNER = MemoryMetadata(user_id="ada")
+
+
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True)) / (hypot(*left) * hypot(*right))
+
+
+def test_texts_of_one_meaning_are_nearer_than_others() -> None:
+    embeddings = StaticEmbeddings()
+    asked, answer, other = embeddings.embed_many(["my dog is ill", "the puppy felt sick", "quarterly revenue rose"])
+    assert cosine(asked, answer) > cosine(asked, other) + 0.1
+
+
+def test_a_vector_does_not_depend_on_the_texts_beside_it() -> None:
+    embeddings = StaticEmbeddings()
+    texts = ["one", "two words", "three words here, and many more " * 50]
+    assert embeddings.embed_many(texts) == [embeddings.embed(text) for text in texts]
+
+
+def test_a_text_without_tokens_has_the_zero_vector() -> None:
+    assert StaticEmbeddings().embed("") == [0.0] * StaticEmbeddings().dimension
+
+
+async def test_many_texts_are_embedded_off_the_loop_alike() -> None:
+    texts = [f"text number {number}" for number in range(100)]
+    embeddings = StaticEmbeddings()
+    assert await embeddings.aembed_many(texts) == embeddings.embed_many(texts)
+
+
+async def test_a_store_finds_by_meaning_with_nothing_but_this(tmp_path: Path) -> None:
+    async with memoranda.open(f"sqlite:///{tmp_path}/a.db", embeddings="static") as store:
+        for text in ("The puppy felt sick all day", "Quarterly revenue rose", "It rains in the north"):
+            await store.add(HumanMemory(content=text, metadata=OWNER))
+        (found,) = await store.search(query="ill dog", metadata=OWNER, mode="semantic", limit=1)
+    assert found.content == "The puppy felt sick all day"
+
+
+def test_the_command_searches_by_words_and_meaning_without_being_told_an_embedder(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    for words in (["add", "The puppy felt sick all day"], ["search", "--mode", "hybrid", "ill dog"]):
+        command = [sys.executable, "-c", ALONE, *words, "--user", "ada", "--store", url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "puppy" in done.stdout
+
+
+ALONE = """
+import os, sys
+os.environ["MEMORANDA_PLUGINS"] = "memoranda,memoranda-cli,memoranda-sqlite,memoranda-embed-static"
+from memoranda.__main__ import main
+sys.argv = ["memoranda", *sys.argv[1:]]
+main()
+"""
