@@ -1,11 +1,15 @@
-"""Does search find the right memory? Evidence recall on LoCoMo, through the public API.
+"""Does search find the right memory? Evidence recall on any corpora, through the public API.
 
-    python bench/retrieval.py locomo.json [--stores memory,vector,sqlite,postgres] [--no-embeddings]
+    python bench/retrieval.py locomo.json logs.json [--stores memory,vector,sqlite,postgres] [--embeddings minilm]
 
 Every turn of a conversation is one item; each question is a query in the scope of its conversation; its evidence turns
 should be among the first results. Recall at k is the part of the evidence among the first k, MRR the mean of one over
-the rank of the first evidence turn. No model is asked anything. The data (CC BY-NC 4.0) is not part of this project: it
-is the file ``locomo10.json`` of github.com/snap-research/locomo, or the same in flat form.
+the rank of the first evidence turn. No model is asked anything. After all corpora comes, for each mode, the worst: that
+is what a change is judged by. ``--bare`` stores the same turns without names, sessions and times.
+
+No data is part of this project. A file is LoCoMo's ``locomo10.json`` (github.com/snap-research/locomo), or any other
+corpus in flat form: ``{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}], "questions":
+[{"question", "evidence": [turn ids], "category"}]}]}``.
 """
 
 from __future__ import annotations
@@ -27,10 +31,14 @@ from typing import Any
 import memoranda
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.embeddings import Embeddings
+from memoranda.plugins import default_registry
 from memoranda.store import BaseStore
 
 CUTS = (5, 10, 20)
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
+UNANSWERED = 5
+"""LoCoMo's category of questions that have no answer."""
+
 MODES = ("substring", "text", "semantic", "hybrid")
 
 
@@ -42,18 +50,25 @@ class Figures:
     ranks: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, found: Sequence[str], evidence: set[str], category: int) -> None:
+    def add(self, found: Sequence[str], evidence: set[str], category: int | str) -> None:
         recall = [len(evidence.intersection(found[:cut])) / len(evidence) for cut in CUTS]
-        for name in ("all", CATEGORIES[category]):
+        for name in ("all", str(CATEGORIES.get(category, category))):  # type: ignore[call-overload]  # other names stay
             self.recalls[name].append(recall)
         self.ranks.append(next((1 / rank for rank, key in enumerate(found, start=1) if key in evidence), 0.0))
 
+    @property
+    def at_ten(self) -> float:
+        return _mean(row[1] for row in self.recalls["all"])
+
     def row(self) -> str:
-        means = [sum(column) / len(column) for column in zip(*self.recalls["all"], strict=True)]
-        at_ten = [_mean(row[1] for row in self.recalls[name]) for name in CATEGORIES.values()]
+        means = [_mean(column) for column in zip(*self.recalls["all"], strict=True)]
         speed = 1000 * self.seconds / len(self.ranks)
-        figures = [*means, _mean(self.ranks), *at_ten]
-        return "  ".join(f"{figure:>6.3f}" for figure in figures) + f"  {speed:>8.2f}"
+        kinds = " ".join(
+            f"{name}={_mean(row[1] for row in rows):.2f}"
+            for name, rows in sorted(self.recalls.items())
+            if name != "all"
+        )
+        return "  ".join(f"{figure:>6.3f}" for figure in [*means, _mean(self.ranks)]) + f"  {speed:>8.2f}  {kinds}"
 
 
 def _mean(values: Any) -> float:
@@ -85,24 +100,28 @@ def _flat(sample: dict[str, Any]) -> dict[str, Any]:
     return {"id": sample["sample_id"], "turns": turns, "questions": sample["qa"]}
 
 
-def items_of(conversation: dict[str, Any]) -> list[MemoryItem]:
-    """Return one item for each turn: said by its speaker, half a minute after the one before."""
+def items_of(conversation: dict[str, Any], *, bare: bool = False) -> list[MemoryItem]:
+    """Return one item for each turn: said by its speaker, half a minute after the one before.
+
+    Bare ones have neither name nor session, and were all stored within a few seconds.
+    """
     items: list[MemoryItem] = []
     turn_of_session: dict[int, int] = defaultdict(int)
-    for turn in conversation["turns"]:
-        started = datetime.strptime(turn["date"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
-        spoken = started + timedelta(seconds=30 * turn_of_session[turn["session"]])
-        turn_of_session[turn["session"]] += 1
+    for number, turn in enumerate(conversation["turns"]):
+        spoken = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=number)
+        if not bare:
+            started = datetime.strptime(turn["date"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+            spoken = started + timedelta(seconds=30 * turn_of_session[turn["session"]])
+            turn_of_session[turn["session"]] += 1
         content = f"{turn['text']} {turn['photo']}" if turn.get("photo") else turn["text"]
+        session = None if bare else f"{conversation['id']}/{turn['session']}"
         items.append(
             HumanMemory(
                 id=f"{conversation['id']}/{turn['id']}",
                 content=content,
-                name=turn["speaker"],
+                name=None if bare else turn["speaker"],
                 created_at=spoken.isoformat(),
-                metadata=MemoryMetadata(
-                    user_id=conversation["id"], session_id=f"{conversation['id']}/{turn['session']}"
-                ),
+                metadata=MemoryMetadata(user_id=conversation["id"], session_id=session),
             )
         )
     return items
@@ -116,7 +135,7 @@ async def measure(store: BaseStore, data: Sequence[dict[str, Any]], mode: Any) -
         known = {turn["id"] for turn in conversation["turns"]}
         for question in conversation["questions"]:
             evidence = {f"{conversation['id']}/{turn}" for turn in question.get("evidence", []) if turn in known}
-            if question["category"] not in CATEGORIES or not evidence:
+            if question["category"] == UNANSWERED or not evidence:
                 continue
             started = time.perf_counter()
             found = await store.search(query=question["question"], metadata=scope, mode=mode, limit=max(CUTS))
@@ -171,29 +190,37 @@ async def opened(name: str, embeddings: Embeddings | None) -> AsyncIterator[Base
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="LoCoMo's JSON file")
+    parser.add_argument("data", type=Path, nargs="+", help="LoCoMo's JSON file, or corpora in flat form")
     parser.add_argument("--stores", default="memory,vector,sqlite,postgres")
     parser.add_argument("--modes", default=",".join(MODES))
-    parser.add_argument("--no-embeddings", action="store_true", help="leave out what needs an embedder")
+    parser.add_argument(
+        "--embeddings", default="minilm", help="the name of an installed embedder; 'none' leaves it out"
+    )
+    parser.add_argument("--bare", action="store_true", help="store turns without names, sessions and times")
     asked = parser.parse_args()
-    data = conversations(asked.data)
     embeddings: Embeddings | None = None
-    if not asked.no_embeddings:
-        from memoranda_embed_static.minilm import MiniLMEmbeddings
-
-        embeddings = Remembered(MiniLMEmbeddings())
-    columns = [*(f"R@{cut}" for cut in CUTS), "MRR", *(f"{name[:6]}" for name in CATEGORIES.values())]
-    print(f"{'store':<10}{'mode':<11}" + "  ".join(f"{column:>6}" for column in columns) + "  ms/query")
-    for name in asked.stores.split(","):
-        if name == "vector" and embeddings is None:
-            continue
-        async with opened(name, embeddings) as store:
-            for conversation in data:
-                await store.add_many(items_of(conversation))
-            for mode in asked.modes.split(","):
-                if mode in ("substring", *store.capabilities):
-                    figures = await measure(store, data, mode)
-                    print(f"{name:<10}{mode:<11}{figures.row()}", flush=True)
+    if asked.embeddings != "none":
+        embeddings = Remembered(default_registry().embeddings(asked.embeddings))
+    columns = [*(f"R@{cut}" for cut in CUTS), "MRR"]
+    print(f"{'corpus':<14}{'store':<10}{'mode':<11}" + "  ".join(f"{name:>6}" for name in columns) + "  ms/query  R@10")
+    found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for path in asked.data:
+        data = conversations(path)
+        for name in asked.stores.split(","):
+            if name == "vector" and embeddings is None:
+                continue
+            async with opened(name, embeddings) as store:
+                for conversation in data:
+                    await store.add_many(items_of(conversation, bare=asked.bare))
+                for mode in asked.modes.split(","):
+                    if mode in ("substring", *store.capabilities):
+                        figures = await measure(store, data, mode)
+                        found[name, mode][path.stem] = figures.at_ten
+                        print(f"{path.stem:<14}{name:<10}{mode:<11}{figures.row()}", flush=True)
+    if len(asked.data) > 1:
+        for (name, mode), corpora in found.items():
+            worst = min(corpora, key=corpora.__getitem__)
+            print(f"{'worst':<14}{name:<10}{mode:<11}R@10 {corpora[worst]:.3f} on {worst}")
 
 
 if __name__ == "__main__":
