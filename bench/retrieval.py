@@ -151,6 +151,7 @@ class Remembered(Embeddings):
         self._embeddings = embeddings
         self._vectors: dict[str, list[float]] = {}
         self.model = embeddings.identity()
+        self.trust = embeddings.trust
 
     @property
     def dimension(self) -> int:
@@ -163,6 +164,9 @@ class Remembered(Embeddings):
 
     async def aembed(self, text: str) -> list[float]:
         return self.embed(text)
+
+    async def aembed_query(self, query: str) -> list[float]:
+        return await self._embeddings.aembed_query(query)
 
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.embeddings import WHITESPACE, Embeddings, HashingEmbeddings, embed_texts, has_text
+from memoranda.embeddings import WHITESPACE, Embeddings, HashingEmbeddings, embed_texts, has_text, usual_weights
 from memoranda.errors import BadVectorError, EmbeddingError, InputError, MemoryError
-from memoranda.ranking import cosines, normalised, pack_vector, unpack_vector
+from memoranda.ranking import Weights, cosines, normalised, pack_vector, unpack_vector
 
 
 class Fixed(Embeddings):
@@ -237,3 +237,11 @@ async def test_a_query_is_embedded_as_the_embedder_says() -> None:
     (asked,) = await embed_texts(_Asking(), ["ask:puppy"], query=True)
     (told,) = await embed_texts(_Asking(), ["puppy"])
     assert asked == told
+
+
+def test_an_embedder_that_is_trusted_less_counts_for_less_unless_weights_are_given() -> None:
+    class Rough(HashingEmbeddings):
+        trust = 0.5
+
+    assert usual_weights(Rough()).semantic == usual_weights(HashingEmbeddings()).semantic / 2
+    assert usual_weights(None) == Weights()

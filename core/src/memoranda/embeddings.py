@@ -5,12 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from math import copysign
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.ranking.vectors import checked_vector
 from memoranda.shapes import whole_number
+
+if TYPE_CHECKING:
+    from memoranda.ranking.passages import Weights
 
 WHITESPACE = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -32,6 +37,9 @@ class Embeddings(ABC):
     where its model wants a question otherwise than what may answer it. Vectors need not be normalised. A store never
     asks for the vector of a text that is nothing but whitespace, nor again for that of a content which it holds.
     """
+
+    trust: float = 1.0
+    """How much its similarities count in a hybrid ranking, against those of a model that reads whole sentences."""
 
     @abstractmethod
     def embed(self, text: str) -> list[float]:
@@ -109,6 +117,14 @@ class HashingEmbeddings(Embeddings):
         """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""
         code = crc32(feature.encode())
         vector[(code >> 1) % self._dimension] += copysign(weight, 0.5 - (code & 1))
+
+
+def usual_weights(embeddings: Embeddings | None) -> Weights:
+    """Return the weights of a store that was given none, with this embedder."""
+    from memoranda.ranking.passages import Weights  # Loaded on use: listing embedders must stay cheap.
+
+    usual = Weights()
+    return usual if embeddings is None else replace(usual, semantic=usual.semantic * min(1.0, embeddings.trust))
 
 
 async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bool = False) -> list[array[float]]:

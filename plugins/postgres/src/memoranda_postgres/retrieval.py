@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memoranda.embeddings import Embeddings, embed_texts
+from memoranda.embeddings import Embeddings, embed_texts, usual_weights
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
 from memoranda.ranking import (
@@ -48,7 +48,7 @@ class Retrieval:
     ) -> None:
         self._server = server
         self._types = types
-        self._weights = weights or Weights()
+        self._weights = weights or usual_weights(embeddings)
         self._embeddings = embeddings
         self._vectors = vectors
         self._text = TextSearch(server, statements, self._weights)

@@ -28,7 +28,7 @@ class Retrieval:
 
     def __init__(self, statements: Statements, weights: Weights | None, vectors: Vectors | None) -> None:
         self._statements = statements
-        self._weights = weights or Weights()
+        self._weights = weights or (Weights() if vectors is None else vectors.usual_weights)
         self._vectors = vectors
         self._passages = Passages()
         self._matrices = Matrices()

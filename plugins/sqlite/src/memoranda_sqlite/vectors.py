@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from heapq import nlargest
 from typing import Any
 
-from memoranda.embeddings import WHITESPACE, Embeddings, embed_texts, has_text
+from memoranda.embeddings import WHITESPACE, Embeddings, embed_texts, has_text, usual_weights
 from memoranda.ranking import pack_vector
 from memoranda_sqlite.columns import DELETED
 from memoranda_sqlite.schema import TABLE, meta, set_meta
@@ -52,6 +52,7 @@ class Vectors:
     def __init__(self, embeddings: Embeddings) -> None:
         self._embeddings = embeddings
         self.model = f"{embeddings.identity()} ({embeddings.dimension} dimensions)"
+        self.usual_weights = usual_weights(embeddings)
 
     def create(self, connection: sqlite3.Connection) -> str:
         """Make the table if there is none, within the transaction, and return the model whose vectors it holds."""

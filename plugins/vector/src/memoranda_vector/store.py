@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memoranda.embeddings import Embeddings, has_text
+from memoranda.embeddings import Embeddings, has_text, usual_weights
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded
@@ -80,7 +80,7 @@ class VectorMemoryStore(BaseStore):
         self._table = Table(dimension)
         index = ApproximateIndex(dimension) if truth(ann, "ann") else None
         above = whole_number(ann_above, "ann_above")
-        self._searcher = Searcher(self._table, embeddings, weights or Weights(), index, above)
+        self._searcher = Searcher(self._table, embeddings, weights or usual_weights(embeddings), index, above)
         self._holdings = Holdings(self._table, self._searcher)
 
     @classmethod
