@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memoranda import MemoryItem
-from memoranda.errors import PluginConflictError, PluginLoadError, PluginNotFoundError, UnknownSchemeError
+from memoranda.errors import InputError, PluginConflictError, PluginLoadError, PluginNotFoundError, UnknownSchemeError
 from memoranda.plugins import Backend, EmbeddingsSpec, ItemTypeSpec, Registry, TemplateSpec
 from memoranda.plugins import open as open_store
 from memoranda.plugins.registry import Plugin
@@ -417,3 +417,35 @@ def test_what_a_plugin_prints_is_kept_out_of_the_output(
 
     assert only(registry, "noisy").status == "ok"
     assert capsys.readouterr() == ("", "noise\n")
+
+
+EMBEDDER = """
+    from memoranda.embeddings import HashingEmbeddings
+    from memoranda.plugins import EmbeddingsSpec, hookimpl
+
+    class Named(HashingEmbeddings):
+        model = "{name}"
+
+    @hookimpl
+    def memoranda_embeddings():
+        return [EmbeddingsSpec("{name}", target="plugin_{name}:Named")]
+"""
+
+
+@pytest.mark.parametrize(
+    ("installed", "picked"), [(["one"], "one"), (["one", "static"], "static"), (["static"], "static")]
+)
+def test_auto_is_the_embedder_that_is_installed(make_plugin: MakePlugin, installed: list[str], picked: str) -> None:
+    registry = Registry([make_plugin(name, EMBEDDER.format(name=name)) for name in installed], allow=None)
+    assert registry.embeddings("auto").identity() == picked
+
+
+def test_auto_does_not_choose_among_several_services(make_plugin: MakePlugin) -> None:
+    registry = Registry([make_plugin(name, EMBEDDER.format(name=name)) for name in ("one", "two")], allow=None)
+    with pytest.raises(InputError, match="one, two"):
+        registry.embeddings("auto")
+
+
+def test_auto_without_any_embedder_says_what_to_install() -> None:
+    with pytest.raises(PluginNotFoundError, match="embed-static"):
+        Registry([], allow=None).embeddings("auto")

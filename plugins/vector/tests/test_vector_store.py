@@ -498,9 +498,7 @@ async def test_a_text_search_for_a_speaker_alone_finds_what_was_said() -> None:
 
 
 @pytest.mark.parametrize("size", [150, 700])
-@pytest.mark.parametrize(
-    "query", ["What did Ana say?", "Bram", "7 May 2024", "in June", "2023", "the assistant's ai", "Ana in May"]
-)
+@pytest.mark.parametrize("query", ["What did Ana say?", "Bram", "7 May 2024", "in June", "2023", "Ana in May"])
 async def test_a_speaker_or_a_day_alone_finds_what_the_store_in_memory_finds(size: int, query: str) -> None:
     """Whatever the size of the scope: each item is a session of its own here, so that no neighbours are found."""
     random = Random(size)
