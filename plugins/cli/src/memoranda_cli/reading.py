@@ -145,7 +145,7 @@ async def _search(
         if asked != "substring" and asked not in store.capabilities:
             raise _without_embedder(asked)
         if not query or asked == "substring":
-            how = mode.value if mode else None
+            how: Any = mode.value if mode else None
             return None, await store.search(query=query, mode=how, order=order.value, **filters)
         ranked = await store.search_ranked(query=query, mode=asked, **filters)
         made = not picked or any("semantic" in found.parts for found in ranked)
