@@ -165,3 +165,15 @@ async def test_no_observer_moves_an_item_out_of_a_scope() -> None:
     with pytest.raises(InputError, match="session_id"):
         await store.scoped(user_id="ada", session_id="here").add(MemoryItem(content="x"))
     assert await store.count() == 0
+
+
+def test_a_handle_of_a_handle_says_all_that_it_is_bound_to() -> None:
+    handle = InMemoryStore().scoped(user_id="ada", namespace=("a",)).scoped(session_id="s", namespace=("a", "b"))
+
+    assert handle.scope == MemoryMetadata(user_id="ada", session_id="s", namespace=("a", "b"))
+
+
+def test_a_handle_of_a_handle_cannot_be_bound_to_another_scope() -> None:
+    handle = InMemoryStore().scoped(user_id="ada")
+    with pytest.raises(InputError, match="user_id"):
+        handle.scoped(user_id="bob")

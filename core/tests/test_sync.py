@@ -152,3 +152,26 @@ def test_every_method_of_a_store_is_there_without_async_and_takes_the_same(name:
     assert [(each.name, each.kind, each.default, each.annotation) for each in offered] == [
         (each.name, each.kind, each.default, each.annotation) for each in asked
     ]
+
+
+def test_any_coroutine_runs_in_the_background_loop() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 3
+
+    assert memoranda.sync.run(work()) == 3
+
+
+async def test_a_coroutine_is_not_waited_for_inside_a_running_loop() -> None:
+    async def work() -> None:
+        raise AssertionError("it ran")
+
+    with pytest.raises(StoreMisuseError):
+        memoranda.sync.run(work())
+
+
+def test_a_store_without_async_gives_the_one_to_await() -> None:
+    with memoranda.sync.open("memory://") as store:
+        store.add(HumanMemory(content="x"))
+
+        assert memoranda.sync.run(store.awaitable.count()) == 1

@@ -80,6 +80,14 @@ def _shared_portal() -> _Portal:
         return _portal
 
 
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in the background loop, from any thread, and return its result.
+
+    Raises StoreMisuseError inside a running event loop, which this would block.
+    """
+    return _shared_portal().run(work)
+
+
 def open(url: str | None = None, **options: Any) -> SyncStore:
     """Return the store that a URL names, ready for ``with``; see :func:`memoranda.open`."""
     return SyncStore(open_async(url, **options))
@@ -105,6 +113,11 @@ class SyncStore:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+    @property
+    def awaitable(self) -> BaseStore:
+        """The same store with methods to await, for what takes one."""
+        return self._store
 
     @property
     def capabilities(self) -> frozenset[Capability]:
