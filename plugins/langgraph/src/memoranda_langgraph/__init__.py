@@ -1,0 +1,18 @@
+"""LangGraph's long-term store and checkpointer on any memoranda store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_langgraph.blocking import SyncCallError
+    from memoranda_langgraph.saver import MemorandaSaver
+    from memoranda_langgraph.store import MemorandaStore
+
+__all__ = ["MemorandaSaver", "MemorandaStore", "SyncCallError"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__, {"blocking": ["SyncCallError"], "saver": ["MemorandaSaver"], "store": ["MemorandaStore"]}
+)

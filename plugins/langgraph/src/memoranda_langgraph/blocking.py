@@ -1,0 +1,38 @@
+"""LangGraph's methods without async: each runs the one with async in the background loop that serves every thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from memoranda import sync
+from memoranda.errors import StoreMisuseError
+from memoranda.store import BaseStore
+from memoranda.sync import SyncStore
+
+T = TypeVar("T")
+
+
+class SyncCallError(StoreMisuseError, asyncio.InvalidStateError):
+    """A method without async was called inside a running event loop, which it would block."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name}() was called inside a running event loop, which it would block. Await a{name}(), or call it from "
+            f"another thread."
+        )
+
+
+def blocking(name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return what the coroutine of a call gives. ``name`` is the method that was called."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return sync.run(work())
+    raise SyncCallError(name)
+
+
+def awaitable_store(store: BaseStore | SyncStore) -> BaseStore:
+    """Return the store whose methods are awaited: itself, or the one inside a store without async."""
+    return store.awaitable if isinstance(store, SyncStore) else store

@@ -1,0 +1,292 @@
+"""LangGraph's long-term store on a memoranda store."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from langgraph.store.base import (
+    BaseStore as LangGraphStore,
+)
+from langgraph.store.base import (
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    validate_op_namespace,
+)
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.payloads import decode_payload, encode_payload
+from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda_langgraph.blocking import awaitable_store, blocking
+from memoranda_langgraph.filters import Asked
+from memoranda_langgraph.listing import list_namespaces
+from memoranda_langgraph.meaning import Meaning, pack
+from memoranda_langgraph.places import Namespace, Places
+
+if TYPE_CHECKING:
+    from memoranda.sync import SyncStore
+
+ITEM = "langgraph.item"
+"""The type of what is put: ``name`` is the key, ``metadata.extra`` the value, and ``content`` what is indexed."""
+
+VECTORS = "langgraph.vectors"
+"""The type of an item's vectors, which lie beside it and live as long."""
+
+_OF_VECTORS = ".vectors"
+_AT_ONCE = 256
+_MINUTE = 60
+
+
+class MemorandaStore(LangGraphStore):
+    """LangGraph's ``BaseStore`` on any memoranda store: an open one, a handle, or one without async.
+
+    Namespaces are those of memoranda, below the handle's own; a handle, ``store.scoped(user_id="ada")``, keeps what is
+    put apart from what others put under the same names, and reaches nothing else. ``index`` turns on search by meaning:
+    ``embed``, ``dims``, ``fields``, and ``distance_type`` (``"cosine"``, ``"inner_product"`` or ``"l2"``). ``ttl`` is
+    LangGraph's: ``default_ttl`` in minutes, and ``refresh_on_read``, which is on unless it says otherwise; what has
+    expired is never shown, and sweeps itself.
+
+    A batch reads first and then writes, all of it or nothing; of several puts of one key the last one counts. Results
+    without a query come last changed first. With one they come nearest first, and behind them what has no vectors.
+    Methods without async work in every thread that runs no event loop, and raise SyncCallError in one that does.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self, store: BaseStore | SyncStore, index: IndexConfig | None = None, ttl: TTLConfig | None = None
+    ) -> None:
+        super().__init__()
+        self._store = awaitable_store(store)
+        self._places = Places(self._store)
+        self._meaning = Meaning(index) if index else None
+        self.index_config = index
+        self.embeddings = self._meaning.embeddings if self._meaning else None
+        self.ttl_config = ttl
+        self.supports_ttl = Capability.TTL in self._store.capabilities
+
+    def __repr__(self) -> str:
+        return f"MemorandaStore({self._store!r})"
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Carry out operations and return their results; see :meth:`abatch`."""
+        return blocking("batch", lambda: self.abatch(ops))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Carry out operations and return the result of each, in their order.
+
+        All are checked before any is carried out. Raises InvalidNamespaceError for a namespace that LangGraph does not
+        allow, InputError for a value that JSON cannot hold.
+        """
+        operations = list(ops)
+        for op in operations:
+            if not isinstance(op, (GetOp, PutOp, SearchOp, ListNamespacesOp)):
+                raise InputError(f"{type(op).__name__} is no operation of a store.", field="ops")
+            validate_op_namespace(op)
+        results: list[Result] = [None] * len(operations)
+        await self._get([(at, op) for at, op in enumerate(operations) if isinstance(op, GetOp)], results)
+        questions = await self._questions([op for op in operations if isinstance(op, SearchOp)])
+        for at, op in enumerate(operations):
+            if isinstance(op, SearchOp):
+                results[at] = await self._search(op, questions.get(op.query or ""))
+            elif isinstance(op, ListNamespacesOp):
+                results[at] = await list_namespaces(self._store, self._places, op)
+        await self._put([op for op in operations if isinstance(op, PutOp)])
+        return results
+
+    # Reading
+
+    async def _get(self, asked: Sequence[tuple[int, GetOp]], results: list[Result]) -> None:
+        if not asked:
+            return
+        ids = [self._id(tuple(op.namespace), op.key) for _, op in asked]
+        found = {item.id: item for item in await self._items(ids)}
+        await self._refresh(
+            found[item_id] for item_id, (_, op) in zip(ids, asked, strict=True) if item_id in found and op.refresh_ttl
+        )
+        for item_id, (at, op) in zip(ids, asked, strict=True):
+            if item_id in found:
+                item = found[item_id]
+                results[at] = Item(
+                    value=item.metadata.extra,
+                    key=op.key,
+                    namespace=tuple(op.namespace),
+                    created_at=datetime.fromisoformat(item.created_at),
+                    updated_at=datetime.fromisoformat(item.updated_at),
+                )
+
+    async def _items(self, ids: Sequence[str]) -> list[MemoryItem]:
+        if len(ids) == 1:
+            item = await self._store.get(ids[0])
+            return [] if item is None else [item]
+        return await self._store.get_many(ids)
+
+    async def _questions(self, asked: Sequence[SearchOp]) -> dict[str, array[float]]:
+        """Return the vectors of the queries, where there is an index."""
+        queries = list(dict.fromkeys([op.query for op in asked if op.query]))
+        if self._meaning is None or not queries:
+            return {}
+        vectors = await asyncio.gather(*[self._meaning.question(query) for query in queries])
+        return dict(zip(queries, vectors, strict=True))
+
+    async def _search(self, op: SearchOp, question: array[float] | None) -> list[SearchItem]:
+        scores: Mapping[str, float] = {}
+        if question is None:
+            page = await self._newest(op)
+        else:
+            page, scores = await self._nearest(op, question)
+        if op.refresh_ttl:
+            await self._refresh(page)
+        return [self._found(item, scores.get(item.id)) for item in page]
+
+    async def _newest(self, op: SearchOp) -> list[MemoryItem]:
+        """Return a page of the items that match, last changed first."""
+        asked = Asked.of(op.filter)
+        if not asked.rest:
+            return await self._changed(op, asked, op.limit, op.offset)
+        page: list[MemoryItem] = []
+        position = 0
+        async for item in self._matching(op, asked):
+            position += 1
+            if position > op.offset + op.limit:
+                break
+            if position > op.offset:
+                page.append(item)
+        return page
+
+    async def _changed(self, op: SearchOp, asked: Asked, limit: int, offset: int) -> list[MemoryItem]:
+        return await self._store.search(
+            metadata=self._places.below(tuple(op.namespace_prefix)),
+            memory_type=ITEM,
+            where=asked.where or None,
+            limit=limit,
+            offset=offset,
+            order="updated",
+        )
+
+    async def _matching(self, op: SearchOp, asked: Asked) -> AsyncIterator[MemoryItem]:
+        """Yield the items that pass the whole filter, last changed first. What changes meanwhile comes once."""
+        seen: set[str] = set()
+        while True:
+            some = await self._changed(op, asked, _AT_ONCE, len(seen))
+            fresh = [item for item in some if item.id not in seen]
+            seen.update(item.id for item in fresh)
+            for item in fresh:
+                if asked.passes(item.metadata.extra):
+                    yield item
+            if len(some) < _AT_ONCE or not fresh:
+                return
+
+    async def _nearest(self, op: SearchOp, question: array[float]) -> tuple[list[MemoryItem], Mapping[str, float]]:
+        """Return a page of the items that match, nearest first and then those without vectors, and all scores."""
+        assert self._meaning is not None
+        asked = Asked.of(op.filter)
+        matching: dict[str, MemoryItem] | None = None
+        if asked.where or asked.rest:
+            matching = {item.id: item async for item in self._matching(op, asked)}
+            vectors = await self._store.get_many([item_id + _OF_VECTORS for item_id in matching])
+        else:
+            vectors = await self._store.search(
+                metadata=self._places.below(tuple(op.namespace_prefix)), memory_type=VECTORS, limit=EVERYTHING
+            )
+        packed = {item.id.removesuffix(_OF_VECTORS): decode_payload(item.payload or "null") for item in vectors}
+        scores = self._meaning.best(question, packed)
+        end = op.offset + op.limit
+        chosen = list(scores)[op.offset : end]
+        if matching is not None:
+            page = [matching[item_id] for item_id in chosen]
+        else:
+            page = await self._store.get_many(chosen)
+        if len(scores) < end:
+            others = matching.values() if matching is not None else await self._changed(op, asked, len(scores) + end, 0)
+            unscored = [item for item in others if item.id not in scores]
+            page += unscored[max(0, op.offset - len(scores)) : end - len(scores)]
+        return page, scores
+
+    async def _refresh(self, found: Iterable[MemoryItem]) -> None:
+        """Let items and their vectors live their time once more."""
+        mortal = dict.fromkeys([item.id for item in found if item.ttl is not None])
+        if mortal:
+            await self._store.touch([each for item_id in mortal for each in (item_id, item_id + _OF_VECTORS)])
+
+    def _found(self, item: MemoryItem, score: float | None) -> SearchItem:
+        return SearchItem(
+            namespace=self._places.relative(item.metadata.namespace),
+            key=item.name or "",
+            value=item.metadata.extra,
+            created_at=datetime.fromisoformat(item.created_at),
+            updated_at=datetime.fromisoformat(item.updated_at),
+            score=score,
+        )
+
+    # Writing
+
+    async def _put(self, asked: Iterable[PutOp]) -> None:
+        """Store and delete, all or nothing. Of several operations on one key the last one counts."""
+        last = {self._id(tuple(op.namespace), op.key): op for op in asked}
+        if not last:
+            return
+        texts = {item_id: self._texts(op) for item_id, op in last.items()}
+        vectors: dict[str, array[float]] = {}
+        if self._meaning is not None:
+            vectors = await self._meaning.embedded(text for each in texts.values() for text in each)
+        adds: list[MemoryItem] = []
+        deletes: list[str] = []
+        for item_id, op in last.items():
+            if op.value is None:
+                deletes.append(item_id)
+            else:
+                adds.append(self._item(item_id, op, texts[item_id]))
+            if texts[item_id]:
+                adds.append(_vectors(adds[-1], [vectors[text] for text in texts[item_id]]))
+            else:
+                deletes.append(item_id + _OF_VECTORS)
+        purge = Capability.PURGE in self._store.capabilities
+        await self._store.apply(adds=adds, deletes=deletes, keep_created=True, purge=purge)
+
+    def _texts(self, op: PutOp) -> list[str]:
+        if self._meaning is None or op.value is None:
+            return []
+        return self._meaning.texts(op.value, op.index)
+
+    def _item(self, item_id: str, op: PutOp, texts: Sequence[str]) -> MemoryItem:
+        if not isinstance(op.value, Mapping):
+            raise InputError(f"A value is a dict, not {type(op.value).__name__}.", field="value")
+        return MemoryItem(
+            id=item_id,
+            content="\n".join(texts),
+            memory_type=ITEM,
+            name=op.key,
+            metadata=MemoryMetadata(namespace=self._places.base + tuple(op.namespace), extra=dict(op.value)),
+            ttl=None if op.ttl is None else op.ttl * _MINUTE,
+        )
+
+    def _id(self, namespace: Namespace, key: str) -> str:
+        return self._places.id_of(ITEM, namespace, key)
+
+
+def _vectors(item: MemoryItem, vectors: Sequence[array[float]]) -> MemoryItem:
+    """Return what keeps the vectors of an item."""
+    payload: dict[str, Any] = {"dims": len(vectors[0]), "vectors": pack(vectors)}
+    return MemoryItem(
+        id=item.id + _OF_VECTORS,
+        content="",
+        memory_type=VECTORS,
+        metadata=MemoryMetadata(namespace=item.metadata.namespace),
+        created_at=item.created_at,
+        ttl=item.ttl,
+        payload=encode_payload(payload),
+        payload_format=VECTORS,
+    )

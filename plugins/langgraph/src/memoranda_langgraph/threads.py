@@ -1,0 +1,312 @@
+"""The threads of a checkpointer in a store.
+
+A checkpoint is one item, with all that it holds, and so is each write. ``session_id`` is the thread's, which no
+conversation of another kind has, and ``task_id`` leads to what is read together: of a checkpoint to its thread's
+namespace, of a write to its checkpoint. Stores find both by an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from memoranda.errors import InputError, VersionConflictError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda_langgraph.places import Places
+from memoranda_langgraph.records import (
+    CHECKPOINT,
+    WRITE,
+    Spot,
+    as_tuple,
+    conditions,
+    decoded,
+    encoded,
+    filterable,
+    time_of,
+)
+
+STRATEGIES = ("keep_latest", "delete")
+_AT_ONCE = 50
+
+
+class Threads:
+    """What a checkpointer reads and writes through one handle."""
+
+    def __init__(self, store: BaseStore) -> None:
+        self._store = store
+        self._places = Places(store)
+        if self._places.scope.session_id is not None or self._places.scope.task_id is not None:
+            raise InputError(
+                "A checkpointer has sessions and tasks of its own. Give it a handle that binds a user, an agent or a "
+                "namespace.",
+                field="store",
+            )
+
+    # Reading
+
+    async def get(self, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint with its writes."""
+        spot = Spot.of(config)
+        if spot.checkpoint is not None:
+            item = await self._store.get(self._checkpoint_id(spot))
+        else:
+            newest = await self._store.search(metadata=self._lane(spot), memory_type=CHECKPOINT, limit=1)
+            item = newest[0] if newest else None
+        if item is None:
+            return None
+        return as_tuple(serde, item, await self._writes_of(item.id))
+
+    async def pages(
+        self,
+        serde: SerializerProtocol,
+        config: RunnableConfig | None,
+        wanted: Mapping[str, Any],
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> AsyncIterator[list[CheckpointTuple]]:
+        """Yield the checkpoints that match, newest first, several at once."""
+        left = EVERYTHING if limit is None else limit
+        where, rest = conditions(wanted)
+        metadata = self._reach(config, where, before)
+        seen: set[str] = set()
+        while left > 0:
+            size = min(left, _AT_ONCE) if not rest else _AT_ONCE
+            some = await self._store.search(
+                metadata=metadata, memory_type=CHECKPOINT, where=where or None, limit=size, offset=len(seen)
+            )
+            fresh = [item for item in some if item.id not in seen]
+            seen.update(item.id for item in fresh)
+            page = [found for found in await self._tuples(serde, fresh) if _passes(found, rest)][:left]
+            left -= len(page)
+            if page:
+                yield page
+            if len(some) < size or not fresh:
+                return
+
+    def _reach(
+        self, config: RunnableConfig | None, where: dict[str, Any], before: RunnableConfig | None
+    ) -> MemoryMetadata | None:
+        """Return the scope of a listing, and add to its conditions."""
+        if before is not None and (earlier := (before.get("configurable") or {}).get("checkpoint_id")):
+            where["extra.checkpoint_id"] = {"$lt": str(earlier)}
+        if config is None:
+            return None
+        spot = Spot.of(config)
+        if spot.checkpoint is not None:
+            where.setdefault("extra.checkpoint_id", {})["$eq"] = spot.checkpoint
+        if (config.get("configurable") or {}).get("checkpoint_ns") is None:
+            return self._session(spot.thread)
+        return self._lane(spot)
+
+    async def _tuples(self, serde: SerializerProtocol, items: Sequence[MemoryItem]) -> list[CheckpointTuple]:
+        """Return checkpoints with their writes, which are read once for each thread."""
+        writes: dict[str, list[MemoryItem]] = {item.id: [] for item in items}
+        for thread in dict.fromkeys([str(item.metadata.extra["thread_id"]) for item in items]):
+            ids = [item.id for item in items if item.metadata.extra["thread_id"] == thread]
+            found = await self._store.search(
+                metadata=self._session(thread),
+                memory_type=WRITE,
+                where={"task_id": {"$in": ids}},
+                limit=EVERYTHING,
+            )
+            for write in found:
+                writes[write.metadata.task_id or ""].append(write)
+        return [as_tuple(serde, item, writes[item.id]) for item in items]
+
+    async def _writes_of(self, checkpoint_id: str) -> list[MemoryItem]:
+        return await self._store.search(
+            metadata=MemoryMetadata(task_id=checkpoint_id), memory_type=WRITE, limit=EVERYTHING
+        )
+
+    # Writing
+
+    async def put(
+        self, serde: SerializerProtocol, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+    ) -> RunnableConfig:
+        """Store a checkpoint."""
+        parent = Spot.of(config)
+        spot = parent._replace(checkpoint=str(checkpoint["id"]))
+        kept = get_checkpoint_metadata(config, metadata)
+        time = time_of(checkpoint)
+        item = MemoryItem(
+            id=self._checkpoint_id(spot),
+            content="",
+            memory_type=CHECKPOINT,
+            metadata=self._owner(
+                spot, self._lane_id(spot), parent_id=parent.checkpoint, **filterable({**kept}), **_named(spot)
+            ),
+            created_at=time,
+            payload=encoded(serde, {"checkpoint": checkpoint, "metadata": kept}),
+            payload_format=CHECKPOINT,
+        )
+        await self._store.add(item)
+        return spot.config
+
+    async def put_writes(
+        self,
+        serde: SerializerProtocol,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
+    ) -> None:
+        """Store writes, all or nothing. Whoever else stores some of them at the same time is not overwritten."""
+        spot = Spot.of(config)
+        if spot.checkpoint is None:
+            raise InputError("Writes belong to a checkpoint: the configuration names none.", field="checkpoint_id")
+        items: dict[str, MemoryItem] = {}
+        for position, (channel, value) in enumerate(writes):
+            index = WRITES_IDX_MAP.get(channel, position)
+            item_id = self._write_id(spot, task_id, index)
+            items[item_id] = MemoryItem(
+                id=item_id,
+                content="",
+                memory_type=WRITE,
+                metadata=self._owner(
+                    spot,
+                    self._checkpoint_id(spot),
+                    **_named(spot),
+                    task_id=task_id,
+                    task_path=task_path,
+                    channel=channel,
+                    index=index,
+                ),
+                payload=encoded(serde, {"value": value}),
+                payload_format=WRITE,
+            )
+        while True:
+            there = {item.id: item.version for item in await self._store.get_many(list(items))}
+            for item in items.values():
+                item.version = there.get(item.id, 0)
+            fresh = [item for item in items.values() if item.id not in there or item.metadata.extra["index"] < 0]
+            try:
+                await self._store.update_many(fresh)
+            except VersionConflictError:
+                continue  # Somebody stored one of them meanwhile.
+            return
+
+    # Removing and copying
+
+    async def delete(self, threads: Iterable[str]) -> None:
+        """Remove threads for good."""
+        for thread in threads:
+            if Capability.PURGE in self._store.capabilities:
+                await self._store.purge(metadata=self._session(thread))
+            else:
+                await self._store.clear(metadata=self._session(thread))
+
+    async def delete_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints of runs for good, with their writes."""
+        if not run_ids:
+            return
+        runs = {"extra.metadata.run_id": {"$in": [str(run_id) for run_id in run_ids]}}
+        ids = [item.id async for item in self._store.scan(memory_type=CHECKPOINT, where=runs)]
+        for item_id in list(ids):
+            ids += [write.id for write in await self._writes_of(item_id)]
+        await self._remove(ids)
+
+    async def _remove(self, ids: Sequence[str], instead: Sequence[MemoryItem] = ()) -> None:
+        await self._store.apply(adds=instead, deletes=ids, purge=Capability.PURGE in self._store.capabilities)
+
+    async def copy(self, source: str, target: str) -> None:
+        """Copy a thread, all or nothing."""
+        copies = []
+        async for item in self._store.scan(metadata=self._session(source), order="added"):
+            held = item.metadata.extra
+            spot = Spot(target, held["checkpoint_ns"], held["checkpoint_id"])
+            if item.memory_type == CHECKPOINT:
+                item.id, group = self._checkpoint_id(spot), self._lane_id(spot)
+            else:
+                item.id, group = self._write_id(spot, held["task_id"], held["index"]), self._checkpoint_id(spot)
+            item.metadata = self._owner(spot, group, **{**held, "thread_id": target})
+            copies.append(item)
+        await self._store.add_many(copies)
+
+    async def prune(self, serde: SerializerProtocol, threads: Sequence[str], strategy: str) -> None:
+        """Remove what a strategy does not keep."""
+        if isinstance(threads, str):
+            raise TypeError("thread_ids must be a list of ids, not one text.")
+        if strategy not in STRATEGIES:
+            raise InputError(
+                f"{str(strategy)[:20]!r} is no strategy; there are {' and '.join(STRATEGIES)}.", field="strategy"
+            )
+        if strategy == "delete":
+            await self.delete(map(str, threads))
+            return
+        for thread in map(str, threads):
+            await self._keep_latest(serde, thread)
+
+    async def _keep_latest(self, serde: SerializerProtocol, thread: str) -> None:
+        lanes: dict[str, list[MemoryItem]] = {}
+        writes: list[MemoryItem] = []
+        async for item in self._store.scan(metadata=self._session(thread)):
+            if item.memory_type == CHECKPOINT:
+                lanes.setdefault(item.metadata.task_id or "", []).append(item)
+            else:
+                writes.append(item)
+        kept = [_needed(serde, lane) for lane in lanes.values()]
+        ids = {item.id for needed in kept for item in needed}
+        gone = [item.id for lane in lanes.values() for item in lane if item.id not in ids]
+        gone += [write.id for write in writes if write.metadata.task_id not in ids]
+        if gone:
+            orphans = [_without_parent(needed[-1]) for needed in kept if needed[-1].metadata.extra.get("parent_id")]
+            await self._remove(gone, instead=orphans)
+
+    # Places
+
+    def _session(self, thread: str) -> MemoryMetadata:
+        return MemoryMetadata(session_id=f"langgraph:{thread}")
+
+    def _lane(self, spot: Spot) -> MemoryMetadata:
+        return MemoryMetadata(task_id=self._lane_id(spot))
+
+    def _lane_id(self, spot: Spot) -> str:
+        return self._places.id_of("lane", (), spot.thread, spot.namespace)
+
+    def _checkpoint_id(self, spot: Spot) -> str:
+        return self._places.id_of(CHECKPOINT, (), spot.thread, spot.namespace, spot.checkpoint or "")
+
+    def _write_id(self, spot: Spot, task_id: str, index: int) -> str:
+        return self._places.id_of(WRITE, (), spot.thread, spot.namespace, spot.checkpoint or "", task_id, index)
+
+    def _owner(self, spot: Spot, group: str, /, **extra: Any) -> MemoryMetadata:
+        return MemoryMetadata(session_id=f"langgraph:{spot.thread}", task_id=group, extra=extra)
+
+
+def _named(spot: Spot) -> dict[str, str]:
+    return {"thread_id": spot.thread, "checkpoint_ns": spot.namespace, "checkpoint_id": spot.checkpoint or ""}
+
+
+def _passes(found: CheckpointTuple, rest: Mapping[str, Any]) -> bool:
+    metadata: Mapping[str, Any] = {**found.metadata}
+    return all(metadata.get(name) == value for name, value in rest.items())
+
+
+def _without_parent(item: MemoryItem) -> MemoryItem:
+    extra = {**item.metadata.extra, "parent_id": None}
+    item.metadata = item.metadata.model_copy(update={"extra": extra})
+    return item
+
+
+def _needed(serde: SerializerProtocol, lane: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the latest of a lane's checkpoints, which come oldest first, and those that its channels are read from."""
+    by_id = {str(item.metadata.extra["checkpoint_id"]): item for item in lane}
+    item: MemoryItem | None = lane[-1]
+    needed: list[MemoryItem] = []
+    open_channels = set(dict(decoded(serde, lane[-1], "metadata")).get("counters_since_delta_snapshot") or ())
+    while item is not None and (not needed or open_channels):
+        needed.append(item)
+        open_channels -= set(decoded(serde, item, "checkpoint")["channel_values"])
+        item = by_id.get(str(item.metadata.extra.get("parent_id")))
+    return needed
