@@ -11,14 +11,12 @@ def memoranda_integrations() -> list[IntegrationSpec]:
     return [
         IntegrationSpec(
             "langgraph-store",
-            framework="langgraph",
             target="memoranda_langgraph.store:MemorandaStore",
             api=1,
             summary="LangGraph's long-term memory: namespaces, filters, lifetimes and search by meaning.",
         ),
         IntegrationSpec(
             "langgraph-checkpointer",
-            framework="langgraph",
             target="memoranda_langgraph.saver:MemorandaSaver",
             api=1,
             summary="LangGraph's checkpointer: the state of a graph after every step.",
