@@ -44,7 +44,7 @@ def url(request: pytest.FixtureRequest, servers: Callable[[str], Any], tmp_path:
         with servers(engine).database() as address:
             yield address
     else:
-        yield f"{servers(engine).url}?prefix={uuid.uuid4().hex}:"
+        yield f"{servers(engine).url}?namespace={uuid.uuid4().hex}"
 
 
 @pytest.fixture

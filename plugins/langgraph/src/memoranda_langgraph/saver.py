@@ -117,7 +117,7 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
         pages = self._threads.pages(self.serde, config, filter or {}, before, limit)
 
         async def following() -> Sequence[CheckpointTuple]:
-            return await anext(pages, ())
+            return await anext(pages, [])
 
         while page := blocking("list", following):
             yield from page
