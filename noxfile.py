@@ -47,7 +47,9 @@ nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = True
 # The quick checks come first, and a test session last, so that its summary ends the output.
-nox.options.sessions = ["lint", "types", "docs", "wheels", "thirdparty", "alone", "oldest", "suites"]
+nox.options.sessions = [
+    "lint", "types", "docs", "wheels", "thirdparty", "alone", "oldest", "langgraph-suite", "suites",
+]  # fmt: skip
 
 
 @nox.session(default=False, venv_backend="none")
@@ -55,7 +57,7 @@ def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
     for name in ("lint", "types", "docs", "wheels", "thirdparty"):
         session.notify(name)
-    for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest"):
+    for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite"):
         session.notify(name, [EVERYTHING, *session.posargs])
     for python in PYTHONS:
         if not runs(python):
@@ -253,6 +255,55 @@ def oldest(session: nox.Session) -> None:
     else:
         # One test in sixteen and at least one of every class and module, the same ones each time.
         run_pytest(session, *options, "--sample=16", *(path for each in DISTRIBUTIONS for path in main_tests(each)))
+
+
+# The releases whose tests of stores are run, and in which of their modules these are.
+LANGGRAPH_TESTS = {
+    "langgraph-checkpoint==4.3.1": ["test_store.py"],
+    "langgraph-checkpoint-sqlite==3.1.2": ["test_store.py", "test_async_store.py", "test_ttl.py"],
+    "langgraph-checkpoint-postgres==3.2.0": ["test_store.py", "test_async_store.py"],
+}
+LANGGRAPH_CONFORMANCE = "langgraph-checkpoint-conformance==0.0.2"
+
+
+@nox.session(name="langgraph-suite")
+def langgraph_suite(session: nox.Session) -> None:
+    """Run LangGraph's own tests on our store and checkpointer: of those of stores one in eight, or all that apply."""
+    suite = (ROOT / "plugins/langgraph/tests/upstream").resolve()
+    needed = [*LANGGRAPH_TESTS, LANGGRAPH_CONFORMANCE, "psycopg[binary]>=3.2", "pytest-mock"]
+    session.install(*paths("plugins/langgraph", ("test",)), *needed, *group("test"))
+    whole = EVERYTHING in session.posargs
+    further = [argument for argument in session.posargs if argument != EVERYTHING]
+    environment = {"PYTHONPATH": os.pathsep.join([str(suite), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    for requirement, modules in LANGGRAPH_TESTS.items():
+        name = Requirement(requirement).name
+        # Their tests alone: beside the sources, these would be imported in the place of what is installed.
+        tests = Path(session.create_tmp()).resolve() / "tests-of" / name
+        shutil.rmtree(tests, ignore_errors=True)
+        shutil.copytree(unpacked_sdist(session, requirement) / "tests", tests / "tests")
+        with session.chdir(tests):
+            session.run(
+                "pytest", "-q", "-c", str(suite / "pytest.ini"), "--rootdir", str(tests), "-p", "stand_ins", *WORKERS,
+                f"--junitxml={REPORTS / f'{session.name}-{name}.xml'}", *([] if whole else ["--sample"]), *further,
+                *(f"tests/{module}" for module in modules), env=environment,
+            )  # fmt: skip
+    ours = ["test_checkpointer_conformance.py", "test_upstream_rule.py"]
+    run_pytest(session, *WORKERS, *(f"plugins/langgraph/tests/{name}" for name in ours))
+
+
+def unpacked_sdist(session: nox.Session, requirement: str) -> Path:
+    """Fetch the source of a pinned release into a temporary folder of the session and return where it lies."""
+    folder = Path(session.create_tmp()).resolve() / "sdist"
+    shutil.rmtree(folder, ignore_errors=True)
+    name = Requirement(requirement).name
+    pinned = f"{name}{Requirement(requirement).specifier}"
+    session.install("pip")
+    download = ["python", "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name, "-d", str(folder)]
+    session.run(*download, pinned)
+    (archive,) = folder.glob("*.tar.gz")
+    shutil.unpack_archive(archive, folder, filter="data")
+    (unpacked,) = (path for path in folder.iterdir() if path.is_dir())
+    return unpacked
 
 
 @nox.session(default=False)
