@@ -50,7 +50,8 @@ class ScopedEngine(Engine):
     def __init__(self, store: Engine, scope: MemoryMetadata) -> None:
         self._store = store
         # A handle of a handle is bound to both; two that contradict each other are refused here and not at every call.
-        self.scope = merge_scope(scope, store.scope) or scope if isinstance(store, ScopedEngine) else scope
+        outer: MemoryMetadata | None = store.scope if isinstance(store, ScopedEngine) else None
+        self.scope: MemoryMetadata = merge_scope(scope, outer) or scope
         super().__init__()
         self.item_types = store.item_types
         self.reranker = store.reranker
