@@ -24,11 +24,13 @@ OFFERED_BY: Mapping[str, str] = {
     "static": "memoranda-embed-static",
     "minilm": "memoranda-embed-static",
     "redact": "memoranda-redact",
+    "langgraph-store": "memoranda-langgraph",
+    "langgraph-checkpointer": "memoranda-langgraph",
     "conversation": "memoranda-summary-conversation",
     "facts": "memoranda-summary-facts",
     "profiles": "memoranda-summary-profiles",
 }
-"""The distribution of ours that offers each name: a URL scheme, a template, an embedder, an item type, an observer."""
+"""The distribution of ours that offers each name: a URL scheme, a template, an embedder, an observer and so on."""
 
 OURS = frozenset({CORE, "memoranda-cli", "memoranda-testing", *OFFERED_BY.values()})
 """Every distribution of this project. Nobody takes a name away from them."""
