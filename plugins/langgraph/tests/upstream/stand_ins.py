@@ -8,6 +8,7 @@ string. A test is left out, by this rule and with its reason in the summary, if 
   only their set-up looks at has a stand-in, too),
 - replaces a part of their classes by a mock, or is about a class that the test itself defines,
 - never comes to a store at all,
+- is the same load once more for another kind of connection (``REPEATED``), which is one and the same here,
 - or is one of ``OTHERWISE``, which says what MemorandaStore does instead.
 """
 
@@ -42,6 +43,7 @@ OTHERWISE = {
     "test_sql_injection_vulnerability": "a key is no part of a statement, so every key can be asked for",
     "test_cannot_put_empty_namespace": "it calls methods without async inside a running loop, where these raise",
 }
+REPEATED = {"test_large_batches", "test_large_batches_async"}
 BEHIND = {"conn", "MIGRATIONS", "VECTOR_MIGRATIONS", "BaseSqliteStore", "NS_MATCH_FUNCTION"}
 STORES = {
     "store",
@@ -241,6 +243,8 @@ def reason_to_leave_out(item: pytest.Function) -> str | None:
         return "looks at private names, tables or connections"
     if not (module.names(function, {name}, setup=True) | set(item.fixturenames)) & STORES:
         return "comes to no store"
+    if name in REPEATED and any(kind in item.nodeid for kind in ("[pipe", "[pool")):
+        return "is the same load for another kind of connection"
     return f"OTHERWISE: {OTHERWISE[name]}" if name in OTHERWISE else None
 
 
