@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +13,7 @@ from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_pat
 
 from memoranda.errors import BadVectorError, InputError
 from memoranda.ranking import checked_vector
+from memoranda_langgraph.opaque import packed, unpacked
 
 if TYPE_CHECKING:
     from langgraph.store.base import Embeddings
@@ -68,13 +67,13 @@ class Meaning:
     def _checked(self, vector: Sequence[float]) -> array[float]:
         return checked_vector(vector, self._dims or len(vector))
 
-    def best(self, question: array[float], packed: Mapping[str, Any]) -> dict[str, float]:
+    def best(self, question: array[float], kept: Mapping[str, Any]) -> dict[str, float]:
         """Return the score of each item: that of its nearest vector, best first.
 
-        ``packed`` are the vectors of each item as :func:`pack` gives them. Those of another length than the question's,
+        ``kept`` are the vectors of each item as :func:`pack` gives them. Those of another length than the question's,
         which another model made, do not score.
         """
-        found = {key: vectors for key, text in packed.items() if (vectors := unpack(text, len(question)))}
+        found = {key: vectors for key, text in kept.items() if (vectors := unpack(text, len(question)))}
         scores = self._scores(question, found)
         return dict(sorted(scores.items(), key=lambda pair: pair[1], reverse=True))
 
@@ -113,21 +112,21 @@ class Meaning:
 
 
 def pack(vectors: Iterable[array[float]]) -> str:
-    """Return vectors as one text: little-endian float32, one behind the other, in base64."""
+    """Return vectors as one text: little-endian float32, one behind the other."""
     joined = array("f")
     for vector in vectors:
         joined.extend(vector)
     if sys.byteorder == "big":
         joined.byteswap()
-    return base64.b64encode(joined.tobytes()).decode()
+    return packed(joined.tobytes())
 
 
 def unpack(text: Any, width: int) -> array[float]:
     """Return the values of packed vectors of this width, one behind the other; none if they cannot be compared."""
     vectors = array("f")
     try:
-        vectors.frombytes(base64.b64decode(text["vectors"], validate=True))
-    except (KeyError, TypeError, ValueError, binascii.Error):
+        vectors.frombytes(unpacked(text["vectors"]))
+    except (AttributeError, KeyError, TypeError, ValueError):
         return array("f")
     if sys.byteorder == "big":
         vectors.byteswap()

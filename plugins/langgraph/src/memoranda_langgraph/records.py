@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import math
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, PendingWrite, writes_sort_key
+from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, writes_sort_key
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, now_text, utc_text
 from memoranda.payloads import decode_payload, encode_payload
-from memoranda.shapes import checked_json
+from memoranda.shapes import check_text
+from memoranda_langgraph.opaque import comparable, packed, packed_json, unpacked, unpacked_json
 
 CHECKPOINT = "langgraph.checkpoint"
 WRITE = "langgraph.write"
@@ -24,15 +23,18 @@ WRITE = "langgraph.write"
 _METADATA = "metadata."
 """Stands before the names of a checkpoint's metadata, where its own names stand beside them in ``extra``."""
 
+_SMALL = 10**6
+
 _GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
 
 
 class Spot(NamedTuple):
-    """Where a checkpoint lies: its thread, its namespace there, and its id."""
+    """Where a checkpoint lies: its thread, its namespace there, its id, and the id of the one before it."""
 
     thread: str
     namespace: str
     checkpoint: str | None
+    parent: str | None = None
 
     @classmethod
     def of(cls, config: RunnableConfig) -> Spot:
@@ -46,6 +48,19 @@ class Spot(NamedTuple):
         checkpoint = named.get("checkpoint_id")
         return cls(str(named["thread_id"]), str(named.get("checkpoint_ns") or ""), checkpoint and str(checkpoint))
 
+    @classmethod
+    def at(cls, item: MemoryItem) -> Spot:
+        """Return where an item lies that has been stored. Raises CorruptStoreError."""
+        try:
+            return cls(*unpacked_json(item.metadata.extra["spot"]))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise _unreadable(item) from error
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What an item keeps of it: all, and the id so that it can be compared."""
+        return {"spot": packed_json(self), "checkpoint_id": comparable(self.checkpoint or "")}
+
     @property
     def config(self) -> RunnableConfig:
         """The configuration that names it."""
@@ -58,45 +73,72 @@ class Spot(NamedTuple):
         }
 
 
+class Place(NamedTuple):
+    """Where a write stands among those of its checkpoint, and what it was written to."""
+
+    task_path: str
+    task_id: str
+    position: int
+    channel: str
+
+    @classmethod
+    def at(cls, item: MemoryItem) -> Place:
+        """Return where a write stands that has been stored. Raises CorruptStoreError."""
+        try:
+            return cls(*unpacked_json(item.metadata.extra["write"]))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise _unreadable(item) from error
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What an item keeps of it."""
+        return {"write": packed_json(self)}
+
+
+def _unreadable(item: MemoryItem) -> CorruptStoreError:
+    return CorruptStoreError(f"The stored item {item.id!r} cannot be read as LangGraph's.")
+
+
 def encoded(serde: SerializerProtocol, values: Mapping[str, Any]) -> str:
     """Return values as a payload, each as the serializer writes it."""
     typed = {name: serde.dumps_typed(value) for name, value in values.items()}
-    return encode_payload({name: [kind, base64.b64encode(data).decode()] for name, (kind, data) in typed.items()})
+    return encode_payload({name: [kind, packed(data)] for name, (kind, data) in typed.items()})
 
 
 def decoded(serde: SerializerProtocol, item: MemoryItem, name: str) -> Any:
     """Return one of the values of an item's payload. Raises CorruptStoreError if it is not there."""
     try:
         kind, data = decode_payload(item.payload or "null")[name]
-        packed = base64.b64decode(data, validate=True)
-    except (InputError, KeyError, TypeError, ValueError) as error:
-        raise CorruptStoreError(f"The stored item {item.id!r} cannot be read as LangGraph's.") from error
-    return serde.loads_typed((kind, packed))
+        data = unpacked(data)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _unreadable(item) from error
+    return serde.loads_typed((kind, data))
 
 
 def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a checkpoint's metadata can be asked for: all that is JSON."""
-    found = {}
-    for name, value in metadata.items():
+    """Return what of a checkpoint's metadata the store can look for: texts, small numbers, true and false."""
+    return {f"{_METADATA}{name}": kept for name, value in metadata.items() if (kept := _sought(value)) is not None}
+
+
+def _sought(value: Any) -> str | int | None:
+    """Return a value as the store looks for it; None if it does not."""
+    if isinstance(value, str):
         try:
-            found[f"{_METADATA}{name}"] = checked_json(value, "metadata")
+            return comparable(check_text(value, "metadata"))
         except InputError:
-            continue  # It is kept with the rest, and asked for there.
-    return found
+            return None
+    return value if isinstance(value, int) and abs(value) < _SMALL else None
 
 
 def conditions(wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what of a filter on metadata the store can look for, and what is asked of each checkpoint."""
     where, rest = {}, {}
     for name, value in wanted.items():
-        plain = isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))
-        try:
-            if plain:
-                where[f"extra.{_METADATA}{name}"] = {"$eq": checked_json(value, "filter")}
-                continue
-        except InputError:
-            pass
-        rest[name] = value
+        sought = _sought(value)
+        if sought is None:
+            rest[name] = value
+        else:
+            where[f"extra.{_METADATA}{name}"] = {"$eq": sought}
     return where, rest
 
 
@@ -128,23 +170,12 @@ def _readable(time: Any) -> str:
 
 def as_tuple(serde: SerializerProtocol, item: MemoryItem, writes: Sequence[MemoryItem]) -> CheckpointTuple:
     """Return a checkpoint as LangGraph reads it, its writes in the order in which they were applied."""
-    held = item.metadata.extra
-    spot = Spot(held["thread_id"], held["checkpoint_ns"], held["checkpoint_id"])
-    parent = held.get("parent_id")
+    spot = Spot.at(item)
+    placed = sorted([(Place.at(write), write) for write in writes], key=lambda pair: writes_sort_key(*pair[0][:3]))
     return CheckpointTuple(
         config=spot.config,
         checkpoint=decoded(serde, item, "checkpoint"),
         metadata=decoded(serde, item, "metadata"),
-        parent_config=spot._replace(checkpoint=parent).config if parent else None,
-        pending_writes=[_as_pending(serde, write) for write in sorted(writes, key=_place)],
+        parent_config=Spot(spot.thread, spot.namespace, spot.parent).config if spot.parent else None,
+        pending_writes=[(place.task_id, place.channel, decoded(serde, write, "value")) for place, write in placed],
     )
-
-
-def _as_pending(serde: SerializerProtocol, write: MemoryItem) -> PendingWrite:
-    held = write.metadata.extra
-    return held["task_id"], held["channel"], decoded(serde, write, "value")
-
-
-def _place(write: MemoryItem) -> tuple[str, str, int]:
-    held = write.metadata.extra
-    return writes_sort_key(held["task_path"], held["task_id"], held["index"])

@@ -25,7 +25,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from memoranda.errors import InputError
+from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import EVERYTHING, BaseStore, Capability
@@ -33,13 +33,17 @@ from memoranda_langgraph.blocking import awaitable_store, blocking
 from memoranda_langgraph.filters import Asked
 from memoranda_langgraph.listing import list_namespaces
 from memoranda_langgraph.meaning import Meaning, pack
+from memoranda_langgraph.opaque import packed_json, unpacked_json
 from memoranda_langgraph.places import Namespace, Places
 
 if TYPE_CHECKING:
     from memoranda.sync import SyncStore
 
 ITEM = "langgraph.item"
-"""The type of what is put: ``name`` is the key, ``metadata.extra`` the value, and ``content`` what is indexed."""
+"""The type of what is put: ``name`` is the key, ``metadata.extra`` the value, and ``content`` what is indexed.
+
+A key that observers may take for an address or a number is the payload too, which they leave alone.
+"""
 
 VECTORS = "langgraph.vectors"
 """The type of an item's vectors, which lie beside it and live as long."""
@@ -47,6 +51,7 @@ VECTORS = "langgraph.vectors"
 _OF_VECTORS = ".vectors"
 _AT_ONCE = 256
 _MINUTE = 60
+_FEW_DIGITS = 6
 
 
 class MemorandaStore(LangGraphStore):
@@ -201,8 +206,8 @@ class MemorandaStore(LangGraphStore):
             vectors = await self._store.search(
                 metadata=self._places.below(tuple(op.namespace_prefix)), memory_type=VECTORS, limit=EVERYTHING
             )
-        packed = {item.id.removesuffix(_OF_VECTORS): decode_payload(item.payload or "null") for item in vectors}
-        scores = self._meaning.best(question, packed)
+        kept = {item.id.removesuffix(_OF_VECTORS): decode_payload(item.payload or "null") for item in vectors}
+        scores = self._meaning.best(question, kept)
         end = op.offset + op.limit
         chosen = list(scores)[op.offset : end]
         if matching is not None:
@@ -224,7 +229,7 @@ class MemorandaStore(LangGraphStore):
     def _found(self, item: MemoryItem, score: float | None) -> SearchItem:
         return SearchItem(
             namespace=self._places.relative(item.metadata.namespace),
-            key=item.name or "",
+            key=_key_of(item),
             value=item.metadata.extra,
             created_at=datetime.fromisoformat(item.created_at),
             updated_at=datetime.fromisoformat(item.updated_at),
@@ -269,12 +274,26 @@ class MemorandaStore(LangGraphStore):
             content="\n".join(texts),
             memory_type=ITEM,
             name=op.key,
+            payload=None if _is_plain(op.key) else encode_payload(packed_json(op.key)),
             metadata=MemoryMetadata(namespace=self._places.base + tuple(op.namespace), extra=dict(op.value)),
             ttl=None if op.ttl is None else op.ttl * _MINUTE,
         )
 
     def _id(self, namespace: Namespace, key: str) -> str:
         return self._places.id_of(ITEM, namespace, key)
+
+
+def _is_plain(key: str) -> bool:
+    return key.isascii() and "@" not in key and "%" not in key and sum(map(str.isdigit, key)) < _FEW_DIGITS
+
+
+def _key_of(item: MemoryItem) -> str:
+    if item.payload is None:
+        return item.name or ""
+    try:
+        return str(unpacked_json(decode_payload(item.payload)))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise CorruptStoreError(f"The stored item {item.id!r} cannot be read as LangGraph's.") from error
 
 
 def _vectors(item: MemoryItem, vectors: Sequence[array[float]]) -> MemoryItem:

@@ -23,10 +23,12 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda_langgraph.opaque import comparable
 from memoranda_langgraph.places import Places
 from memoranda_langgraph.records import (
     CHECKPOINT,
     WRITE,
+    Place,
     Spot,
     as_tuple,
     conditions,
@@ -99,12 +101,12 @@ class Threads:
     ) -> MemoryMetadata | None:
         """Return the scope of a listing, and add to its conditions."""
         if before is not None and (earlier := (before.get("configurable") or {}).get("checkpoint_id")):
-            where["extra.checkpoint_id"] = {"$lt": str(earlier)}
+            where["extra.checkpoint_id"] = {"$lt": comparable(str(earlier))}
         if config is None:
             return None
         spot = Spot.of(config)
         if spot.checkpoint is not None:
-            where.setdefault("extra.checkpoint_id", {})["$eq"] = spot.checkpoint
+            where.setdefault("extra.checkpoint_id", {})["$eq"] = comparable(spot.checkpoint)
         if (config.get("configurable") or {}).get("checkpoint_ns") is None:
             return self._session(spot.thread)
         return self._lane(spot)
@@ -112,10 +114,10 @@ class Threads:
     async def _tuples(self, serde: SerializerProtocol, items: Sequence[MemoryItem]) -> list[CheckpointTuple]:
         """Return checkpoints with their writes, which are read once for each thread."""
         writes: dict[str, list[MemoryItem]] = {item.id: [] for item in items}
-        for thread in dict.fromkeys([str(item.metadata.extra["thread_id"]) for item in items]):
-            ids = [item.id for item in items if item.metadata.extra["thread_id"] == thread]
+        for session in dict.fromkeys([item.metadata.session_id for item in items]):
+            ids = [item.id for item in items if item.metadata.session_id == session]
             found = await self._store.search(
-                metadata=self._session(thread),
+                metadata=MemoryMetadata(session_id=session),
                 memory_type=WRITE,
                 where={"task_id": {"$in": ids}},
                 limit=EVERYTHING,
@@ -135,17 +137,15 @@ class Threads:
         self, serde: SerializerProtocol, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> RunnableConfig:
         """Store a checkpoint."""
-        parent = Spot.of(config)
-        spot = parent._replace(checkpoint=str(checkpoint["id"]))
+        before = Spot.of(config)
+        spot = before._replace(checkpoint=str(checkpoint["id"]), parent=before.checkpoint)
         kept = get_checkpoint_metadata(config, metadata)
         time = time_of(checkpoint)
         item = MemoryItem(
             id=self._checkpoint_id(spot),
             content="",
             memory_type=CHECKPOINT,
-            metadata=self._owner(
-                spot, self._lane_id(spot), parent_id=parent.checkpoint, **filterable({**kept}), **_named(spot)
-            ),
+            metadata=self._owner(spot, self._lane_id(spot), spot.kept | filterable({**kept})),
             created_at=time,
             payload=encoded(serde, {"checkpoint": checkpoint, "metadata": kept}),
             payload_format=CHECKPOINT,
@@ -166,22 +166,16 @@ class Threads:
         if spot.checkpoint is None:
             raise InputError("Writes belong to a checkpoint: the configuration names none.", field="checkpoint_id")
         items: dict[str, MemoryItem] = {}
+        places: dict[str, Place] = {}
         for position, (channel, value) in enumerate(writes):
-            index = WRITES_IDX_MAP.get(channel, position)
-            item_id = self._write_id(spot, task_id, index)
+            place = Place(task_path, task_id, WRITES_IDX_MAP.get(channel, position), channel)
+            item_id = self._write_id(spot, place)
+            places[item_id] = place
             items[item_id] = MemoryItem(
                 id=item_id,
                 content="",
                 memory_type=WRITE,
-                metadata=self._owner(
-                    spot,
-                    self._checkpoint_id(spot),
-                    **_named(spot),
-                    task_id=task_id,
-                    task_path=task_path,
-                    channel=channel,
-                    index=index,
-                ),
+                metadata=self._owner(spot, self._checkpoint_id(spot), spot.kept | place.kept),
                 payload=encoded(serde, {"value": value}),
                 payload_format=WRITE,
             )
@@ -189,7 +183,7 @@ class Threads:
             there = {item.id: item.version for item in await self._store.get_many(list(items))}
             for item in items.values():
                 item.version = there.get(item.id, 0)
-            fresh = [item for item in items.values() if item.id not in there or item.metadata.extra["index"] < 0]
+            fresh = [item for item in items.values() if item.id not in there or places[item.id].position < 0]
             try:
                 await self._store.update_many(fresh)
             except VersionConflictError:
@@ -210,7 +204,7 @@ class Threads:
         """Remove the checkpoints of runs for good, with their writes."""
         if not run_ids:
             return
-        runs = {"extra.metadata.run_id": {"$in": [str(run_id) for run_id in run_ids]}}
+        runs = {"extra.metadata.run_id": {"$in": [comparable(str(run_id)) for run_id in run_ids]}}
         ids = [item.id async for item in self._store.scan(memory_type=CHECKPOINT, where=runs)]
         for item_id in list(ids):
             ids += [write.id for write in await self._writes_of(item_id)]
@@ -223,13 +217,12 @@ class Threads:
         """Copy a thread, all or nothing."""
         copies = []
         async for item in self._store.scan(metadata=self._session(source), order="added"):
-            held = item.metadata.extra
-            spot = Spot(target, held["checkpoint_ns"], held["checkpoint_id"])
+            spot = Spot.at(item)._replace(thread=target)
             if item.memory_type == CHECKPOINT:
                 item.id, group = self._checkpoint_id(spot), self._lane_id(spot)
             else:
-                item.id, group = self._write_id(spot, held["task_id"], held["index"]), self._checkpoint_id(spot)
-            item.metadata = self._owner(spot, group, **{**held, "thread_id": target})
+                item.id, group = self._write_id(spot, Place.at(item)), self._checkpoint_id(spot)
+            item.metadata = self._owner(spot, group, item.metadata.extra | spot.kept)
             copies.append(item)
         await self._store.add_many(copies)
 
@@ -260,7 +253,7 @@ class Threads:
         gone = [item.id for lane in lanes.values() for item in lane if item.id not in ids]
         gone += [write.id for write in writes if write.metadata.task_id not in ids]
         if gone:
-            orphans = [_without_parent(needed[-1]) for needed in kept if needed[-1].metadata.extra.get("parent_id")]
+            orphans = [_without_parent(needed[-1]) for needed in kept if Spot.at(needed[-1]).parent]
             await self._remove(gone, instead=orphans)
 
     # Places
@@ -277,15 +270,12 @@ class Threads:
     def _checkpoint_id(self, spot: Spot) -> str:
         return self._places.id_of(CHECKPOINT, (), spot.thread, spot.namespace, spot.checkpoint or "")
 
-    def _write_id(self, spot: Spot, task_id: str, index: int) -> str:
-        return self._places.id_of(WRITE, (), spot.thread, spot.namespace, spot.checkpoint or "", task_id, index)
+    def _write_id(self, spot: Spot, place: Place) -> str:
+        within = (spot.thread, spot.namespace, spot.checkpoint or "")
+        return self._places.id_of(WRITE, (), *within, place.task_id, place.position)
 
-    def _owner(self, spot: Spot, group: str, /, **extra: Any) -> MemoryMetadata:
+    def _owner(self, spot: Spot, group: str, extra: dict[str, Any]) -> MemoryMetadata:
         return MemoryMetadata(session_id=f"langgraph:{spot.thread}", task_id=group, extra=extra)
-
-
-def _named(spot: Spot) -> dict[str, str]:
-    return {"thread_id": spot.thread, "checkpoint_ns": spot.namespace, "checkpoint_id": spot.checkpoint or ""}
 
 
 def _passes(found: CheckpointTuple, rest: Mapping[str, Any]) -> bool:
@@ -294,19 +284,19 @@ def _passes(found: CheckpointTuple, rest: Mapping[str, Any]) -> bool:
 
 
 def _without_parent(item: MemoryItem) -> MemoryItem:
-    extra = {**item.metadata.extra, "parent_id": None}
+    extra = item.metadata.extra | Spot.at(item)._replace(parent=None).kept
     item.metadata = item.metadata.model_copy(update={"extra": extra})
     return item
 
 
 def _needed(serde: SerializerProtocol, lane: Sequence[MemoryItem]) -> list[MemoryItem]:
     """Return the latest of a lane's checkpoints, which come oldest first, and those that its channels are read from."""
-    by_id = {str(item.metadata.extra["checkpoint_id"]): item for item in lane}
+    by_id = {Spot.at(item).checkpoint: item for item in lane}
     item: MemoryItem | None = lane[-1]
     needed: list[MemoryItem] = []
     open_channels = set(dict(decoded(serde, lane[-1], "metadata")).get("counters_since_delta_snapshot") or ())
     while item is not None and (not needed or open_channels):
         needed.append(item)
         open_channels -= set(decoded(serde, item, "checkpoint")["channel_values"])
-        item = by_id.get(str(item.metadata.extra.get("parent_id")))
+        item = by_id.get(Spot.at(item).parent)
     return needed
