@@ -7,6 +7,7 @@ never looked up. See :class:`memoranda.items.BranchMemory`.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memoranda.errors import InputError
@@ -14,7 +15,7 @@ from memoranda.items import BranchMemory, MemoryMetadata
 from memoranda.shapes import check_text
 from memoranda.store.capabilities import Capability
 from memoranda.store.codec import copy_item
-from memoranda.store.conditions import FieldEquals, InBranch
+from memoranda.store.conditions import Archived, Condition, Expiry, FieldEquals, InBranch, InScope
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Filter
 from memoranda.store.forked import MARK
@@ -48,7 +49,8 @@ class Branching(Engine):
             id=branch,
             metadata=MemoryMetadata(user_id=item.metadata.user_id, session_id=branch),
             archived_by=branch,
-            parent=session_id,
+            # Where the item itself is: sessions between are not needed, and may end.
+            parent=item.metadata.session_id or session_id,
             at=at,
             at_created=item.created_at,
         )
@@ -64,23 +66,27 @@ class Branching(Engine):
         """Give the items that match, up to a place, to another session, as they are, and return how many."""
         raise NotImplementedError
 
+    async def _branches_of(self, session_id: str) -> list[BranchMemory]:
+        """Return the records of the sessions that were forked from this one; an engine has an index for them."""
+        records = await self._search(Filter(memory_type="branch", archived=None), Page(order="added"))
+        return [record for record in records if isinstance(record, BranchMemory) and record.parent == session_id]
+
     async def _with_past(self, wanted: Filter) -> Filter:
         """Return a filter that names a forked session as one that shows its past, too; any other as it is."""
         session = None if wanted.metadata is None else wanted.metadata.session_id
         if session is None or not session.startswith(MARK):
             return wanted
+        chain = await self._chain(session)
+        if not chain:
+            return wanted
         pasts: list[tuple[str, int]] = []
         bound: int | None = None
-        record = first = await self._record(session)
-        while record is not None:
-            place = await self._bound(record)
+        for number, record in enumerate(chain):
+            place = await self._bound(record, chain[number:])
             bound = place if bound is None else min(bound, place)
             pasts.append((record.parent, bound))
-            record = await self._record(record.parent)
-        if first is None:
-            return wanted
         assert wanted.metadata is not None, "it names a session"
-        condition = InBranch(session, first.metadata.user_id, tuple(pasts), wanted.archived)
+        condition = InBranch(session, chain[0].metadata.user_id, tuple(pasts), wanted.archived)
         others = wanted.metadata.model_copy(update={"session_id": None})
         return replace(wanted, metadata=others, archived=None, further=(*wanted.further, condition))
 
@@ -88,50 +94,97 @@ class Branching(Engine):
         found = await self._get(session_id) if session_id.startswith(MARK) else None
         return found if isinstance(found, BranchMemory) else None
 
-    async def _bound(self, record: BranchMemory) -> int:
-        """Return the place up to which a record's session shares its parent's past."""
+    async def _chain(self, session_id: str) -> list[BranchMemory]:
+        """Return the records that lead from a session back to where it comes from.
+
+        Whoever may add items may add records that lead in a circle: each is followed once.
+        """
+        chain: list[BranchMemory] = []
+        seen = {session_id}
+        record = await self._record(session_id)
+        while record is not None and record.parent not in seen:
+            chain.append(record)
+            seen.add(record.parent)
+            record = await self._record(record.parent)
+        return chain
+
+    async def _bound(self, record: BranchMemory, chain: Sequence[BranchMemory]) -> int:
+        """Return the place up to which a record's session shares the past that its chain leads to."""
         place = await self._place(record.at)
         if place is not None:
             return place
         # The item was purged. What was created up to then is what was there.
-        parent = MemoryMetadata(session_id=record.parent)
-        where = {"created_at": {"$lte": record.at_created}, "user_id": record.metadata.user_id}
-        found = await self._search(Filter.of(metadata=parent, where=where, archived=None), Page(1, order="added"))
-        return await self._place(found[0].id) or 0 if found else 0
+        sessions = Value("session_id", False, "$in", [each.parent for each in chain] or [record.parent])
+        upto = Value("created_at", False, "$lte", record.at_created)
+        owner = Value("user_id", False, "$eq", record.metadata.user_id)
+        found = await self._search(Filter(archived=None, further=(sessions, owner, upto)), Page(1, order="added"))
+        return (await self._place(found[0].id) if found else None) or 0
 
-    async def _pass_on(self, wanted: Filter) -> int:
-        """Give what is about to be cleared, and is somebody else's past, to him; return how many items that were.
+    async def _pass_on(self, wanted: Filter) -> tuple[int, Filter]:
+        """Give what is about to be removed, and is somebody else's past, to him.
 
-        Other branches of the session get the heir as their parent first, so that wherever this stops nobody has lost
-        anything.
+        Return how many items that were, and which are to be removed now. Only a session as a whole ends: what removes a
+        part of one leaves it where it comes from. Other branches of the session get the heir as their parent first, so
+        that wherever this stops nobody has lost anything.
         """
-        session = None if wanted.metadata is None else wanted.metadata.session_id
-        if session is None:
-            return 0
-        others = MemoryMetadata(user_id=wanted.metadata.user_id) if wanted.metadata is not None else None
-        records = await self._search(Filter(metadata=others, memory_type="branch", archived=None), Page(order="added"))
-        children = [record for record in records if isinstance(record, BranchMemory) and record.parent == session]
+        metadata = wanted.metadata
+        if metadata is None or metadata.session_id is None or any(map(_is_over, wanted.further)):
+            return 0, wanted
+        ends = all(type(each) is Expiry or _names_owner(each) for each in wanted.conditions)
+        if not ends:
+            wanted = wanted.also(Value("memory_type", False, "$ne", "branch"))
+        children: dict[str | None, list[BranchMemory]] = {}
+        for record in await self._branches_of(metadata.session_id):
+            if metadata.user_id in (None, record.metadata.user_id) and record.id != metadata.session_id:
+                children.setdefault(record.metadata.user_id, []).append(record)
         passed_on = 0
-        for user in {child.metadata.user_id for child in children}:
-            own = [child for child in children if child.metadata.user_id == user]
-            bounds = {child.id: await self._bound(child) for child in own}
-            heir = max(own, key=lambda child: (bounds[child.id], child.id))
-            siblings = [copy_item(child) for child in own if child is not heir]
-            for sibling in siblings:
-                sibling.parent = heir.id
-            if siblings:
-                await self._update_many(siblings, None)
-            past = wanted.also(Value("user_id", False, "$eq", user), Value("memory_type", False, "$ne", "branch"))
-            passed_on += await self._rehome(past, bounds[heir.id], heir.id)
+        for own in children.values():
+            passed_on += await self._bequeath(wanted, own, ends=ends)
+        return passed_on, wanted
+
+    async def _bequeath(self, wanted: Filter, children: Sequence[BranchMemory], *, ends: bool) -> int:
+        """Give the shared part of what is about to be removed to one of a user's branches, and return how much."""
+        bounds = {child.id: await self._bound(child, await self._chain(child.id)) for child in children}
+        heir = max(children, key=lambda child: (bounds[child.id], child.id))
+        siblings = [copy_item(child) for child in children if child is not heir]
+        for sibling in siblings:
+            sibling.parent = heir.id
+        if siblings:
+            await self._update_many(siblings, None)
+        owner = Value("user_id", False, "$eq", heir.metadata.user_id)
+        past = wanted.also(owner, Value("memory_type", False, "$ne", "branch"))
+        await self._show_again(past, heir, bounds[heir.id])
+        passed_on = await self._rehome(past, bounds[heir.id], heir.id)
+        if ends:
             await self._take_over(heir, bounds[heir.id])
         return passed_on
 
+    async def _show_again(self, past: Filter, heir: BranchMemory, bound: int) -> None:
+        """Let items stand for themselves whose summary stays behind: it was made after the heir was forked."""
+        assert past.metadata is not None, "it names a session"
+        shown = InBranch(heir.id, heir.metadata.user_id, ((heir.parent, bound),), False)
+        others = past.metadata.model_copy(update={"session_id": None})
+        found = await self._search(replace(past.also(Archived(True), shown), metadata=others), Page())
+        for item in found:
+            item.archived_by = None
+        if found:
+            await self._update_many(found, None)
+
     async def _take_over(self, heir: BranchMemory, bound: int) -> None:
         """Let the heir of a session that is a branch itself go on from where that one came from."""
-        parent = await self._record(heir.parent)
-        if parent is not None:
-            changed = copy_item(heir)
+        chain = await self._chain(heir.parent)
+        if chain:
+            parent, changed = chain[0], copy_item(heir)
             changed.parent = parent.parent
-            if await self._bound(parent) < bound:
+            if await self._bound(parent, chain) < bound:
                 changed.at, changed.at_created = parent.at, parent.at_created
             await self._update_many([changed], None)
+
+
+def _names_owner(condition: Condition) -> bool:
+    return type(condition) is InScope and condition.field in ("user_id", "session_id")
+
+
+def _is_over(condition: Condition) -> bool:
+    """Whether only what has expired is meant, which is nobody's past."""
+    return type(condition) is Expiry and condition.expired

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 from memoranda.errors import UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
@@ -235,10 +235,39 @@ class InBranch(Condition):
         """Raise: an item does not tell its place."""
         raise UnsupportedError("This store", "reading a forked session")
 
-    @property
-    def shape(self) -> Hashable:
-        """How many sessions there are, and what is asked of archived items; the rest is bound."""
-        return InBranch, self.user is None, len(self.pasts), self.archived
+    def stretches(self) -> list[tuple[str, bool, Past | None]]:
+        """Return what it consists of: sessions, each with whether its archived items are meant, and up to where.
+
+        Each is a plain session's, which engines have indexes for.
+        """
+        kinds = (False, True) if self.archived is None else (self.archived,)
+        found: list[tuple[str, bool, Past | None]] = [(self.session, kind, None) for kind in kinds]
+        for session, upto in self.pasts:
+            for kind in (False, True):
+                if kind and self.archived is not None:
+                    found.append((session, kind, Past(self.user, upto, "shared" if self.archived else "later")))
+                elif kind in kinds:
+                    found.append((session, kind, Past(self.user, upto)))
+        return found
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Past(Condition):
+    """The item is a user's, was added up to a place, and the summary that stands for it is of the past, too, or later.
+
+    Like :class:`InBranch`, of which it is a part, it is for an engine to translate.
+    """
+
+    bounds_scope = True
+
+    user: str | None
+    upto: int
+    summary: Literal["shared", "later"] | None = None
+
+    def matches(self, item: MemoryItem) -> bool:
+        """Raise: an item does not tell its place."""
+        raise UnsupportedError("This store", "reading a forked session")
 
 
 def metadata_conditions(metadata: MemoryMetadata | None) -> tuple[Condition, ...]:

@@ -263,7 +263,7 @@ class Engine(ABC):
             raise UnsupportedError(repr(self), f"search mode {mode!r}")
         # The whole scope is read: neighbours count whatever their type, so the other filters come after the ranking.
         scope = await self._search(wanted.scope(), Page())
-        return await aside(ranking_weight(scope), rank_scope, query, scope, wanted.matches, limit)
+        return await aside(ranking_weight(scope), rank_scope, query, scope, wanted.sought().matches, limit)
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return copies of those of the items that are there, in any order."""

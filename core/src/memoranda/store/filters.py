@@ -22,6 +22,7 @@ from memoranda.store.conditions import (
     Created,
     Expiry,
     FieldEquals,
+    InBranch,
     InScope,
     fold,
     json_equal,
@@ -191,6 +192,31 @@ class Filter:
         """Return the filter of where this one looks, without what it looks for: see :attr:`Condition.bounds_scope`."""
         further = tuple(condition for condition in self.further if condition.bounds_scope)
         return replace(self, query="", memory_type=None, status=None, further=further)
+
+    def sought(self) -> Filter:
+        """Return the filter of what this one looks for, wherever: for items that were read from its scope."""
+        further = tuple(condition for condition in self.further if not condition.bounds_scope)
+        return replace(self, metadata=None, archived=None, further=further)
+
+    def parts(self) -> tuple[Filter, ...]:
+        """Return filters of plain sessions that together match what this one does, no item twice.
+
+        That is the filter itself, unless it names a forked session: see :class:`InBranch`.
+        """
+        branch = next((condition for condition in self.further if type(condition) is InBranch), None)
+        if branch is None:
+            return (self,)
+        others = tuple(condition for condition in self.further if condition is not branch)
+        named = self.metadata or MemoryMetadata()
+        return tuple(
+            replace(
+                self,
+                metadata=named.model_copy(update={"session_id": session}),
+                archived=archived,
+                further=others if past is None else (*others, past),
+            )
+            for session, archived, past in branch.stretches()
+        )
 
     def narrowed(self, scope: MemoryMetadata) -> Filter:
         """Return this filter with a scope's conditions added. Raises InputError when the two contradict each other."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.loops import guarded
 from memoranda.ranking.results import RankedItem
 from memoranda.ranking.scopes import rank_scope
@@ -52,6 +52,8 @@ class InMemoryStore(BaseStore):
         self._added = 0
         self._ends: list[tuple[str, str]] = []
         """When items expire and their ids, the soonest first; what has changed since is passed over."""
+        self._branches: set[str] = set()
+        """The ids that records of branches have, or had."""
 
     @classmethod
     def from_url(cls, url: str) -> InMemoryStore:
@@ -132,7 +134,7 @@ class InMemoryStore(BaseStore):
         return await aside(_weight(entries), _ranked, query, entries, wanted, limit)
 
     async def _clear(self, wanted: Filter) -> int:
-        passed_on = await self._pass_on(wanted)
+        passed_on, wanted = await self._pass_on(wanted)
         return passed_on + await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
@@ -171,13 +173,24 @@ class InMemoryStore(BaseStore):
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         shelves = (self._hidden,) if deleted_only else (self._hidden, self._live)
-        purged = await self._pass_on(wanted) if item_id is None and not deleted_only else 0
+        purged = 0
+        if item_id is None and not deleted_only:
+            purged, wanted = await self._pass_on(wanted)
         # All are taken note of now; what is deleted or restored meanwhile is found on the shelf where it is then.
         candidates = [self._candidates(shelf, item_id, wanted) for shelf in shelves]
         for entries in candidates:
             async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
                 purged += sum(len(_take(shelf, some)) for shelf in shelves)
         return purged
+
+    async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
+        newest = self._page(wanted, Page(1, order="added"))
+        if not newest:
+            return None
+        self._live.take(newest[0])
+        if not purge:
+            self._hidden.put(newest[0])
+        return copy_item(newest[0].item)
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         touched = 0
@@ -204,6 +217,12 @@ class InMemoryStore(BaseStore):
     async def _place(self, item_id: str) -> int | None:
         entry = self._live.get(item_id) or self._hidden.get(item_id)
         return None if entry is None else entry.added
+
+    async def _branches_of(self, session_id: str) -> list[BranchMemory]:
+        self._branches = {item_id for item_id in self._branches if self._stored(item_id) is not None}
+        entries = [entry for item_id in sorted(self._branches) if (entry := self._live.get(item_id)) is not None]
+        items = [copy_item(entry.item) for entry in entries]
+        return [item for item in items if isinstance(item, BranchMemory) and item.parent == session_id]
 
     async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
         chosen = [entry for entry in await self._chosen(self._live, None, wanted) if entry.added <= upto]
@@ -276,6 +295,8 @@ class InMemoryStore(BaseStore):
         if added is None:
             self._added += 1
             added = self._added
+        if item.memory_type == "branch":
+            self._branches.add(item.id)
         (self._hidden if hidden else self._live).put(Entry(item.created_at, added, item, []))
         if item.expires_at is not None:
             heapq.heappush(self._ends, (item.expires_at, item.id))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
-from memoranda.errors import InputError, UnsupportedError
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.store import BaseStore, Capability
+from memoranda.errors import InputError, TurnConflictError, UnsupportedError
+from memoranda.items import AIMemory, BranchMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
+from memoranda.store import BaseStore, Capability, InMemoryStore
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import SkipCase, contents, equal, raises
 
@@ -161,6 +162,120 @@ class BranchCases(Cases):
         equal(await self.shown(store, theirs, "s"), ["secret"], "the other's session")
 
     @needs(Capability.FORK)
+    async def test_the_end_of_a_compacted_session_takes_no_past_along(self, store: BaseStore) -> None:
+        """What a later summary stands for is shown by the branch, also when session and summary are gone or back."""
+        scope = self.scope(session_id="s")
+        items = await self.said(store, scope, "a", "b", "c")
+        branch = await store.fork("s", at=items[1].id)
+        (summary,) = await self.said(store, scope, "all of it")
+        await store.add_many([item.model_copy(update={"archived_by": summary.id}) for item in items])
+        await store.clear(metadata=scope)
+        equal(await self.shown(store, scope, branch), ["a", "b"], "the branch of a session that was cleared")
+        if Capability.DELETE in store.capabilities:
+            await store.restore(metadata=scope)
+            equal(await self.shown(store, scope, branch), ["a", "b"], "the branch of a session that came back")
+
+    @needs(Capability.FORK)
+    async def test_removing_a_part_of_a_branch_leaves_where_it_comes_from(self, store: BaseStore) -> None:
+        """Only what the filter names is gone, from the branch alone; its own branches lose nothing."""
+        scope = self.scope(session_id="s")
+        (first,) = await self.said(store, scope, "a")
+        branch = await store.fork("s", at=first.id)
+        there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
+        own = [note("x", there, 1), note("y", there, 2)]
+        await store.add_many(own)
+        child = await store.fork(branch, at=own[1].id)
+        equal(await store.clear(metadata=there, until=own[1].created_at), 1, "how many were removed")
+        equal(await self.shown(store, scope, branch), ["a", "y"], "the branch")
+        equal(await self.shown(store, scope, child), ["a", "x", "y"], "the branch of the branch")
+        await store.clear(metadata=there)
+        equal(await self.shown(store, scope, child), ["a", "x", "y"], "the branch of a branch that is gone")
+
+    @needs(Capability.FORK, Capability.PURGE, Capability.TTL)
+    async def test_what_has_expired_is_nobodys_past(self, store: BaseStore) -> None:
+        """A purge removes what has expired first, and still leaves the branch what it shows."""
+        scope = self.scope(session_id="s")
+        (first,) = await self.said(store, scope, "a")
+        middle = await store.fork("s", at=first.id)
+        there = MemoryMetadata(user_id=scope.user_id, session_id=middle)
+        await store.add(note("soon gone", there), ttl=0.001)
+        (last,) = await self.said(store, there, "x")
+        branch = await store.fork(middle, at=last.id)
+        await asyncio.sleep(0.01)
+        await store.purge(metadata=there)
+        equal(await self.shown(store, scope, branch), ["a", "x"], "the branch of a branch that was purged")
+
+    @needs(Capability.FORK)
+    async def test_a_turn_is_appended_to_a_branch(self, store: BaseStore) -> None:
+        """The head of a branch is its own, so that what goes on in the session is no conflict."""
+        scope = self.scope(session_id="s")
+        (first,) = await self.said(store, scope, "a")
+        branch = await store.fork("s", at=first.id)
+        there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
+        head = await store.head(metadata=there)
+        await self.said(store, scope, "b")
+        await store.append([note("x", there)], after=head)
+        with raises(TurnConflictError, "appending to a branch that has gone on"):
+            await store.append([note("y", there)], after=head)
+        equal(await self.shown(store, scope, branch), ["a", "x"], "the branch")
+
+    @needs(Capability.FORK)
+    async def test_records_that_lead_in_a_circle_are_followed_once(self, store: BaseStore) -> None:
+        """Whoever may add items may add these: reading and removing come to an end, and show what is his."""
+        scope, other = self.scope(), self.scope(session_id="s")
+        (secret,) = await self.said(store, other, "secret")
+        names = [f"branch-{scope.user_id}-{number}" for number in range(3)]
+        for name, parent, at in zip(names, [*names[1:], names[0]], ["none", "none", secret.id], strict=True):
+            there = MemoryMetadata(user_id=scope.user_id, session_id=name)
+            await store.add(BranchMemory(id=name, metadata=there, archived_by=name, parent=parent, at=at))
+        own = f"branch-{scope.user_id}"
+        there = MemoryMetadata(user_id=scope.user_id, session_id=own)
+        await store.add(BranchMemory(id=own, metadata=there, archived_by=own, parent="s", at=secret.id))
+        for name in (*names, own):
+            await self.said(store, MemoryMetadata(user_id=scope.user_id, session_id=name), f"in {name}")
+            shown = await store.window(metadata=MemoryMetadata(session_id=name))
+            equal("secret" in contents(shown), False, "another's past in a session of one's own making")
+            equal(f"in {name}" in contents(shown), True, "what was said in the session itself")
+        for name in (*names, own):
+            await store.clear(metadata=MemoryMetadata(user_id=scope.user_id, session_id=name))
+        equal(await self.shown(store, other, "s"), ["secret"], "the other's session")
+
+    @needs(Capability.FORK)
+    async def test_a_handle_forks_and_ends_its_own_sessions(self, store: BaseStore) -> None:
+        """What a handle forks carries its scope, and what it clears is passed on to its own branches alone."""
+        mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
+        handle = store.scoped(user_id=str(mine.user_id))
+        items = await self.said(store, mine, "a", "b")
+        others = await self.said(store, theirs, "c", "d")
+        foreign = await store.fork("s", at=others[0].id)
+        branch = await handle.fork("s", at=items[0].id)
+        there = MemoryMetadata(session_id=branch)
+        await handle.add(note("x", there))
+        equal(contents(await handle.window(metadata=there)), ["a", "x"], "the branch through the handle")
+        equal(await handle.clear(metadata=MemoryMetadata(session_id="s")), 2, "number that the handle tells")
+        equal(contents(await handle.window(metadata=there)), ["a", "x"], "the branch after the end of the session")
+        equal(await self.shown(store, theirs, "s"), ["c", "d"], "the other's session")
+        equal(await self.shown(store, theirs, foreign), ["c"], "the other's branch")
+
+    @needs(Capability.FORK)
+    async def test_copies_of_branches_are_branches(self, store: BaseStore) -> None:
+        """What is scanned in the order of adding and added elsewhere shows the same, branch by branch."""
+        scope = self.scope(session_id="s")
+        items = await self.said(store, scope, "a", "b", "c")
+        branch = await store.fork("s", at=items[1].id)
+        there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
+        own = await self.said(store, there, "x", "y")
+        nested, early = await store.fork(branch, at=own[0].id), await store.fork(branch, at=items[0].id)
+        sessions = ("s", branch, nested, early)
+        shown = {session: await self.shown(store, scope, session) for session in sessions}
+        for asked in (MemoryMetadata(user_id=scope.user_id), *(MemoryMetadata(session_id=name) for name in sessions)):
+            copied = [item async for item in store.scan(metadata=asked, order="added")]
+            target = InMemoryStore()
+            await target.add_many(copied)
+            for session in sessions if asked.user_id else (str(asked.session_id),):
+                equal(await self.shown(target, scope, session), shown[session], "a session in the copy")
+
+    @needs(Capability.FORK)
     async def test_random_forks_show_what_copies_would(self, store: BaseStore) -> None:
         """However sessions are forked, added to and cleared, each shows what it would if the past had been copied."""
         rng = random.Random(20250503)
@@ -180,7 +295,8 @@ class BranchCases(Cases):
                 branch = await store.fork(session, at=ids[model[session][at]])
                 model[branch] = model[session][: at + 1]
             elif rng.random() < 0.3:
-                await store.clear(metadata=MemoryMetadata(user_id=scope.user_id, session_id=session))
+                remove = store.purge if Capability.PURGE in store.capabilities and rng.random() < 0.5 else store.clear
+                await remove(metadata=MemoryMetadata(user_id=scope.user_id, session_id=session))
                 if session.startswith("branch-"):
                     del model[session]
                 else:
