@@ -60,6 +60,22 @@ class Dialect(ABC):
     def archived(self) -> str:
         """Return a condition that holds for archived items."""
 
+    def archived_by(self) -> str:
+        """Return the expression of the id of the summary that stands for an item; NULL if none does."""
+        return "archived_by"
+
+    def upto(self, place: str) -> str:
+        """Return the condition that a row was added up to this place."""
+        return f"{self.sequence} <= {place}"
+
+    def parent(self) -> str:
+        """Return the expression of a branch's parent, which a partial index of the rows of type ``branch`` is on."""
+        return "parent"
+
+    def in_session(self, parameters: Parameters, session_id: str) -> str:
+        """Return the assignments that give a row to another session, wherever that is kept."""
+        raise NotImplementedError
+
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
         """Return the conditions that choose hidden or other rows, archived or other ones; None takes both.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryMetadata
 from memoranda.sql.dialect import Dialect, Parameters
-from memoranda.sql.rows import Row
+from memoranda.sql.rows import ITEM_COLUMNS, Row
 from memoranda.store.conditions import (
     Archived,
     Below,
@@ -23,7 +23,9 @@ from memoranda.store.conditions import (
     Expiry,
     ExtraEquals,
     FieldEquals,
+    InBranch,
     InScope,
+    Past,
     metadata_conditions,
 )
 from memoranda.store.filters import Filter
@@ -64,6 +66,8 @@ class Statements:
             Created: self._created,
             Expiry: self._expiry,
             Value: self._value,
+            InBranch: self._in_branch,
+            Past: self._past,
         }
         self._get = (
             f"SELECT {dialect.item_columns} FROM {dialect.table} "
@@ -134,6 +138,29 @@ class Statements:
     def _value(self, parameters: Parameters, condition: Value) -> str:
         return self.dialect.value(parameters, condition)
 
+    def _in_branch(self, parameters: Parameters, condition: InBranch) -> str:
+        return f"({' OR '.join(self._stretch(parameters, *stretch) for stretch in condition.stretches())})"
+
+    def _stretch(self, parameters: Parameters, session: str, archived: bool, past: Past | None) -> str:
+        conditions = (InScope("session_id", session), Archived(archived), *([past] if past else []))
+        return f"({' AND '.join(self.condition(parameters, condition) for condition in conditions)})"
+
+    def _past(self, parameters: Parameters, condition: Past) -> str:
+        dialect = self.dialect
+        text = (
+            f"{dialect.upto(parameters.add(condition.upto))} "
+            f"AND {dialect.same(dialect.scope_column('user_id'), parameters.add(condition.user))}"
+        )
+        if condition.summary is None:
+            return text
+        # The summary's id is named where no column of the summary's own row can be meant.
+        shared = (
+            f"EXISTS (SELECT 1 FROM (SELECT {dialect.archived_by()} AS sought) AS given, {dialect.table} AS summary "
+            f"WHERE {dialect.by_id('given.sought')} AND deleted = 0 "
+            f"AND summary.{dialect.sequence} <= {parameters.add(condition.upto)})"
+        )
+        return f"{text} AND {'' if condition.summary == 'shared' else 'NOT '}{shared}"
+
     def scope_conditions(self, parameters: Parameters, metadata: MemoryMetadata | None) -> list[str]:
         """Return the conditions of a metadata filter."""
         return [self.condition(parameters, condition) for condition in metadata_conditions(metadata)]
@@ -160,13 +187,39 @@ class Statements:
     def search(self, wanted: Filter, page: Page) -> Statement:
         """Select a page of the items that match, newest first."""
         parameters = Parameters(self.dialect)
-        where = self.conditions(parameters, wanted)
         order = self.ordering(page.order, newest_first=True)
+        parts = wanted.parts()
+        if len(parts) > 1:
+            kinds = [self._kind(parameters, self.conditions(parameters, part), order, page.end) for part in parts]
+            source = f"SELECT {', '.join(ITEM_COLUMNS)} FROM ({' UNION ALL '.join(kinds)}) AS kinds"
+        else:
+            where = self.conditions(parameters, wanted)
+            source = f"SELECT {self.dialect.item_columns} FROM {self.dialect.table} WHERE {where}"
         last = self.dialect.limit(parameters, page.limit)
         if page.offset:
             last += f" OFFSET {parameters.add(page.offset)}"
-        text = f"SELECT {self.dialect.item_columns} FROM {self.dialect.table} WHERE {where} {order} {last}"
-        return text, parameters.values
+        return f"{source} {order} {last}", parameters.values
+
+    def place(self, item_id: str) -> Statement:
+        """Select the place of an item in the order of adding, hidden or not."""
+        dialect, parameters = self.dialect, Parameters(self.dialect)
+        where = dialect.by_id(parameters.add(item_id))
+        return f"SELECT {dialect.sequence} FROM {dialect.table} WHERE {where}", parameters.values
+
+    def branches_of(self, session_id: str) -> Statement:
+        """Select the records of the sessions that were forked from this one."""
+        dialect, parameters = self.dialect, Parameters(self.dialect)
+        # The type is written out: a partial index serves nothing else.
+        where = f"memory_type = 'branch' AND {dialect.parent()} = {parameters.add(session_id)} AND deleted = 0"
+        return f"SELECT {dialect.item_columns} FROM {dialect.table} WHERE {where}", parameters.values
+
+    def _kind(self, parameters: Parameters, where: str, order: str, size: int) -> str:
+        """Return the text that selects the first rows of one kind, with their places, as an index has them."""
+        dialect = self.dialect
+        return (
+            f"SELECT * FROM (SELECT {dialect.item_columns}, {dialect.sequence} FROM {dialect.table} "
+            f"WHERE {where} {order} {dialect.limit(parameters, size)}) AS kind"
+        )
 
     def page(
         self,
@@ -183,18 +236,31 @@ class Statements:
         ``after`` is where the page before ended: the time by which it is ordered, and the sequence.
         """
         parameters = Parameters(self.dialect)
-        sequence = self.dialect.sequence
-        where = self.conditions(parameters, wanted, deleted=deleted_only or (None if include_deleted else False))
-        if after is not None and order == "added":
-            where += f" AND {sequence} > {parameters.add(after[1])}"
-        elif after is not None:
-            place = f"({parameters.add(after[0])}, {parameters.add(after[1])})"
-            where += f" AND ({order}_at, {sequence}) > {place}"
+        deleted = deleted_only or (None if include_deleted else False)
+        in_order = self.ordering(order, newest_first=False)
+
+        def where(part: Filter) -> str:
+            return self.conditions(parameters, part, deleted=deleted) + self._behind(parameters, after, order)
+
+        parts = wanted.parts()
+        if len(parts) > 1:
+            kinds = [self._kind(parameters, where(part), in_order, size) for part in parts]
+            columns, source = ", ".join(ITEM_COLUMNS), f"({' UNION ALL '.join(kinds)}) AS kinds"
+        else:
+            columns, source = self.dialect.item_columns, f"{self.dialect.table} WHERE {where(wanted)}"
         text = (
-            f"SELECT {self.dialect.item_columns}, {sequence} FROM {self.dialect.table} WHERE {where} "
-            f"{self.ordering(order, newest_first=False)} {self.dialect.limit(parameters, size)}"
+            f"SELECT {columns}, {self.dialect.sequence} FROM {source} {in_order} {self.dialect.limit(parameters, size)}"
         )
         return text, parameters.values
+
+    def _behind(self, parameters: Parameters, after: tuple[str, int] | None, order: Order) -> str:
+        """Return the condition, to be joined to others, of rows behind a place of a scan."""
+        if after is None:
+            return ""
+        if order == "added":
+            return f" AND {self.dialect.sequence} > {parameters.add(after[1])}"
+        place = f"({parameters.add(after[0])}, {parameters.add(after[1])})"
+        return f" AND ({order}_at, {self.dialect.sequence}) > {place}"
 
     def owners(self, listing: Listing, wanted: Filter) -> Statement:
         """Select each owner with its number of items and the times of the first and the last, in order."""
@@ -210,8 +276,10 @@ class Statements:
     def count(self, wanted: Filter, *, include_deleted: bool = False) -> Statement:
         """Count the items that match."""
         parameters = Parameters(self.dialect)
-        where = self.conditions(parameters, wanted, deleted=None if include_deleted else False)
-        return f"SELECT count(*) FROM {self.dialect.table} WHERE {where}", parameters.values
+        deleted = None if include_deleted else False
+        wheres = [self.conditions(parameters, part, deleted=deleted) for part in wanted.parts()]
+        counts = [f"SELECT count(*) FROM {self.dialect.table} WHERE {where}" for where in wheres]
+        return counts[0] if len(counts) == 1 else f"SELECT ({') + ('.join(counts)})", parameters.values
 
     def upsert(
         self, row: Row, within: MemoryMetadata | None, *, returning: bool = True, deleted: bool = False
@@ -305,6 +373,13 @@ class Statements:
         return self._change(
             f"DELETE FROM {self.dialect.table}", wanted, item_id, deleted=True if deleted_only else None
         )
+
+    def rehoming(self, wanted: Filter, upto: int, session_id: str) -> Change:
+        """Return what gives the live items that match, up to a place, to another session; their versions stay."""
+        parameters = Parameters(self.dialect)
+        change = f"UPDATE {self.dialect.table} SET {self.dialect.in_session(parameters, session_id)}"
+        where = f"{self.conditions(parameters, wanted)} AND {self.dialect.upto(parameters.add(upto))}"
+        return Change(change, where, parameters.values)
 
     def _change(self, change: str, wanted: Filter, item_id: str | None, *, deleted: bool | None) -> Change:
         parameters = Parameters(self.dialect)

@@ -33,6 +33,9 @@ FURTHER_COLUMNS = (*SCOPE_FIELDS, "namespace", "archived_by", "expires_at", "sta
 """What is written beside the ten: the ids of the scope, the key of the namespace (NULL is the root), two fields of the
 item, and what ``deleted`` and ``archived_by`` come to, which leads every index after the scope."""
 
+PARENT = "CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.parent') END"
+"""The session that a branch was forked from: rows of this type alone have it, and an index of their own."""
+
 _CREATE_TABLE = """
 CREATE TABLE {name} (
     id TEXT PRIMARY KEY NOT NULL,
@@ -67,6 +70,7 @@ _INDEXES = {
     "by_agent": "(agent_id, state, created_at) WHERE agent_id IS NOT NULL",
     "by_namespace": "(namespace, state, created_at) WHERE namespace IS NOT NULL",
     "by_expiry": "(expires_at) WHERE expires_at IS NOT NULL",
+    "by_parent": f"({PARENT}) WHERE memory_type = 'branch'",
 }
 
 

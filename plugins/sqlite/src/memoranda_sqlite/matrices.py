@@ -63,8 +63,8 @@ class Matrices:
         if kept is not None and kept[0] == state:
             return kept[1]
         text = (
-            f"SELECT {TABLE}.rowid, vector FROM {TABLE} JOIN memoranda_vectors ON item = {TABLE}.rowid "
-            f"WHERE memoranda_vectors.item_version = version AND {where}"
+            f"SELECT number, vector FROM (SELECT rowid AS number, version FROM {TABLE} WHERE {where}) "
+            f"JOIN memoranda_vectors ON item = number AND item_version = version"
         )
         matrix = Matrix(connection.execute(text, parameters.values).fetchall())
         if sum(other.size for _, other in self._kept.values()) + matrix.size > MOST_BYTES:

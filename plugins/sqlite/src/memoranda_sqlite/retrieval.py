@@ -167,13 +167,14 @@ def _items(
 ) -> list[RankedItem]:
     """Return the first ``limit`` that match, reading no more rows than that takes."""
     ranked: list[RankedItem] = []
+    sought = wanted.sought()  # They are of the scope.
     step = max(min(limit, 500), 50)
     for start in range(0, len(scored), step):
         part = scored[start : start + step]
         items = items_of(connection, [candidates.numbers[found.key] for found in part], types)
         for found in part:
             item = items.get(candidates.numbers[found.key])
-            if item is not None and wanted.matches(item):
+            if item is not None and sought.matches(item):
                 ranked.append(RankedItem.of(item, found))
                 if len(ranked) == limit:
                     return ranked

@@ -30,7 +30,7 @@ FetchSome = Callable[[str, Sequence[Any]], Awaitable[tuple[list[Any], bool]]]
 
 
 class _Stream:
-    """The rows of one kind (shown, archived or deleted), oldest first, a page at a time."""
+    """The rows of one kind (shown, archived or deleted, of one session of a branch), oldest first, a page at a time."""
 
     def __init__(
         self,
@@ -103,10 +103,10 @@ async def scanned(
     order: Order,
 ) -> AsyncGenerator[Sequence[Any], None]:
     """Yield the matching rows in an order, the first one first."""
-    kinds = [False, True] if wanted.archived is None else [wanted.archived]
-    streams = [
-        _Stream(statements, fetch, fetch_some, replace(wanted, archived=kind), order, deleted=False) for kind in kinds
-    ]
+    kinds = wanted.parts()
+    if kinds == (wanted,) and wanted.archived is None:
+        kinds = tuple(replace(wanted, archived=kind) for kind in (False, True))
+    streams = [_Stream(statements, fetch, fetch_some, kind, order, deleted=False) for kind in kinds]
     if include_deleted:
         streams.append(_Stream(statements, fetch, fetch_some, wanted, order, deleted=True))
     while True:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from memoranda.items import MemoryMetadata
 from memoranda.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
-from memoranda.store import Below, Filter, InScope, Listing, Page
+from memoranda.store import Below, Filter, InBranch, InScope, Listing, Order, Page, Past
 from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
 from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.rows import Values, hidden
@@ -28,6 +28,14 @@ class _PassingOver(SQLiteDialect):
     def scope_column(self, field: str) -> str:
         """Return the column; with the sign, no index is used for it."""
         return f"+{field}" if field == self._passed_over else field
+
+
+class _ByTime(_PassingOver):
+    """Has the planner read a session in the order of time, of which those that came later are passed over."""
+
+    def upto(self, place: str) -> str:
+        """Return the condition; the sign keeps the planner from the index that has places and no times."""
+        return f"+rowid <= {place}"
 
 
 class _FromIndex(SQLiteDialect):
@@ -57,17 +65,20 @@ class SQLiteStatements(Statements):
     def __init__(self, *, through_users: bool = False) -> None:
         super().__init__(SQLiteDialect())
         self._of_both = Statements(_PassingOver("session_id" if through_users else "user_id"))
+        self._of_the_past = Statements(_ByTime("user_id"))
         self._from_index = Statements(_FromIndex())
         self._from_leading_column = Statements(_FromLeadingColumn())
 
     def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
         """Return the WHERE text for a filter."""
-        if names_user_and_session(wanted):
+        if names_user_and_session(wanted) or _is_of_a_branch(wanted):
             return self._of_both.conditions(parameters, wanted, deleted=deleted)
         return super().conditions(parameters, wanted, deleted=deleted)
 
     def search(self, wanted: Filter, page: Page) -> Statement:
         """Select a page of the items that match, newest first."""
+        if _is_of_a_branch(wanted):
+            return super().search(wanted, page) if page.order == "added" else self._of_the_past.search(wanted, page)
         if wanted.archived is None:
             return self._of_both_kinds(wanted, page)
         if not _sorts(wanted, page):
@@ -77,6 +88,23 @@ class SQLiteStatements(Statements):
         order = self.ordering(page.order, newest_first=True)
         chosen = self._chosen(parameters, wanted, page)
         return f"SELECT {COLUMNS} FROM {TABLE} WHERE rowid IN ({chosen}) {order}", parameters.values
+
+    def page(
+        self,
+        wanted: Filter,
+        *,
+        after: tuple[str, int] | None,
+        size: int,
+        include_deleted: bool = False,
+        deleted_only: bool = False,
+        order: Order = "created",
+    ) -> Statement:
+        """Select the next page of a scan, oldest first."""
+        by_time = order != "added" and any(type(condition) is Past for condition in wanted.further)
+        build = self._of_the_past.page if by_time else super().page
+        return build(
+            wanted, after=after, size=size, include_deleted=include_deleted, deleted_only=deleted_only, order=order
+        )
 
     def _of_both_kinds(self, wanted: Filter, page: Page) -> Statement:
         """Select from what is shown and what is archived, each of which an index has in order."""
@@ -113,14 +141,15 @@ class SQLiteStatements(Statements):
 
     def count(self, wanted: Filter, *, include_deleted: bool = False) -> Statement:
         """Count the items that match."""
-        if "session_id" in _fields_of(wanted):
+        if "session_id" in _fields_of(wanted) or _is_of_a_branch(wanted):
             return super().count(wanted, include_deleted=include_deleted)
         return self._from_index.count(wanted, include_deleted=include_deleted)
 
     def count_up_to(self, wanted: Filter, most: int) -> Statement:
         """Count the rows that match, from an index alone where that is possible, and not beyond this number."""
         parameters = Parameters(self.dialect)
-        builder = self if "session_id" in _fields_of(wanted) else self._from_index
+        by_session = "session_id" in _fields_of(wanted) or _is_of_a_branch(wanted)
+        builder = self if by_session else self._from_index
         where = builder.conditions(parameters, wanted)
         return f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {where} LIMIT {most})", parameters.values
 
@@ -176,6 +205,11 @@ class SQLiteStatements(Statements):
 def names_user_and_session(wanted: Filter) -> bool:
     """Whether a filter can be led through two indexes, neither of which has the rows of both alone."""
     return {"user_id", "session_id"} <= _fields_of(wanted)
+
+
+def _is_of_a_branch(wanted: Filter) -> bool:
+    """Whether several sessions are read as one, so that each is found by its own index."""
+    return any(type(condition) is InBranch for condition in wanted.further)
 
 
 def _fields_of(wanted: Filter) -> set[str]:

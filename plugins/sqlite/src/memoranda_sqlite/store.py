@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import IdConflictError, StoreClosedError, StoreMisuseError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem
@@ -92,6 +92,7 @@ class SQLiteMemoryStore(BaseStore):
         Capability.ADD_DELETED,
         Capability.PURGE,
         Capability.TTL,
+        Capability.FORK,
     }
     thread_safe = True
 
@@ -278,7 +279,8 @@ class SQLiteMemoryStore(BaseStore):
         return int(version)
 
     async def _clear(self, wanted: Filter) -> int:
-        return await self._changed(*_STATEMENTS.hide(wanted))
+        passed_on, wanted = await self._pass_on(wanted)
+        return passed_on + await self._changed(*_STATEMENTS.hide(wanted))
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         return await self._changed(*_STATEMENTS.hide(Filter(metadata=within, archived=None), item_id)) > 0
@@ -298,11 +300,14 @@ class SQLiteMemoryStore(BaseStore):
             await embed_missing(self._opened(), self._vectors)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        passed_on = 0
         with self._calls.call():
+            if item_id is None and not deleted_only:
+                passed_on, wanted = await self._pass_on(wanted)
             purged = await self._purged(_STATEMENTS.purge(wanted, item_id, deleted_only=deleted_only))
             if purged:
                 await self._erased()
-        return purged
+        return passed_on + purged
 
     async def _sweep(self, wanted: Filter) -> int:
         with self._calls.call():
@@ -324,6 +329,20 @@ class SQLiteMemoryStore(BaseStore):
         if purged and self._retrieval is not None:
             self._retrieval.forget()
         return purged
+
+    async def _branches_of(self, session_id: str) -> list[BranchMemory]:
+        items = self._readable(await self._rows(*_STATEMENTS.branches_of(session_id)))
+        return [item for item in items if isinstance(item, BranchMemory)]
+
+    async def _place(self, item_id: str) -> int | None:
+        rows = await self._rows(*_STATEMENTS.place(item_id))
+        return rows[0][0] if rows else None
+
+    async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
+        moved = await self._changed(*_STATEMENTS.rehoming(wanted, upto, session_id).statement)
+        if moved and self._retrieval is not None:
+            self._retrieval.forget()  # It keeps of each row which conversation it belongs to.
+        return moved
 
     async def _erased(self) -> None:
         """Get what was purged off the disk, as far as nobody is in the way."""
@@ -391,7 +410,7 @@ class SQLiteMemoryStore(BaseStore):
         return self._readable(await connections.rows(text, values) if rows is None else rows)
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        asked = page
+        asked, wanted = page, await self._with_past(wanted)
         while True:
             items, rows = await self._found(wanted, asked)
             if len(items) >= page.limit or rows < asked.limit:
@@ -418,7 +437,7 @@ class SQLiteMemoryStore(BaseStore):
         return await connections.read(work)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
-        connections = self._opened()
+        connections, wanted = self._opened(), await self._with_past(wanted)
         if not connections.filler.available and mode != "semantic":
             return await super()._rank(query, wanted, limit, mode)
         retrieval = self._ranking()
@@ -438,6 +457,7 @@ class SQLiteMemoryStore(BaseStore):
         return self._retrieval
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        wanted = await self._with_past(wanted)
         rows = await self._opened().rows(*_STATEMENTS.count(wanted, include_deleted=include_deleted))
         count: int = rows[0][0]
         return count
@@ -460,6 +480,7 @@ class SQLiteMemoryStore(BaseStore):
             with self._calls.call():
                 return await self._opened().stretch(text, values)
 
+        wanted = await self._with_past(wanted)
         async for row in scanned(_STATEMENTS, fetch, fetch_some, wanted, include_deleted, order):
             for item in self._readable([row]):
                 yield item

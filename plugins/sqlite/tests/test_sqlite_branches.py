@@ -1,0 +1,97 @@
+"""Forked sessions in SQLite: read through indexes, ranked like any other, and found by their parent."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.sql import Statement
+from memoranda.store import Filter, InBranch, Page, SearchMode
+from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_sqlite.dialect import register_functions
+from memoranda_sqlite.statements import SQLiteStatements
+
+STATEMENTS = SQLiteStatements()
+ADA = MemoryMetadata(user_id="ada", session_id="s")
+
+
+@pytest_asyncio.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SQLiteMemoryStore]:
+    async with SQLiteMemoryStore(tmp_path / "m.db", embeddings=HashingEmbeddings()) as store:
+        yield store
+
+
+async def plan(store: SQLiteMemoryStore, path: Path, statement: Statement) -> str:
+    await store.fill_indexes()
+    connection = sqlite3.connect(path / "m.db")
+    register_functions(connection)
+    try:
+        return "; ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement[0]}", statement[1]))
+    finally:
+        connection.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("order", ["created", "added"])
+@pytest.mark.parametrize("archived", [False, True, None])
+async def test_each_part_of_a_branch_is_read_in_order_through_an_index(
+    store: SQLiteMemoryStore, tmp_path: Path, order: str, archived: bool | None
+) -> None:
+    branch = InBranch("branch-x", "ada", (("s", 10), ("t", 5)), archived)
+    wanted = Filter(metadata=MemoryMetadata(user_id="ada"), archived=None, further=(branch,))
+    found = await plan(store, tmp_path, STATEMENTS.search(wanted, Page(20, order=order)))  # type: ignore[arg-type]
+    assert "SCAN memory_items" not in found
+    assert "by_user" not in found
+    # The few rows of all parts are sorted together; none of the parts is.
+    assert found.count("TEMP B-TREE") <= 1
+    assert found.count("SEARCH memory_items USING") == len(branch.stretches())
+
+
+@pytest.mark.asyncio
+async def test_branches_are_found_by_their_parent(store: SQLiteMemoryStore, tmp_path: Path) -> None:
+    found = await plan(store, tmp_path, STATEMENTS.branches_of("s"))
+    assert "memory_items_by_parent" in found
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mode", ["text", "semantic", "hybrid"])
+@pytest.mark.parametrize("size", [20, 1500])
+async def test_a_ranking_of_a_branch_sees_its_past_and_no_more(
+    store: SQLiteMemoryStore, mode: SearchMode, size: int
+) -> None:
+    said = [HumanMemory(content=f"tea number {number}", metadata=ADA) for number in range(size)]
+    await store.add_many(said)
+    branch = await store.fork("s", at=said[size // 2].id)
+    there = MemoryMetadata(user_id="ada", session_id=branch)
+    await store.add(HumanMemory(content="tea of the branch", metadata=there))
+    shared = {item.id for item in said[: size // 2 + 1]}
+
+    ranked = await store.search(query=f"tea number {size // 2}", metadata=there, mode=mode, memory_type="human")
+    beyond = await store.search(query=f"tea number {size - 1}", metadata=there, mode=mode, limit=50)
+    own = await store.search(query="tea of the branch", metadata=there, mode=mode, limit=50)
+
+    assert ranked[0].id == said[size // 2].id
+    assert {item.id for item in beyond if item.metadata.session_id == "s"} <= shared
+    assert own[0].content == "tea of the branch"
+
+
+@pytest.mark.asyncio
+async def test_what_is_passed_on_keeps_its_version_and_everything_else(store: SQLiteMemoryStore) -> None:
+    extra = {"b": 1, "a": [1.0, -0.0, 10**20], "session_id": "s"}
+    item = HumanMemory(content="tea", metadata=ADA.model_copy(update={"extra": extra, "namespace": ("a", "b")}))
+    await store.add(item)
+    await store.add(item)
+    branch = await store.fork("s", at=item.id)
+
+    await store.clear(metadata=MemoryMetadata(user_id="ada", session_id="s"))
+
+    found = await store.get(item.id)
+    assert found is not None
+    assert (found.version, found.metadata.session_id, found.metadata.namespace) == (2, branch, ("a", "b"))
+    assert repr(found.metadata.extra) == repr(extra)
