@@ -1,0 +1,15 @@
+"""Memoranda's MCP server: any assistant that speaks the Model Context Protocol remembers, on any backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_mcp.desk import Desk, Rights
+    from memoranda_mcp.server import make_server
+
+__all__ = ["Desk", "Rights", "make_server"]
+
+__getattr__, __dir__ = lazy_names(__name__, {"desk": ["Desk", "Rights"], "server": ["make_server"]})

@@ -1,0 +1,247 @@
+"""Memories as resources: listed in pages, read by their addresses, and subscribed to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
+
+from memoranda.context.prompt import conversation_entry, one_line
+from memoranda.errors import InputError, MemoryError
+from memoranda.integrity import results_behind_calls
+from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda_mcp import addresses
+from memoranda_mcp.tools.memories import decoded, encoded, shown
+
+if TYPE_CHECKING:
+    from mcp.server.session import ServerSession
+
+    from memoranda_mcp.changes import Changes
+    from memoranda_mcp.desk import Desk
+
+RequestContext = ServerRequestContext[Any, Any]
+
+PAGE = 50
+MOST_SHOWN = 200
+"""How many memories the text of a conversation shows at the most: its newest."""
+
+
+class Resources:
+    """Answers what clients ask about resources."""
+
+    def __init__(self, reception: Callable[[RequestContext], Desk]) -> None:
+        self._reception = reception
+        self._listeners: dict[int, ListenHandler] = {}
+
+    async def listed(
+        self, context: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        """List the newest memories, then the conversations, then all memories, in pages."""
+        desk = self._reception(context)
+        try:
+            return await self._page(desk, params.cursor if params is not None else None)
+        except InputError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        except MemoryError as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+
+    async def _page(self, desk: Desk, cursor: str | None) -> types.ListResourcesResult:
+        part, offset, until = "conversations", 0, None
+        resources: list[types.Resource] = []
+        if cursor is not None:
+            position = decoded(cursor, _is_position)
+            part, offset, until = position["part"], position["offset"], position["until"]
+        else:
+            resources.append(_RECENT)
+        if part == "conversations":
+            owners = [owner async for owner in desk.store.owners("session_id", limit=PAGE + 1, offset=offset)]
+            resources += [_conversation(str(owner.value)) for owner in owners[:PAGE]]
+            if len(owners) > PAGE:
+                return _resources(resources, {"part": part, "offset": offset + PAGE, "until": None})
+            offset = 0
+        room = PAGE - len(resources)
+        if room <= 0:
+            return _resources(resources, {"part": "items", "offset": 0, "until": None})
+        items = await desk.store.search(limit=room + 1, offset=offset, until=until)
+        resources += [_item(item) for item in items[:room]]
+        if len(items) <= room:
+            return _resources(resources, None)
+        begun = until or max(now_text(), items[0].created_at)
+        return _resources(resources, {"part": "items", "offset": offset + room, "until": begun})
+
+    async def templates(
+        self, context: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        """Say how addresses are written."""
+        return types.ListResourceTemplatesResult(resource_templates=list(_TEMPLATES))
+
+    async def read(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        """Return a memory as JSON, or a conversation as text."""
+        desk = self._reception(context)
+        uri = str(params.uri)
+        place = addresses.parsed(uri)
+        try:
+            text, mime = await _content(desk, place) if place is not None else (None, "")
+        except InputError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error), data={"uri": uri}) from None
+        except MemoryError as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+        if text is None:
+            raise MCPError(types.INVALID_PARAMS, "There is no such resource here.", data={"uri": uri})
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text, mime_type=mime)])
+
+    async def listen(
+        self, context: RequestContext, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve a stream of changes. Everybody hears of their own desk's alone."""
+        changes = self._reception(context).changes
+        handler = self._listeners.setdefault(id(changes), ListenHandler(changes.bus))
+        async with changes.watched(params.notifications.resource_subscriptions or ()):
+            return await handler(context, params)
+
+    async def subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        """Tell this session of the changes of a resource, as clients of before 2026-07-28 ask for it."""
+        desk, uri = self._reception(context), str(params.uri)
+        if addresses.parsed(uri) is None:
+            raise MCPError(types.INVALID_PARAMS, "There is no such resource here.", data={"uri": uri})
+        subscriptions = _subscriptions(context)
+        if uri not in subscriptions and await desk.changes.watch(uri):
+            subscriptions[uri] = _Telling(desk.changes, uri, context.session)
+        return types.EmptyResult()
+
+    async def unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        """Stop telling."""
+        telling = _subscriptions(context).pop(str(params.uri), None)
+        if telling is not None:
+            telling.stop()
+        return types.EmptyResult()
+
+
+class _Telling:
+    """Tells one session of the changes of one resource."""
+
+    def __init__(self, changes: Changes, uri: str, session: ServerSession) -> None:
+        self._changes = changes
+        self._uri = uri
+        self._session = session
+        self._sending: set[asyncio.Task[None]] = set()
+        self._leave = changes.bus.subscribe(self._hear)
+
+    def stop(self) -> None:
+        """Tell nothing more."""
+        self._leave()
+        self._changes.unwatch(self._uri)
+
+    def _hear(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourceUpdated) and event.uri == self._uri:
+            task = asyncio.create_task(self._session.send_resource_updated(self._uri))
+            self._sending.add(task)
+            task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sending.discard(task)
+        if not task.cancelled():
+            task.exception()  # Whoever hung up does not hear of it, and nobody else needs to.
+
+
+def _subscriptions(context: RequestContext) -> dict[str, _Telling]:
+    """Return the subscriptions of a connection, which end with it."""
+    # A session is made for each request; what lasts as long as the connection has no public name yet.
+    connection = context.session._connection
+    if _SUBSCRIPTIONS not in connection.state:
+        held: dict[str, _Telling] = {}
+        connection.state[_SUBSCRIPTIONS] = held
+        connection.exit_stack.callback(_stop_all, held)
+    subscriptions: dict[str, _Telling] = connection.state[_SUBSCRIPTIONS]
+    return subscriptions
+
+
+def _stop_all(held: dict[str, _Telling]) -> None:
+    for telling in held.values():
+        telling.stop()
+
+
+_SUBSCRIPTIONS = "memoranda.subscriptions"
+
+
+async def _content(desk: Desk, place: tuple[str, str]) -> tuple[str | None, str]:
+    """Return the text of a resource and what it is in; None if there is no such resource."""
+    kind, name = place
+    if kind == "items":
+        item = await desk.store.get(name)
+        if item is None:
+            return None, ""
+        return json.dumps(shown(item).model_dump(mode="json"), ensure_ascii=False, indent=1), "application/json"
+    if kind == "recent":
+        newest = await desk.store.search(limit=PAGE)
+        return json.dumps([shown(item).model_dump(mode="json") for item in newest], ensure_ascii=False, indent=1), (
+            "application/json"
+        )
+    said = await desk.store.window(metadata=desk.within(name), limit=MOST_SHOWN)
+    if not said and not await desk.store.count(metadata=MemoryMetadata(session_id=name)):
+        return None, ""
+    return "\n".join(conversation_entry(item) for item in results_behind_calls(said)), "text/plain"
+
+
+def _is_position(found: dict[str, Any]) -> bool:
+    return (
+        found.get("part") in ("conversations", "items")
+        and type(found.get("offset")) is int
+        and 0 <= found["offset"] < 2**31
+        and isinstance(found.get("until"), (str, type(None)))
+    )
+
+
+def _resources(resources: list[types.Resource], position: dict[str, Any] | None) -> types.ListResourcesResult:
+    return types.ListResourcesResult(resources=resources, next_cursor=None if position is None else encoded(position))
+
+
+_RECENT = types.Resource(
+    uri=addresses.RECENT,
+    name="recent",
+    title="Recent memories",
+    description="The newest memories, newest first.",
+    mime_type="application/json",
+)
+
+_TEMPLATES = (
+    types.ResourceTemplate(
+        uri_template=addresses.ITEM,
+        name="memory",
+        title="A memory",
+        description="One memory by its id, with its version, tags and times.",
+        mime_type="application/json",
+    ),
+    types.ResourceTemplate(
+        uri_template=addresses.CONVERSATION,
+        name="conversation",
+        title="A conversation",
+        description=f"What was said in a conversation, oldest first; the newest {MOST_SHOWN} entries.",
+        mime_type="text/plain",
+    ),
+)
+
+
+def _conversation(name: str) -> types.Resource:
+    return types.Resource(
+        uri=addresses.address("conversations", name), name=name, title=f"Conversation {name}", mime_type="text/plain"
+    )
+
+
+def _item(item: MemoryItem) -> types.Resource:
+    said = one_line(item.content)
+    return types.Resource(
+        uri=addresses.address("items", item.id),
+        name=item.id,
+        title=said if len(said) <= _TITLE else f"{said[: _TITLE - 1]}…",
+        mime_type="application/json",
+    )
+
+
+_TITLE = 80

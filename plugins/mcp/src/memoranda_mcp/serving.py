@@ -1,0 +1,93 @@
+"""Opening the store and running the server until its client is gone."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memoranda.plugins import open as open_store
+from memoranda.store import namespace_of
+from memoranda_mcp.desk import Desk, Rights
+from memoranda_mcp.server import make_server
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
+    from memoranda.summary import Summarizer
+
+_OF_A_CONVERSATION = ("session_id", "task_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server was started."""
+
+    store: str | None = None
+    user: str | None = None
+    session: str | None = None
+    task: str | None = None
+    agent: str | None = None
+    namespace: str | None = None
+    read_only: bool = False
+    allow_purge: bool = False
+    model: str | None = None
+    base_url: str | None = None
+
+    @property
+    def rights(self) -> Rights:
+        """What the tools may do."""
+        return Rights(read_only=self.read_only, allow_purge=self.allow_purge)
+
+    def scope(self, user: str | None = None) -> dict[str, Any]:
+        """Return the scope that the options name, as ``scoped()`` takes it; that of ``user`` if one is given."""
+        place = namespace_of(f"{self.namespace.strip('/')}/") if self.namespace and self.namespace.strip("/") else None
+        named = {
+            "user_id": user if user is not None else self.user,
+            "session_id": self.session,
+            "task_id": self.task,
+            "agent_id": self.agent,
+            "namespace": place,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def make_desk(store: BaseStore, settings: Settings, summarizer: Summarizer | None, user: str | None = None) -> Desk:
+    """Return the desk of a user, or of the scope that the settings name."""
+    scope = settings.scope(user)
+    lasting = {name: value for name, value in scope.items() if name not in _OF_A_CONVERSATION} or scope
+    return Desk(store.scoped(**scope), store.scoped(**lasting), settings.rights, summarizer)
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[tuple[BaseStore, Summarizer | None]]:
+    """Open the store, and make the model if one is named, for the block."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="memoranda mcp: %(message)s")
+    summarizer = None
+    if settings.model is not None:
+        from memoranda.summary import installed_summarizer
+
+        summarizer = installed_summarizer("openai", model=settings.model, base_url=settings.base_url)
+    try:
+        async with open_store(settings.store, access="read" if settings.read_only else "create") as store:
+            yield store, summarizer
+    finally:
+        close = getattr(summarizer, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def serve(settings: Settings) -> None:
+    """Serve one client on standard input and output, until it closes them."""
+    from mcp.server.stdio import stdio_server
+
+    async with opened(settings) as (store, summarizer):
+        desk = make_desk(store, settings, summarizer)
+        server = make_server(desk)
+        try:
+            async with stdio_server() as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+        finally:
+            await desk.changes.close()

@@ -1,0 +1,271 @@
+"""The tools that only read: search, recall, recent, get, context."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from memoranda.context import ContextManager
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, now_text
+from memoranda.store import moment_text
+from memoranda_mcp.desk import Desk
+from memoranda_mcp.tools.memories import Memory, encoded, position_of, shown, with_tags
+from memoranda_mcp.tools.tool import Arguments, Id, Limit, Outcome, Report, Tool
+
+Conversation = Annotated[
+    Id | None, Field(description="Only this conversation; leave it out to look at all that is remembered.")
+]
+Cursor = Annotated[str | None, Field(max_length=500, description="`next_cursor` of the page before, to go on.")]
+Tags = Annotated[list[Id] | None, Field(max_length=20, description="Only memories that have all of these tags.")]
+Since = Annotated[str | None, Field(max_length=64, description="Not before this time; ISO-8601 with a zone.")]
+Until = Annotated[str | None, Field(max_length=64, description="Before this time; ISO-8601 with a zone.")]
+
+
+class Page(Outcome):
+    """Memories, and how to get more of them."""
+
+    memories: list[Memory]
+    next_cursor: str | None = Field(default=None, description="There are more: call again with this as `cursor`.")
+
+
+class Found(Memory):
+    """A memory that a search found, and why."""
+
+    score: float | None = Field(default=None, description="Higher is better; comparable within one search only.")
+    why: dict[str, float] = Field(default={}, description="What the score is made of.")
+    words: list[str] = Field(default=[], description="Which words of the query were found in it.")
+
+
+class FoundPage(Outcome):
+    """What a search found, best first."""
+
+    memories: list[Found]
+    mode: str
+    next_cursor: str | None = None
+
+
+class SearchArguments(Arguments):
+    """What search takes."""
+
+    query: Annotated[str, Field(min_length=1, max_length=10_000, description="What to look for, in your own words.")]
+    mode: Annotated[
+        Literal["substring", "text", "semantic", "hybrid"] | None,
+        Field(
+            description="How to look: text ranks by words, semantic by meaning, hybrid by both, substring takes the "
+            "query literally. Leave it out for the best that this store has."
+        ),
+    ] = None
+    tags: Tags = None
+    since: Since = None
+    until: Until = None
+    conversation: Conversation = None
+    limit: Limit = 10
+    cursor: Cursor = None
+
+
+async def search(desk: Desk, given: SearchArguments, report: Report) -> FoundPage:
+    """Find memories and say how well each answers."""
+    offset, _ = position_of(given.cursor)
+    mode = given.mode or best_mode(desk)
+    if mode not in modes(desk):
+        raise InputError(f"This store cannot search by {mode}. `mode` is one of: {', '.join(modes(desk))}.")
+    wanted: dict[str, Any] = {
+        "query": given.query,
+        "metadata": desk.within(given.conversation),
+        "where": with_tags(given.tags),
+        "since": given.since,
+        "until": given.until,
+        "limit": given.limit + 1,
+        "offset": offset,
+        "mode": mode,
+    }
+    if mode == "substring":
+        found = [Found(**shown(item).model_dump()) for item in await desk.store.search(**wanted)]
+    else:
+        found = [
+            Found(
+                **shown(ranked.item).model_dump(),
+                score=ranked.score,
+                why=dict(ranked.parts),
+                words=list(ranked.terms),
+            )
+            for ranked in await desk.store.search_ranked(**wanted)
+        ]
+    more = encoded({"offset": offset + given.limit, "until": None}) if len(found) > given.limit else None
+    return FoundPage(memories=found[: given.limit], mode=mode, next_cursor=more)
+
+
+def modes(desk: Desk) -> list[str]:
+    """Return the ways to search that the store of a desk has, best first."""
+    return [mode for mode in ("hybrid", "semantic", "text") if mode in desk.store.capabilities] + ["substring"]
+
+
+def best_mode(desk: Desk) -> Any:
+    """Return the way to search that is used where none was asked for."""
+    offered = modes(desk)
+    return next(mode for mode in ("hybrid", "text", "semantic", "substring") if mode in offered)
+
+
+class RecallArguments(Arguments):
+    """What recall takes."""
+
+    since: Since = None
+    until: Until = None
+    tags: Tags = None
+    conversation: Conversation = None
+    limit: Limit = 20
+    cursor: Cursor = None
+
+
+async def recall(desk: Desk, given: RecallArguments, report: Report) -> Page:
+    """Show a time span, newest first."""
+    if given.since is None and given.until is None:
+        raise InputError("recall needs `since`, `until` or both; recent shows the newest memories without them.")
+    return await _listed(desk, given, given.since, given.until)
+
+
+class RecentArguments(Arguments):
+    """What recent takes."""
+
+    tags: Tags = None
+    conversation: Conversation = None
+    limit: Limit = 20
+    cursor: Cursor = None
+
+
+async def recent(desk: Desk, given: RecentArguments, report: Report) -> Page:
+    """Show the newest memories."""
+    return await _listed(desk, given, None, None)
+
+
+async def _listed(desk: Desk, given: Any, since: str | None, until: str | None) -> Page:
+    """Return a page, newest first. What is added while somebody pages through shifts nothing."""
+    offset, begun = position_of(given.cursor)
+    if begun is None:
+        # The end of a span is not part of it, and what was remembered in this very moment is.
+        begun = moment_text(until, "until") if until is not None else None
+    metadata, where = desk.within(given.conversation), with_tags(given.tags)
+    found = await desk.store.search(
+        metadata=metadata, where=where, since=since, until=begun, limit=given.limit + 1, offset=offset
+    )
+    more = None
+    if len(found) > given.limit:
+        until_then = begun if begun is not None else _after(found[0])
+        more = encoded({"offset": offset + given.limit, "until": until_then})
+    return Page(memories=[shown(item) for item in found[: given.limit]], next_cursor=more)
+
+
+def _after(newest: MemoryItem) -> str:
+    """Return a moment after which nothing of this list was created."""
+    return max(now_text(), newest.created_at)
+
+
+class GetArguments(Arguments):
+    """What get takes."""
+
+    id: Annotated[Id, Field(description="The id of a memory.")]
+
+
+async def get(desk: Desk, given: GetArguments, report: Report) -> Memory:
+    """Show one memory."""
+    return shown(await desk.find(given.id))
+
+
+class ContextArguments(Arguments):
+    """What context takes."""
+
+    question: Annotated[
+        str, Field(max_length=10_000, description="What is to be answered. Leave it empty for the conversation alone.")
+    ] = ""
+    tokens: Annotated[int, Field(ge=1, le=1_000_000, description="The most tokens that the context may have.")] = 4000
+    conversation: Annotated[
+        Id | None, Field(description="Put the newest rounds of this conversation in, as many as fit.")
+    ] = None
+
+
+class Context(Outcome):
+    """What to know before answering."""
+
+    text: str
+    tokens: int = Field(description="About how many tokens the text has.")
+    kept: int
+    left_out: int
+    warnings: list[str]
+
+
+async def context(desk: Desk, given: ContextArguments, report: Report) -> Context:
+    """Put together what fits: the conversation's newest rounds, and what is remembered of the question."""
+    metadata = desk.within(given.conversation)
+    said: list[MemoryItem] = []
+    if given.conversation is not None or desk.store.scope.session_id is not None:
+        await report(0, 2, "reading the conversation")
+        said = await desk.store.window(metadata=metadata, tokens=given.tokens)
+    elif not given.question.strip():
+        raise InputError("context needs a `question`, a `conversation` or both.")
+    await report(1, 2, "looking for what is remembered")
+    manager = ContextManager(long_term=desk.store if given.question.strip() else None, token_budget=given.tokens)
+    assembled = await manager.assemble_context(given.question, conversation=said)
+    explained = assembled.explain()
+    await report(2, 2, "done")
+    return Context(
+        text=str(assembled),
+        tokens=assembled.tokens,
+        kept=len(explained.kept),
+        left_out=len(explained.dropped),
+        warnings=list(explained.warnings),
+    )
+
+
+READING = (
+    Tool(
+        "search",
+        "Search memories",
+        "Find what you were told or noted before. Use it whenever the person refers to something earlier, or when "
+        "their preferences, plans or facts about them could change your answer. Results come best first, with a score "
+        "and the words that were found.",
+        SearchArguments,
+        FoundPage,
+        search,
+        reads=True,
+    ),
+    Tool(
+        "recall",
+        "Recall a time span",
+        "Show what was remembered between two times, newest first: yesterday, last week, in March. Times are ISO-8601 "
+        "with a zone, such as 2026-03-01T00:00:00Z.",
+        RecallArguments,
+        Page,
+        recall,
+        reads=True,
+    ),
+    Tool(
+        "recent",
+        "Show recent memories",
+        "Show the newest memories first. Good at the beginning of a conversation, to know where things stand.",
+        RecentArguments,
+        Page,
+        recent,
+        reads=True,
+    ),
+    Tool(
+        "get",
+        "Show one memory",
+        "Show a memory whose id you know, with its current version. Also shows memories that a summary stands for.",
+        GetArguments,
+        Memory,
+        get,
+        reads=True,
+    ),
+    Tool(
+        "context",
+        "Gather context for a question",
+        "Put together what is worth knowing before you answer a question, within a number of tokens: what is "
+        "remembered about it, and the newest rounds of a conversation if you name one.",
+        ContextArguments,
+        Context,
+        context,
+        reads=True,
+    ),
+)

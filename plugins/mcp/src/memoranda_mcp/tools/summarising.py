@@ -1,0 +1,116 @@
+"""The tool that keeps long conversations short. A model of the server's writes the summary, or the assistant itself."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from memoranda.errors import InputError, SummaryError
+from memoranda.summary import SummaryConfig, compact, plan
+from memoranda_mcp.desk import Desk
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Outcome, Report, Tool
+
+_CONFIG = SummaryConfig(
+    prompts={
+        "conversation": "Summarize the conversation below for somebody who goes on with it: who wants what, what was "
+        "decided and why, what was found out, and what is still open. Keep names, numbers and dates."
+    }
+)
+
+
+class SummariseArguments(Arguments):
+    """What summarise_due takes."""
+
+    conversation: Annotated[
+        Id | None, Field(description="Which conversation; only a server that is bound to one can do without.")
+    ] = None
+    ticket: Annotated[str | None, Field(max_length=100, description="The `ticket` that came with the prompt.")] = None
+    summary: Annotated[Content | None, Field(description="Your answer to the prompt that the ticket came with.")] = None
+
+
+class Summarised(Outcome):
+    """Whether a summary was due, and what became of it."""
+
+    due: bool
+    done: bool
+    reason: str
+    prompt: str | None = Field(default=None, description="Answer this, and call again with the answer and the ticket.")
+    ticket: str | None = None
+    summary_id: str | None = None
+    archived: int = Field(default=0, description="How many memories the summary stands for now.")
+
+
+@dataclass(slots=True)
+class _Assistant:
+    """A summarizer that is the assistant: its answer is here already, or it has yet to be given the prompt.
+
+    The answer is taken for the very prompt that the ticket was made for, and for no other: what was said meanwhile
+    would be archived without having been read.
+    """
+
+    ticket: str | None
+    answer: str | None
+    unanswered: str | None = None
+
+    async def summarize(self, prompt: str) -> str:
+        if self.answer is None or self.ticket != _ticket(prompt):
+            self.unanswered = prompt
+            raise SummaryError("The assistant has yet to answer.")
+        return self.answer
+
+
+def _ticket(prompt: str) -> str:
+    return hashlib.sha256(prompt.encode()).hexdigest()[:32]
+
+
+async def summarise_due(desk: Desk, given: SummariseArguments, report: Report) -> Summarised:
+    """Swap the older part of a long conversation for a summary of it."""
+    if given.conversation is None and desk.store.scope.session_id is None:
+        raise InputError("summarise_due needs a `conversation`: what is noted outside of one is not summarised.")
+    if (given.summary is None) is not (given.ticket is None):
+        raise InputError("`summary` and `ticket` go together: the answer, and what came with its prompt.")
+    metadata = desk.within(given.conversation)
+    await report(0, 2, "reading the conversation")
+    planned = await plan(desk.store, metadata, _CONFIG)
+    if not planned.older:
+        counted = f"{planned.trigger.message_count} messages, about {planned.trigger.estimated_tokens} tokens"
+        return Summarised(due=False, done=False, reason=f"Nothing is due: {counted}.")
+    await report(1, 2, f"summarising {len(planned.older)} memories")
+    assistant = _Assistant(given.ticket, given.summary)
+    try:
+        result = await compact(desk.store, metadata, _CONFIG, desk.summarizer or assistant)
+    except SummaryError:
+        if assistant.unanswered is None:
+            raise
+        changed = " The conversation has gone on since your ticket was made; answer anew." if given.ticket else ""
+        return Summarised(
+            due=True,
+            done=False,
+            reason=f"A summary is due: {planned.trigger.reason}.{changed}",
+            prompt=assistant.unanswered,
+            ticket=_ticket(assistant.unanswered),
+        )
+    await desk.changes.look()
+    await report(2, 2, "done")
+    return Summarised(
+        due=True,
+        done=result.compacted,
+        reason=result.trigger.reason or "Somebody else has just done it.",
+        summary_id=result.summary_id,
+        archived=len(result.archived),
+    )
+
+
+SUMMARISE_DUE = Tool(
+    "summarise_due",
+    "Summarise a long conversation",
+    "See whether a conversation has grown so long that its older part should be summarised. If so you get a prompt and "
+    "a ticket: answer the prompt and call again with both. The summary then stands for what it was made of, which "
+    "stays readable with get.",
+    SummariseArguments,
+    Summarised,
+    summarise_due,
+)

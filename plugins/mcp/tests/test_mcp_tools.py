@@ -1,0 +1,238 @@
+"""What each tool does, through the official client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError
+
+from memoranda.items import HumanMemory, MemoryItem
+from memoranda.store import InMemoryStore
+from memoranda_mcp import Desk, Rights, make_server
+
+LATER = "2999-01-01T00:00:00Z"
+
+
+def desk_of(store: InMemoryStore, user: str, rights: Rights | None = None) -> Desk:
+    return Desk(store.scoped(user_id=user), store.scoped(user_id=user), rights or Rights())
+
+
+def told(result: Any) -> str:
+    """Return the sentence of a call that failed."""
+    assert result.is_error, result
+    return str(result.content[0].text)
+
+
+def given(result: Any) -> Any:
+    """Return what a call gave."""
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def remember(client: Client, content: str, **more: Any) -> Any:
+    return given(await client.call_tool("remember", {"content": content, **more}))
+
+
+async def test_what_is_remembered_is_stored_with_its_labels_in_the_scope(ada: Client, store: InMemoryStore) -> None:
+    memory = await remember(ada, "Ada takes tea.", tags=["food"], importance=0.5, ttl_seconds=3600)
+    item = await store.get(memory["id"])
+    assert item is not None
+    assert item.metadata.user_id == "ada"
+    assert item.ttl == 3600
+    assert (item.metadata.extra["tags"], item.metadata.extra["importance"]) == (["food"], 0.5)
+    assert memory["expires_at"] == item.expires_at
+
+
+async def test_a_search_says_how_well_each_memory_answers_and_why(ada: Client) -> None:
+    await remember(ada, "Ada takes tea without milk.")
+    await remember(ada, "The train leaves at nine.")
+    found = given(await ada.call_tool("search", {"query": "does she take milk in her tea?"}))
+    first = found["memories"][0]
+    assert first["content"] == "Ada takes tea without milk."
+    assert first["score"] > 0
+    assert first["why"]
+    assert set(first["words"]) >= {"milk", "tea"}
+
+
+async def test_a_search_offers_the_modes_that_the_store_has(ada: Client) -> None:
+    search = next(tool for tool in (await ada.list_tools()).tools if tool.name == "search")
+    assert search.input_schema["properties"]["mode"]["enum"] == ["text", "substring"]
+    await remember(ada, "100% certain")
+    found = given(await ada.call_tool("search", {"query": "0% cer", "mode": "substring"}))
+    assert [memory["content"] for memory in found["memories"]] == ["100% certain"]
+    assert "cannot search by semantic" in told(await ada.call_tool("search", {"query": "x", "mode": "semantic"}))
+
+
+async def test_only_what_has_all_tags_is_found(ada: Client) -> None:
+    await remember(ada, "tea at work", tags=["food", "work"])
+    await remember(ada, "tea at home", tags=["food"])
+    found = given(await ada.call_tool("search", {"query": "tea", "tags": ["food", "work"]}))
+    assert [memory["content"] for memory in found["memories"]] == ["tea at work"]
+
+
+async def test_a_time_span_is_recalled_newest_first(ada: Client, store: InMemoryStore) -> None:
+    scoped = store.scoped(user_id="ada")
+    for month in (1, 2, 3, 4):
+        await scoped.add(MemoryItem(content=f"month {month}", created_at=f"2026-0{month}-15T00:00:00Z"))
+    span = {"since": "2026-02-01T00:00:00Z", "until": "2026-04-01T00:00:00Z"}
+    assert [m["content"] for m in given(await ada.call_tool("recall", span))["memories"]] == ["month 3", "month 2"]
+    assert "needs `since`, `until` or both" in told(await ada.call_tool("recall", {}))
+
+
+@pytest.mark.parametrize("tool", ["recent", "recall", "search"])
+async def test_pages_hold_everything_once_though_more_is_remembered_meanwhile(ada: Client, tool: str) -> None:
+    wanted = {f"tea number {number}" for number in range(25)}
+    for content in sorted(wanted):
+        await remember(ada, content)
+    arguments: dict[str, Any] = {"limit": 10}
+    arguments |= {"recent": {}, "recall": {"until": LATER}, "search": {"query": "number"}}[tool]
+    seen: list[str] = []
+    while True:
+        page = given(await ada.call_tool(tool, arguments))
+        seen += [memory["content"] for memory in page["memories"]]
+        if page["next_cursor"] is None:
+            break
+        if tool == "recent":
+            await remember(ada, "something new")
+        arguments["cursor"] = page["next_cursor"]
+    assert sorted(seen) == sorted(wanted)
+
+
+async def test_an_update_changes_what_was_read_and_nothing_newer(ada: Client) -> None:
+    memory = await remember(ada, "Ada takes tea.", tags=["food"])
+    changed = given(
+        await ada.call_tool("update", {"id": memory["id"], "version": 1, "content": "Ada takes coffee.", "tags": []})
+    )
+    assert (changed["content"], changed["version"], changed["tags"]) == ("Ada takes coffee.", 2, [])
+    late = told(await ada.call_tool("update", {"id": memory["id"], "version": 1, "content": "Ada takes water."}))
+    assert "the store has version 2" in late
+    assert given(await ada.call_tool("get", {"id": memory["id"]}))["content"] == "Ada takes coffee."
+
+
+async def test_what_was_forgotten_can_be_brought_back(ada: Client) -> None:
+    ids = [(await remember(ada, content))["id"] for content in ("one", "two", "three")]
+    first = given(await ada.call_tool("forget", {"ids": [ids[0], "nobody"]}))
+    assert first == {"forgotten": [ids[0]], "not_found": ["nobody"], "can_be_undone": True}
+    await ada.call_tool("forget", {"ids": ids[1:]})
+    assert given(await ada.call_tool("recent", {}))["memories"] == []
+    back = given(await ada.call_tool("undo_forget", {}))
+    assert {memory["content"] for memory in back["memories"]} == {"two", "three"}
+    assert given(await ada.call_tool("undo_forget", {"ids": [ids[0]]}))["memories"][0]["content"] == "one"
+    assert "nothing to bring back" in told(await ada.call_tool("undo_forget", {}))
+
+
+async def test_only_what_this_server_forgot_is_brought_back(ada: Client, store: InMemoryStore) -> None:
+    memory = await remember(ada, "deleted by somebody else")
+    await store.delete(memory["id"])
+    assert given(await ada.call_tool("undo_forget", {"ids": [memory["id"]]}))["not_found"] == [memory["id"]]
+
+
+async def test_a_purge_leaves_nothing_and_needs_the_right(ada: Client, store: InMemoryStore) -> None:
+    memory = await remember(ada, "a secret")
+    gone = given(await ada.call_tool("forget", {"ids": [memory["id"]], "purge": True}))
+    assert gone["can_be_undone"] is False
+    assert await store.count(include_deleted=True) == 0
+    async with Client(make_server(desk_of(store, "ada"))) as careful:
+        memory = await remember(careful, "a secret")
+        refused = told(await careful.call_tool("forget", {"ids": [memory["id"]], "purge": True}))
+        assert "`purge` is no argument of this tool" in refused
+        assert await store.count() == 1
+
+
+async def test_a_server_that_only_reads_has_no_tool_that_writes(store: InMemoryStore) -> None:
+    async with Client(make_server(desk_of(store, "ada", Rights(read_only=True, allow_purge=True)))) as reader:
+        tools = (await reader.list_tools()).tools
+        assert {tool.name for tool in tools} == {"search", "recall", "recent", "get", "context"}
+        assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
+        with pytest.raises(MCPError, match="There is no tool of this name"):
+            await reader.call_tool("remember", {"content": "x"})
+
+
+async def test_every_tool_says_whether_it_destroys(ada: Client) -> None:
+    destroying = {
+        tool.name
+        for tool in (await ada.list_tools()).tools
+        if tool.annotations is not None and tool.annotations.destructive_hint
+    }
+    assert {"update", "forget"} <= destroying
+    assert "remember" not in destroying
+
+
+async def test_a_context_holds_what_is_remembered_within_its_budget(ada: Client) -> None:
+    for number in range(50):
+        await remember(ada, f"Ada's {number}th cup of tea was good. " * 5)
+    await remember(ada, "Where is the tea?", said_by="user", conversation="kitchen")
+    context = given(await ada.call_tool("context", {"question": "tea", "tokens": 500, "conversation": "kitchen"}))
+    assert "cup of tea" in context["text"]
+    assert "Where is the tea?" in context["text"]
+    assert context["tokens"] <= 500
+    assert "needs a `question`" in told(await ada.call_tool("context", {}))
+
+
+async def test_a_long_conversation_is_summarised_by_the_assistant_itself(ada: Client) -> None:
+    for number in range(25):
+        await remember(ada, f"turn {number}", said_by="user", conversation="long")
+    asked = given(await ada.call_tool("summarise_due", {"conversation": "long"}))
+    assert (asked["due"], asked["done"]) == (True, False)
+    assert "turn 3" in asked["prompt"]
+    answer = {"conversation": "long", "ticket": asked["ticket"], "summary": "They took 21 turns."}
+    done = given(await ada.call_tool("summarise_due", answer))
+    assert (done["done"], done["archived"]) == (True, 21)
+    page = given(await ada.call_tool("recent", {"conversation": "long"}))
+    assert len(page["memories"]) == 5
+    assert given(await ada.call_tool("summarise_due", {"conversation": "long"}))["due"] is False
+
+
+async def test_an_answer_to_what_is_no_longer_the_prompt_changes_nothing(ada: Client) -> None:
+    for number in range(25):
+        await remember(ada, f"turn {number}", said_by="user", conversation="long")
+    asked = given(await ada.call_tool("summarise_due", {"conversation": "long"}))
+    await remember(ada, "one more turn", said_by="user", conversation="long")
+    late = given(
+        await ada.call_tool(
+            "summarise_due", {"conversation": "long", "ticket": asked["ticket"], "summary": "They took 21 turns."}
+        )
+    )
+    assert late["done"] is False
+    assert "answer anew" in late["reason"]
+    assert late["ticket"] != asked["ticket"]
+
+
+async def test_a_long_call_says_how_far_it_is(ada: Client) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    for number in range(25):
+        await remember(ada, f"turn {number}", said_by="user", conversation="long")
+    await ada.call_tool("summarise_due", {"conversation": "long"}, progress_callback=hear)
+    assert [progress for progress, _, _ in heard] == [0, 1]
+
+
+async def test_the_prompt_tells_what_is_remembered(ada: Client) -> None:
+    await remember(ada, "Ada plays the harp.")
+    prompt = await ada.get_prompt("what_do_you_know_about_me")
+    assert "Ada plays the harp." in prompt.messages[0].content.text  # type: ignore[union-attr]
+    about = await ada.get_prompt("what_do_you_know_about_me", {"topic": "boats"})
+    assert "boats" in about.messages[1].content.text  # type: ignore[union-attr]
+
+
+async def test_resources_are_listed_in_pages_and_read_by_their_addresses(ada: Client, store: InMemoryStore) -> None:
+    odd = "odd/../id%2F ü?"
+    await store.scoped(user_id="ada").add(HumanMemory(id=odd, content="odd"))
+    for number in range(120):
+        await remember(ada, f"memory {number}", conversation=f"talk/{number % 3}")
+    uris: list[str] = []
+    cursor = None
+    while True:
+        page = await ada.list_resources(cursor=cursor)
+        uris += [resource.uri for resource in page.resources]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert len(uris) == len(set(uris)) == 1 + 3 + 121
+    for uri in uris:
+        assert (await ada.read_resource(uri)).contents
+    assert "memory 119" in (await ada.read_resource("memory://conversations/talk%2F2")).contents[0].text  # type: ignore[union-attr]
