@@ -55,7 +55,7 @@ nox.options.sessions = [
 @nox.session(default=False, venv_backend="none")
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    for name in ("lint", "types", "docs", "wheels", "thirdparty"):
+    for name in ("lint", "types", "docs", "wheels", "thirdparty", "anthropic_suite"):
         session.notify(name)
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite"):
         session.notify(name, [EVERYTHING, *session.posargs])
@@ -312,6 +312,15 @@ def scale(session: nox.Session) -> None:
     install_everything(session, *group("test"))
     # One after the other: each starts several servers, and takes some of them down.
     run_pytest(session, EVERYTHING, "-s", *SCALE)
+ANTHROPIC_SDK = "2.8.0"
+"""The release of Anthropic's SDK whose tests of its own memory tool ours has to pass."""
+
+
+@nox.session(default=False)
+def anthropic_suite(session: nox.Session) -> None:
+    """Run the tests of the SDK's memory tool, from its source distribution, against ours."""
+    install_everything(session, *group("test"), f"anthropic=={ANTHROPIC_SDK}", "pip")
+    session.run("python", "plugins/anthropic/tests/their_suite.py", ANTHROPIC_SDK)
 
 
 @nox.session(default=False)

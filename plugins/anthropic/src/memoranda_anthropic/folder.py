@@ -1,0 +1,215 @@
+"""A folder of files in a store: what the memory tool does to files, each change whole or not at all.
+
+Every change is one compare-and-set of all that it touches, the folder above included. Two processes that change the
+same file, or fill a folder and remove it, cannot both succeed on what they read; the one that comes second reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from anthropic.tools import ToolError
+
+from memoranda.errors import VersionConflictError
+from memoranda.store import ScopedStore
+from memoranda_anthropic import texts
+from memoranda_anthropic.history import Change, changes_of, steps_back
+from memoranda_anthropic.nodes import Filing, Node, Step, new_change
+from memoranda_anthropic.paths import Parts, parts_of, path_of
+
+T = TypeVar("T")
+
+ATTEMPTS = 1000
+"""How often a change is tried again after others were first. Each time, one of them has got on."""
+
+
+class Folder:
+    """The files of one scope."""
+
+    def __init__(self, store: ScopedStore) -> None:
+        self._store = store
+        self._filing = Filing(store.scope)
+
+    async def view(self, path: str, view_range: list[int] | None) -> str:
+        """Return a file with numbered lines, or what a folder holds."""
+        parts = parts_of(path)
+        node = await self._node(parts)
+        if node.state == "none":
+            raise _missing(path, "Please provide a valid path.")
+        if node.state == "file":
+            return texts.numbered(path, node.text, view_range)
+        return texts.listing(path, parts, await self._below(parts))
+
+    async def create(self, path: str, text: str) -> str:
+        """Make a file that is not there yet, and the folders that lead to it."""
+
+        async def work() -> str:
+            parts = parts_of(path)
+            node = await self._node(parts)
+            if node.state != "none":
+                raise ToolError(f"File {path} already exists")
+            await self._write("create", [*await self._lead(parts), node.becomes("file", text)])
+            return f"File created successfully at: {path}"
+
+        return await _again(work)
+
+    async def str_replace(self, path: str, old: str, new: str) -> str:
+        """Replace the one place of a file that says ``old``."""
+
+        async def work() -> str:
+            node = await self._file(path)
+            text, snippet = texts.replaced(path, node.text, old, new)
+            await self._write("str_replace", [node.becomes("file", text)])
+            return snippet
+
+        return await _again(work)
+
+    async def insert(self, path: str, line: int, text: str) -> str:
+        """Insert lines after a line of a file."""
+
+        async def work() -> str:
+            node = await self._file(path)
+            await self._write("insert", [node.becomes("file", texts.inserted(node.text, line, text))])
+            return f"The file {path} has been edited."
+
+        return await _again(work)
+
+    async def delete(self, path: str) -> str:
+        """Remove a file, or a folder with all that it holds."""
+
+        async def work() -> str:
+            parts = parts_of(path)
+            if not parts:
+                raise ToolError("Cannot delete the /memories directory itself")
+            node = await self._node(parts)
+            if node.state == "none":
+                raise ToolError(f"The path {path} does not exist")
+            gone = [node, *(await self._below(parts) if node.state == "folder" else ())]
+            above = await self._node(parts[:-1])
+            await self._write("delete", [above.becomes("folder"), *(one.becomes("none") for one in gone)])
+            return f"Successfully deleted {path}"
+
+        return await _again(work)
+
+    async def rename(self, old_path: str, new_path: str) -> str:
+        """Move a file, or a folder with all that it holds, to where nothing is yet."""
+
+        async def work() -> str:
+            old, new = parts_of(old_path), parts_of(new_path)
+            if not old:
+                raise ToolError("Cannot rename the /memories directory itself")
+            if (await self._node(new)).state != "none":
+                raise ToolError(f"The destination {new_path} already exists")
+            node = await self._node(old)
+            if node.state == "none":
+                raise ToolError(f"The path {old_path} does not exist")
+            if new[: len(old)] == old:
+                raise ToolError(f"The directory {old_path} cannot be moved into itself")
+            await self._write("rename", await self._moved(node, new))
+            return f"Successfully renamed {old_path} to {new_path}"
+
+        return await _again(work)
+
+    async def clear(self) -> str:
+        """Remove everything; it can be undone like any other change."""
+
+        async def work() -> str:
+            gone = await self._below(())
+            if gone:
+                root = await self._node(())
+                await self._write("clear", [root.becomes("folder"), *(node.becomes("none") for node in gone)])
+            return "All memory cleared"
+
+        return await _again(work)
+
+    async def history(self, path: str | None) -> list[Change]:
+        """Return the changes, newest first; with a path, those that touched it or something in it."""
+        wanted = parts_of(path) if path is not None else ()
+        changes = await changes_of(self._store, self._filing)
+        return [change for change in changes if any(parts[: len(wanted)] == wanted for parts in change.parts)]
+
+    async def undo(self, change_id: str | None) -> str:
+        """Take a change back: the last one that is not taken back already, or the one that is named."""
+
+        async def work() -> str:
+            changes = await changes_of(self._store, self._filing)
+            undone = {change.undoes for change in changes}
+            for change in changes:
+                if change.id == change_id or (change_id is None and not change.undoes and change.id not in undone):
+                    break
+            else:
+                raise ToolError("There is no such change." if change_id else "There is nothing to undo.")
+            nodes = {parts: await self._node(parts) for parts in change.parts}
+            steps = await steps_back(change, nodes, self._below)
+            lead = [step for parts in change.parts for step in await self._lead(parts)]
+            taken = {step.before.parts for step in steps}
+            lead = list({step.before.parts: step for step in lead if step.before.parts not in taken}.values())
+            await self._write("undo", [*lead, *steps], undoes=change.id)
+            return f"Undone: {change.operation} of {', '.join(map(path_of, change.parts))}"
+
+        return await _again(work)
+
+    async def _moved(self, node: Node, new: Parts) -> list[Step]:
+        steps = await self._lead(new)
+        above = await self._node(node.parts[:-1])
+        if above.parts not in {step.before.parts for step in steps}:
+            steps.append(above.becomes("folder"))
+        moving = [node, *(await self._below(node.parts) if node.state == "folder" else ())]
+        targets = await self._nodes([(*new, *one.parts[len(node.parts) :]) for one in moving])
+        for one, target in zip(moving, targets, strict=True):
+            steps += [one.becomes("none"), target.becomes(one.state, one.text)]
+        return steps
+
+    async def _lead(self, parts: Parts) -> list[Step]:
+        """Return the steps that make the folders that lead to a path, or hold those that are there."""
+        steps = []
+        folders = await self._nodes([parts[:depth] for depth in range(len(parts))])
+        for depth, node in enumerate(folders):
+            if node.state == "file":
+                raise ToolError(f"The path {node.path} is not a directory.")
+            # Of those that are there, the last is written too: nobody may remove it meanwhile.
+            if node.state == "none" or depth + 1 == len(folders) or folders[depth + 1].state == "none":
+                steps.append(node.becomes("folder"))
+        return steps
+
+    async def _file(self, path: str) -> Node:
+        node = await self._node(parts_of(path))
+        if node.state == "none":
+            raise _missing(path, "Please provide a valid path.")
+        if node.state != "file":
+            raise ToolError(f"The path {path} is not a file.")
+        return node
+
+    async def _node(self, parts: Parts) -> Node:
+        return (await self._nodes([parts]))[0]
+
+    async def _nodes(self, wanted: list[Parts]) -> list[Node]:
+        """Return what is at each of these paths."""
+        ids = [self._filing.item_id(parts) for parts in wanted]
+        found = {item.id: self._filing.node(item) for item in await self._store.get_many(ids)}
+        nodes = [found.get(item_id, Node(parts, "none")) for item_id, parts in zip(ids, wanted, strict=True)]
+        # The folder itself is always there, also before anybody has written its item.
+        return [Node((), "folder", version=node.version) if not node.parts else node for node in nodes]
+
+    async def _below(self, parts: Parts) -> list[Node]:
+        """Return what a folder holds, at any depth."""
+        found = [self._filing.node(item) async for item in self._store.scan(metadata=self._filing.below(parts))]
+        return [node for node in found if node.state != "none" and node.parts != parts]
+
+    async def _write(self, operation: str, steps: Iterable[Step], undoes: str | None = None) -> None:
+        await self._store.update_many(self._filing.items(list(steps), new_change(), operation, undoes))
+
+
+async def _again(work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work, anew as long as others change what it has read."""
+    for _ in range(ATTEMPTS):
+        try:
+            return await work()
+        except VersionConflictError:
+            continue
+    raise ToolError("Others keep changing the same files. Nothing was changed; try again.")
+
+
+def _missing(path: str, advice: str) -> ToolError:
+    return ToolError(f"The path {path} does not exist. {advice}")

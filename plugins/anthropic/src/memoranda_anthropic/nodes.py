@@ -1,0 +1,145 @@
+"""Files and folders as items: one for each path, which stays for good and says what is there now.
+
+A path's item has an id that is made from the scope and the path, so that whoever creates a file creates it alone. What
+a path was before a change is kept as an item of its own, archived and grouped by the change; see
+:mod:`memoranda_anthropic.history`. A file that is there is shown by searches like any other memory; folders, what is
+gone and what was before are archived and shown by none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Literal
+
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
+from memoranda_anthropic.paths import Parts, path_of
+
+State = Literal["file", "folder", "none"]
+
+FILE = "memory-file"
+FOLDER = "memory-folder"
+PAST = "memory-past"
+PLACE = "anthropic"
+"""The first element of the namespaces in which all of this lies, below that of the scope."""
+
+_KINDS: dict[State, str] = {"file": FILE, "folder": FOLDER, "none": PAST}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What is at a path: a file with its text, a folder, or nothing. ``version`` is that of its item."""
+
+    parts: Parts
+    state: State
+    text: str = ""
+    version: int = 0
+    change: str = ""
+    """The change that made it what it is."""
+
+    @property
+    def path(self) -> str:
+        """The whole path."""
+        return path_of(self.parts)
+
+    @property
+    def name(self) -> str:
+        """The last name of the path."""
+        return self.parts[-1] if self.parts else ""
+
+    def becomes(self, state: State, text: str = "", change: str | None = None) -> Step:
+        """Return the step to another state; one that goes back to what an earlier ``change`` had made names it."""
+        return Step(self, state, text, change)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a change does at one path."""
+
+    before: Node
+    state: State
+    text: str = ""
+    change: str | None = None
+
+    @property
+    def is_touch(self) -> bool:
+        """Whether a folder stays what it is, and is only written so that nobody removes it at the same time."""
+        return self.before.state == self.state == "folder"
+
+
+class Filing:
+    """How the nodes of one scope become items, and back."""
+
+    def __init__(self, scope: MemoryMetadata) -> None:
+        self._place = (*scope.namespace, PLACE)
+        self._owner = json.dumps([*(getattr(scope, name) for name in SCOPE_FIELDS), list(scope.namespace)])
+
+    def item_id(self, parts: Parts) -> str:
+        """Return the id of a path's item. Scopes of one user have items of their own for the same path."""
+        name = json.dumps([self._owner, list(parts)]).encode("utf-8", "surrogatepass")
+        return f"memory-file-{hashlib.sha256(name).hexdigest()[:40]}"
+
+    def below(self, parts: Parts) -> MemoryMetadata:
+        """Return the filter for what lies in a folder, at any depth."""
+        return MemoryMetadata(namespace=(*self._place, "files", *parts))
+
+    def past(self) -> MemoryMetadata:
+        """Return the filter for what was before changes."""
+        return MemoryMetadata(namespace=(*self._place, "history"))
+
+    def node(self, item: MemoryItem) -> Node:
+        """Return the node that an item stands for."""
+        extra = item.metadata.extra
+        state: State = "file" if item.memory_type == FILE else "folder" if item.memory_type == FOLDER else "none"
+        return Node(tuple(extra["parts"]), state, item.content, item.version, extra.get("change", ""))
+
+    def items(self, steps: list[Step], change: str, operation: str, undoes: str | None = None) -> list[MemoryItem]:
+        """Return the items to write for a change: what each path becomes, and what it was."""
+        at = now_text()
+        items = []
+        for order, step in enumerate(steps):
+            was = f"{change}-{order}"
+            made_by = step.before.change if step.is_touch else change if step.change is None else step.change
+            items.append(self._head(step, made_by, was, at))
+            if not step.is_touch:
+                about = {"change": change, "operation": operation, "after": made_by}
+                items.append(self._past(step.before, was, about if undoes is None else about | {"undoes": undoes}, at))
+        return items
+
+    def _head(self, step: Step, change: str, was: str, at: str) -> MemoryItem:
+        parts = step.before.parts
+        hidden_by = None
+        if step.state == "folder":
+            hidden_by = self.item_id(parts[:-1])
+        elif step.state == "none":
+            hidden_by = was
+        return MemoryItem(
+            id=self.item_id(parts),
+            content=step.text,
+            memory_type=_KINDS[step.state],
+            name=path_of(parts)[:200],
+            metadata=MemoryMetadata(
+                namespace=(*self._place, "files", *parts[:-1]), extra={"parts": list(parts), "change": change}
+            ),
+            archived_by=hidden_by,
+            version=step.before.version,
+            created_at=at,
+        )
+
+    def _past(self, before: Node, item_id: str, about: dict[str, str], at: str) -> MemoryItem:
+        extra = {"parts": list(before.parts), "was": before.state, "before": before.change, **about}
+        return MemoryItem(
+            id=item_id,
+            content=before.text,
+            memory_type=PAST,
+            metadata=MemoryMetadata(namespace=(*self._place, "history"), extra=extra),
+            archived_by=self.item_id(before.parts),
+            created_at=at,
+        )
+
+
+def new_change() -> str:
+    """Return the id of a new change."""
+    return f"memory-change-{uuid.uuid4().hex}"

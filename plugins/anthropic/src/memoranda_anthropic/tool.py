@@ -1,0 +1,195 @@
+"""The tool itself, in the two forms that Anthropic's SDK has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.types.beta import (
+    BetaCacheControlEphemeralParam,
+    BetaMemoryTool20250818CreateCommand,
+    BetaMemoryTool20250818DeleteCommand,
+    BetaMemoryTool20250818InsertCommand,
+    BetaMemoryTool20250818RenameCommand,
+    BetaMemoryTool20250818StrReplaceCommand,
+    BetaMemoryTool20250818ViewCommand,
+)
+
+from memoranda.errors import InputError, MemoryError
+from memoranda.store import BaseStore, ScopedStore
+from memoranda.sync import SyncStore
+from memoranda_anthropic.folder import Folder
+from memoranda_anthropic.history import Change
+
+T = TypeVar("T")
+
+
+class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
+    """Anthropic's memory tool over a store: ``AsyncMemoryTool(store, user_id="ada")``.
+
+    ``store`` is open, and bound to a scope by the keywords that ``scoped()`` takes; a handle that is bound already
+    needs none. Everybody has files of their own in it. Nothing that is overwritten or removed is lost: :meth:`history`
+    shows every change, and :meth:`undo` takes one back. What goes wrong in the store is told to the model as a tool
+    error.
+    """
+
+    def __init__(
+        self, store: BaseStore, *, cache_control: BetaCacheControlEphemeralParam | None = None, **scope: Any
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        self._folder = Folder(_bound(store, scope))
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """Show a file or what a folder holds."""
+        with _told():
+            return await self._folder.view(_path(command, "path"), getattr(command, "view_range", None))
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Make a new file."""
+        with _told():
+            return await self._folder.create(_path(command, "path"), _text(command, "file_text"))
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Replace text in a file."""
+        with _told():
+            return await self._folder.str_replace(
+                _path(command, "path"), _text(command, "old_str"), _text(command, "new_str")
+            )
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Insert lines into a file."""
+        with _told():
+            return await self._folder.insert(_path(command, "path"), _line(command), _text(command, "insert_text"))
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Remove a file or a folder."""
+        with _told():
+            return await self._folder.delete(_path(command, "path"))
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Rename or move a file or a folder."""
+        with _told():
+            return await self._folder.rename(_path(command, "old_path"), _path(command, "new_path"))
+
+    async def clear_all_memory(self) -> str:
+        """Remove all files; :meth:`undo` brings them back."""
+        with _told():
+            return await self._folder.clear()
+
+    async def history(self, path: str | None = None) -> list[Change]:
+        """Return the changes, newest first; with a path, those of that file or folder."""
+        with _told():
+            return await self._folder.history(path)
+
+    async def undo(self, change: str | None = None) -> str:
+        """Take back the last change that is not taken back yet, or the one of this id, and say which it was.
+
+        Raises ToolError, and changes nothing, if one of its files was changed since. An undo is a change itself, so
+        naming its id does again what it took back.
+        """
+        with _told():
+            return await self._folder.undo(change)
+
+
+class MemoryTool(BetaAbstractMemoryTool):
+    """Anthropic's memory tool over a store without async: ``MemoryTool(memoranda.sync.open(url), user_id="ada")``.
+
+    Everything else is as :class:`AsyncMemoryTool` says.
+    """
+
+    def __init__(
+        self, store: SyncStore, *, cache_control: BetaCacheControlEphemeralParam | None = None, **scope: Any
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        self._store = store.scoped(**scope) if scope else store
+        self._folder: Folder = self._store.call(_folder)
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """Show a file or what a folder holds."""
+        return self._run(self._folder.view, _path(command, "path"), getattr(command, "view_range", None))
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Make a new file."""
+        return self._run(self._folder.create, _path(command, "path"), _text(command, "file_text"))
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Replace text in a file."""
+        return self._run(
+            self._folder.str_replace, _path(command, "path"), _text(command, "old_str"), _text(command, "new_str")
+        )
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Insert lines into a file."""
+        return self._run(self._folder.insert, _path(command, "path"), _line(command), _text(command, "insert_text"))
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Remove a file or a folder."""
+        return self._run(self._folder.delete, _path(command, "path"))
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Rename or move a file or a folder."""
+        return self._run(self._folder.rename, _path(command, "old_path"), _path(command, "new_path"))
+
+    def clear_all_memory(self) -> str:
+        """Remove all files; :meth:`undo` brings them back."""
+        return self._run(self._folder.clear)
+
+    def history(self, path: str | None = None) -> list[Change]:
+        """Return the changes, newest first; with a path, those of that file or folder."""
+        return self._run(self._folder.history, path)
+
+    def undo(self, change: str | None = None) -> str:
+        """Take a change back; see :meth:`AsyncMemoryTool.undo`."""
+        return self._run(self._folder.undo, change)
+
+    def _run(self, work: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
+        with _told():
+            return self._store.call(lambda _: work(*given))
+
+
+async def _folder(store: BaseStore) -> Folder:
+    return Folder(_bound(store, {}))
+
+
+def _bound(store: BaseStore, scope: dict[str, Any]) -> ScopedStore:
+    if scope:
+        return store.scoped(**scope)
+    if not isinstance(store, ScopedStore):
+        raise InputError(
+            "The memory tool needs to know whose files these are: give user_id=…, or a store that is scoped already.",
+            field="user_id",
+        )
+    return store
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell the model what went wrong: the SDK shows it a ToolError, and hides any other."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ToolError(str(error)) from error
+
+
+def _text(command: Any, name: str) -> str:
+    """Return an argument. What a model sends is not checked before, so anything may be there, or nothing."""
+    value = getattr(command, name, None)
+    if name == "new_str" and value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ToolError(f"`{name}` is needed, and must be text.")
+    return value
+
+
+def _path(command: Any, name: str) -> Any:
+    """Return a path as it was sent, or None; whoever reads it says what is wrong with it."""
+    return getattr(command, name, None)
+
+
+def _line(command: Any) -> int:
+    value = getattr(command, "insert_line", None)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ToolError("`insert_line` is needed, and must be a whole number.")
+    return value
