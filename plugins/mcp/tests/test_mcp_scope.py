@@ -73,7 +73,10 @@ async def test_resources_and_prompts_show_nothing_of_another(
     ):
         with pytest.raises(MCPError, match="no such resource"):
             await ada.read_resource(uri)
-    assert [resource.uri for resource in (await ada.list_resources()).resources] == ["memory://recent"]
+    assert [resource.uri for resource in (await ada.list_resources()).resources] == [
+        "memory://recent",
+        "memory://knowledge-graph",
+    ]
     assert SECRET not in str((await ada.read_resource("memory://recent")).contents)
     assert SECRET not in str(await ada.get_prompt("what_do_you_know_about_me", {"topic": "secret"}))
 

@@ -164,8 +164,8 @@ async def test_a_context_holds_what_is_remembered_within_its_budget(ada: Client)
         await remember(ada, f"Ada's {number}th cup of tea was good. " * 5)
     await remember(ada, "Where is the tea?", said_by="user", conversation="kitchen")
     context = given(await ada.call_tool("context", {"question": "tea", "tokens": 500, "conversation": "kitchen"}))
-    assert "cup of tea" in context["text"]
-    assert "Where is the tea?" in context["text"]
+    assert "cup of tea" in context["context"]
+    assert "Where is the tea?" in context["context"]
     assert context["tokens"] <= 500
     assert "needs a `question`" in told(await ada.call_tool("context", {}))
 
@@ -232,7 +232,7 @@ async def test_resources_are_listed_in_pages_and_read_by_their_addresses(ada: Cl
         cursor = page.next_cursor
         if cursor is None:
             break
-    assert len(uris) == len(set(uris)) == 1 + 3 + 121
+    assert len(uris) == len(set(uris)) == 2 + 3 + 121
     for uri in uris:
         assert (await ada.read_resource(uri)).contents
     assert "memory 119" in (await ada.read_resource("memory://conversations/talk%2F2")).contents[0].text  # type: ignore[union-attr]

@@ -1,10 +1,12 @@
-"""The addresses of resources: ``memory://items/ID``, ``memory://conversations/NAME`` and ``memory://recent``."""
+"""The addresses of resources: ``memory://items/ID``, ``memory://conversations/NAME``, ``memory://recent``; a graph's is
+``memory://knowledge-graph``."""
 
 from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
 RECENT = "memory://recent"
+GRAPH = "memory://knowledge-graph"
 ITEM = "memory://items/{id}"
 CONVERSATION = "memory://conversations/{conversation}"
 
@@ -20,6 +22,8 @@ def parsed(uri: str) -> tuple[str, str] | None:
     """Return the kind and the name that an address stands for, or None if it is none of ours."""
     if uri == RECENT:
         return "recent", ""
+    if uri == GRAPH:
+        return "knowledge-graph", ""
     scheme, slashes, path = uri.partition("://")
     kind, slash, quoted = path.partition("/")
     if scheme != "memory" or not slashes or kind not in _KINDS or not slash or not quoted or "/" in quoted:

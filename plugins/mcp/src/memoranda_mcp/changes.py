@@ -33,9 +33,10 @@ MAX_SUBSCRIPTIONS = 1000
 class Changes:
     """The subscriptions of one desk."""
 
-    def __init__(self, store: ScopedStore, interval: float = INTERVAL) -> None:
+    def __init__(self, store: ScopedStore, graph_store: ScopedStore, interval: float = INTERVAL) -> None:
         self.bus = InMemorySubscriptionBus()
         self._store = store
+        self._graph_store = graph_store
         self._interval = interval
         self._wanted: Counter[str] = Counter()
         self._seen: dict[str, Any] = {}
@@ -109,6 +110,10 @@ class Changes:
         if kind == "items":
             item = await self._store.get(name)
             return None if item is None else (item.version, item.expires_at)
+        if kind == "knowledge-graph":
+            from memoranda_mcp.graph import Graph  # A graph knows what a desk is, and that has changes.
+
+            return await Graph(self._graph_store).look()
         metadata = MemoryMetadata(session_id=name) if kind == "conversations" else None
         newest = await self._store.search(metadata=metadata, limit=1, order="updated")
         return (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,13 +12,17 @@ import typer
 from memoranda.errors import InputError
 
 if TYPE_CHECKING:
+    from memoranda_mcp.http import Tokens
     from memoranda_mcp.serving import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", invoke_without_command=True)
 
 SCOPE = "Whose"
 RIGHTS = "What it may do"
+HTTP = "Over HTTP"
 MODEL = "The model for summaries"
+
+TOKEN_VARIABLE = "MEMORANDA_MCP_TOKEN"
 
 Store = Annotated[
     str | None,
@@ -52,6 +58,28 @@ def mcp(
     allow_purge: Annotated[
         bool, typer.Option("--allow-purge", help="Let it remove memories for good.", rich_help_panel=RIGHTS)
     ] = False,
+    graph: Annotated[
+        bool,
+        typer.Option("--graph", help="Also the tools of a knowledge graph.", rich_help_panel=RIGHTS),
+    ] = False,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP instead; see --tokens.", rich_help_panel=HTTP)
+    ] = False,
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="127.0.0.1, ::1 or localhost.", rich_help_panel=HTTP)
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port; 0 is any free one.", rich_help_panel=HTTP)
+    ] = 8765,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens",
+            metavar="FILE",
+            help=f"A JSON object from users to tokens; else {TOKEN_VARIABLE} holds the token of --user.",
+            rich_help_panel=HTTP,
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option("--model", metavar="NAME", help="Let this model write summaries.", rich_help_panel=MODEL),
@@ -76,13 +104,59 @@ def mcp(
         namespace=namespace,
         read_only=read_only,
         allow_purge=allow_purge,
+        graph=graph,
         model=model,
         base_url=base_url,
     )
     context.obj = settings
-    if context.invoked_subcommand is None:
+    if context.invoked_subcommand is not None:
+        return
+    if http:
+        from memoranda_mcp.http import serve_http
+
+        asyncio.run(serve_http(settings, host, port, _tokens(settings, tokens)))
+    else:
         _check_owner(settings)
         asyncio.run(serve(settings))
+
+
+@app.command("import")
+def import_graph(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The memory.jsonl of server-memory.")],
+) -> None:
+    """Take over the knowledge graph of the server-memory server: `memoranda mcp --user ada import memory.jsonl`.
+
+    What is there already is not added twice, so it can be run again.
+    """
+    from memoranda_mcp.graph import Graph
+    from memoranda_mcp.importing import take_over
+    from memoranda_mcp.serving import make_desk, opened
+
+    settings: Settings = context.obj
+    _check_owner(settings)
+
+    async def work() -> str:
+        async with opened(settings) as (store, summarizer):
+            return str(await take_over(Graph(make_desk(store, settings, summarizer).graph_store), file))
+
+    typer.echo(asyncio.run(work()))
+
+
+def _tokens(settings: Settings, path: Path | None) -> Tokens:
+    from memoranda_mcp.http import Tokens, read_tokens
+
+    if path is not None:
+        if settings.user is not None:
+            raise InputError("--tokens says who the users are; leave --user out.", field="user")
+        return Tokens(read_tokens(path))
+    token = os.environ.get(TOKEN_VARIABLE)
+    if settings.user is None or not token:
+        raise InputError(
+            f"A server on HTTP needs to know who is who: --tokens FILE, or --user ID and a token in {TOKEN_VARIABLE}.",
+            field="tokens",
+        )
+    return Tokens({settings.user: token})
 
 
 def _check_owner(settings: Settings) -> None:

@@ -17,6 +17,7 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import results_behind_calls
 from memoranda.items import MemoryItem, MemoryMetadata, now_text
 from memoranda_mcp import addresses
+from memoranda_mcp.graph import Graph
 from memoranda_mcp.tools.memories import decoded, encoded, shown
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Resources:
             position = decoded(cursor, _is_position)
             part, offset, until = position["part"], position["offset"], position["until"]
         else:
-            resources.append(_RECENT)
+            resources += [_RECENT, _GRAPH] if desk.rights.graph else [_RECENT]
         if part == "conversations":
             owners = [owner async for owner in desk.store.owners("session_id", limit=PAGE + 1, offset=offset)]
             resources += [_conversation(str(owner.value)) for owner in owners[:PAGE]]
@@ -178,6 +179,10 @@ async def _content(desk: Desk, place: tuple[str, str]) -> tuple[str | None, str]
         if item is None:
             return None, ""
         return json.dumps(shown(item).model_dump(mode="json"), ensure_ascii=False, indent=1), "application/json"
+    if kind == "knowledge-graph":
+        if not desk.rights.graph:
+            return None, ""
+        return json.dumps(await Graph(desk.graph_store).read(), ensure_ascii=False, indent=2), "application/json"
     if kind == "recent":
         newest = await desk.store.search(limit=PAGE)
         return json.dumps([shown(item).model_dump(mode="json") for item in newest], ensure_ascii=False, indent=1), (
@@ -207,6 +212,14 @@ _RECENT = types.Resource(
     name="recent",
     title="Recent memories",
     description="The newest memories, newest first.",
+    mime_type="application/json",
+)
+
+_GRAPH = types.Resource(
+    uri=addresses.GRAPH,
+    name="knowledge-graph",
+    title="Knowledge graph",
+    description="All entities and relations.",
     mime_type="application/json",
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,7 @@ from memoranda_mcp.desk import Desk, Rights
 from memoranda_mcp.prompts import Prompts
 from memoranda_mcp.resources import Resources
 from memoranda_mcp.tools.catalogue import tools_for
-from memoranda_mcp.tools.reading import Context, modes
+from memoranda_mcp.tools.reading import modes
 from memoranda_mcp.tools.tool import Outcome, Tool
 
 logger = logging.getLogger(__name__)
@@ -99,21 +98,14 @@ class _Service:
             logger.debug("What it raised:", exc_info=error)
             return _failed(f"{tool.title} failed inside the server ({type(error).__name__}); its log says more.")
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=_readable(outcome))],
-            structured_content=outcome.model_dump(mode="json"),
+            content=[types.TextContent(type="text", text=outcome.text())],
+            structured_content=outcome.model_dump(mode="json", by_alias=True),
         )
 
     async def _run(self, tool: Tool, context: RequestContext, given: dict[str, Any]) -> Outcome:
         desk = self._reception(context)
         arguments = tool.checked(given)
         return await tool.run(desk, arguments, context.session.report_progress)
-
-
-def _readable(outcome: Outcome) -> str:
-    """Return a result for clients that show text alone."""
-    if isinstance(outcome, Context):
-        return outcome.text
-    return json.dumps(outcome.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False, indent=1)
 
 
 def _failed(sentence: str) -> types.CallToolResult:

@@ -188,11 +188,14 @@ class ContextArguments(Arguments):
 class Context(Outcome):
     """What to know before answering."""
 
-    text: str
-    tokens: int = Field(description="About how many tokens the text has.")
+    context: str
+    tokens: int = Field(description="About how many tokens the context has.")
     kept: int
     left_out: int
     warnings: list[str]
+
+    def text(self) -> str:
+        return self.context
 
 
 async def context(desk: Desk, given: ContextArguments, report: Report) -> Context:
@@ -210,7 +213,7 @@ async def context(desk: Desk, given: ContextArguments, report: Report) -> Contex
     explained = assembled.explain()
     await report(2, 2, "done")
     return Context(
-        text=str(assembled),
+        context=str(assembled),
         tokens=assembled.tokens,
         kept=len(explained.kept),
         left_out=len(explained.dropped),

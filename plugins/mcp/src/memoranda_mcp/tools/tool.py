@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,10 @@ class Arguments(BaseModel):
 
 class Outcome(BaseModel):
     """The base of every tool's result."""
+
+    def text(self) -> str:
+        """Return it for clients that show text alone."""
+        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False, indent=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,212 @@
+"""A knowledge graph in a store: entities with observations, and relations between them, each an item of its own.
+
+An item's id is made from the scope and from what makes an entity or a relation the same, its name or its three parts.
+Every change is a compare-and-set of just the items that it touches. So processes that change the graph at the same time
+lose nothing of each other's, and the one that comes second reads again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memoranda.errors import InputError, StoreError, VersionConflictError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
+from memoranda.store import fold
+from memoranda_mcp.desk import GRAPH_KIND
+
+if TYPE_CHECKING:
+    from memoranda.store import ScopedStore
+
+T = TypeVar("T")
+Entity = dict[str, Any]
+Relation = dict[str, str]
+
+PLACE = "graph"
+ATTEMPTS = 1000
+
+
+class Graph:
+    """The graph of one scope."""
+
+    def __init__(self, store: ScopedStore) -> None:
+        self._store = store
+        self._namespace = (*store.scope.namespace, PLACE)
+        self._owner = [*(getattr(store.scope, name) for name in SCOPE_FIELDS), list(store.scope.namespace)]
+
+    async def create_entities(self, entities: Sequence[Entity]) -> list[Entity]:
+        """Store those that are not there yet, and return them; what is there stays as it is."""
+        wanted = {entity["name"]: entity for entity in reversed(entities)}
+
+        async def work() -> list[Entity]:
+            there = {item.id for item in await self._store.get_many(map(self._entity_id, wanted))}
+            new = [wanted[name] for name in reversed(wanted) if self._entity_id(name) not in there]
+            await self._store.update_many([self._entity_item(entity) for entity in new])
+            return [{**entity, "observations": _each_once(entity["observations"])} for entity in new]
+
+        return await _again(work)
+
+    async def create_relations(self, relations: Sequence[Relation]) -> list[Relation]:
+        """Store those that are not there yet, and return them."""
+        wanted = {self._relation_id(relation): relation for relation in relations}
+
+        async def work() -> list[Relation]:
+            there = {item.id for item in await self._store.get_many(list(wanted))}
+            new = {item_id: relation for item_id, relation in wanted.items() if item_id not in there}
+            await self._store.update_many([self._relation_item(relation) for relation in new.values()])
+            return list(new.values())
+
+        return await _again(work)
+
+    async def add_observations(self, additions: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
+        """Add to entities what they do not say yet, and return what was added to each.
+
+        Raises InputError, and adds nothing at all, if one of the entities is not there.
+        """
+
+        async def work() -> list[tuple[str, list[str]]]:
+            items = await self._entities(name for name, _ in additions)
+            observed = {name: list(item.metadata.extra["observations"]) for name, item in items.items()}
+            added: list[tuple[str, list[str]]] = []
+            for name, contents in additions:
+                if name not in observed:
+                    raise InputError(f"Entity with name {name[:200]} not found. Nothing was added; create it first.")
+                new = [content for content in _each_once(contents) if content not in observed[name]]
+                observed[name] += new
+                added.append((name, new))
+            await self._store.update_many(self._changed(items, observed))
+            return added
+
+        return await _again(work)
+
+    async def delete_observations(self, deletions: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Remove observations; entities and observations that are not there are passed over."""
+
+        async def work() -> None:
+            items = await self._entities(name for name, _ in deletions)
+            observed = {name: list(item.metadata.extra["observations"]) for name, item in items.items()}
+            for name, gone in deletions:
+                if name in observed:
+                    observed[name] = [content for content in observed[name] if content not in gone]
+            await self._store.update_many(self._changed(items, observed))
+
+        await _again(work)
+
+    async def delete_entities(self, names: Sequence[str]) -> None:
+        """Remove entities and all relations from and to them."""
+        gone = set(names)
+        relations = [item for item in await self._items("relation") if not gone.isdisjoint(_ends(item))]
+        await self._store.apply(deletes=[*map(self._entity_id, gone), *(item.id for item in relations)])
+
+    async def delete_relations(self, relations: Sequence[Relation]) -> None:
+        """Remove relations."""
+        await self._store.apply(deletes=[self._relation_id(relation) for relation in relations])
+
+    async def read(self) -> dict[str, list[Any]]:
+        """Return the whole graph, in the order in which it grew."""
+        return _shown(await self._items("entity"), await self._items("relation"))
+
+    async def search(self, query: str) -> dict[str, list[Any]]:
+        """Return the entities whose name, type or observations contain the query, and all relations of theirs."""
+        folded = fold(query)
+        return await self._with_relations(
+            [item for item in await self._items("entity") if any(folded in fold(text) for text in _texts(item))]
+        )
+
+    async def open(self, names: Iterable[str]) -> dict[str, list[Any]]:
+        """Return the entities of these names, and all relations of theirs."""
+        found = (await self._entities(names)).values()
+        return await self._with_relations(sorted(found, key=lambda item: item.created_at))
+
+    async def look(self) -> Any:
+        """Return what tells one state of the graph from another."""
+        metadata = MemoryMetadata(namespace=self._namespace)
+        newest = await self._store.search(metadata=metadata, memory_type=GRAPH_KIND, order="updated", limit=1)
+        return await self._store.count(metadata=metadata), [(item.id, item.version) for item in newest]
+
+    async def _with_relations(self, entities: list[MemoryItem]) -> dict[str, list[Any]]:
+        names = {item.metadata.extra["name"] for item in entities}
+        relations = await self._items("relation") if names else []
+        return _shown(entities, [item for item in relations if not names.isdisjoint(_ends(item))])
+
+    async def _entities(self, names: Iterable[str]) -> dict[str, MemoryItem]:
+        found = await self._store.get_many(map(self._entity_id, names))
+        return {item.metadata.extra["name"]: item for item in found}
+
+    async def _items(self, kind: str) -> list[MemoryItem]:
+        metadata = MemoryMetadata(namespace=self._namespace)
+        wanted = self._store.scan(metadata=metadata, memory_type=GRAPH_KIND, where={"extra.graph": kind}, order="added")
+        return [item async for item in wanted]
+
+    def _changed(self, items: Mapping[str, MemoryItem], observed: Mapping[str, list[str]]) -> list[MemoryItem]:
+        changed = []
+        for name, item in items.items():
+            extra = item.metadata.extra
+            if extra["observations"] != observed[name]:
+                entity = {"name": name, "entityType": extra["type"], "observations": observed[name]}
+                new = self._entity_item(entity)
+                changed.append(
+                    item.model_copy(update={"content": new.content, "metadata": new.metadata, "updated_at": now_text()})
+                )
+        return changed
+
+    def _entity_item(self, entity: Entity) -> MemoryItem:
+        observations = _each_once(entity["observations"])
+        content = "\n".join([f"{entity['name']} ({entity['entityType']})", *(f"- {said}" for said in observations)])
+        extra = {"name": entity["name"], "type": entity["entityType"], "observations": observations}
+        return self._item(self._entity_id(entity["name"]), content, {"graph": "entity", **extra})
+
+    def _relation_item(self, relation: Relation) -> MemoryItem:
+        content = f"{relation['from']} {relation['relationType']} {relation['to']}"
+        extra = {"from": relation["from"], "to": relation["to"], "type": relation["relationType"]}
+        return self._item(self._relation_id(relation), content, {"graph": "relation", **extra})
+
+    def _item(self, item_id: str, content: str, extra: dict[str, Any]) -> MemoryItem:
+        metadata = MemoryMetadata(namespace=self._namespace, extra=extra)
+        return MemoryItem(id=item_id, content=content, memory_type=GRAPH_KIND, metadata=metadata)
+
+    def _entity_id(self, name: str) -> str:
+        return self._id("entity", [name])
+
+    def _relation_id(self, relation: Relation) -> str:
+        return self._id("relation", [relation["from"], relation["relationType"], relation["to"]])
+
+    def _id(self, kind: str, parts: list[str]) -> str:
+        whole = json.dumps([self._owner, kind, parts]).encode()
+        return f"graph-{kind}-{hashlib.sha256(whole).hexdigest()[:40]}"
+
+
+async def _again(work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work, anew as long as others change what it has read; each time, one of them has got on."""
+    for _ in range(ATTEMPTS):
+        try:
+            return await work()
+        except VersionConflictError:
+            continue
+    raise StoreError("Others keep changing the same part of the graph. Nothing was changed; try again.")
+
+
+def _each_once(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+def _ends(item: MemoryItem) -> set[str]:
+    return {item.metadata.extra["from"], item.metadata.extra["to"]}
+
+
+def _texts(item: MemoryItem) -> list[str]:
+    extra = item.metadata.extra
+    return [extra["name"], extra["type"], *extra["observations"]]
+
+
+def _shown(entities: Iterable[MemoryItem], relations: Iterable[MemoryItem]) -> dict[str, list[Any]]:
+    kept = [item.metadata.extra for item in entities]
+    between = [item.metadata.extra for item in relations]
+    return {
+        "entities": [
+            {"name": e["name"], "entityType": e["type"], "observations": list(e["observations"])} for e in kept
+        ],
+        "relations": [{"from": r["from"], "to": r["to"], "relationType": r["type"]} for r in between],
+    }

@@ -1,0 +1,139 @@
+"""Serving over streamable HTTP, on this machine alone and to those who have a token."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
+from pydantic import AnyHttpUrl
+
+from memoranda.errors import InputError
+from memoranda_mcp.server import RequestContext, make_server
+from memoranda_mcp.serving import Settings, make_desk, opened
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
+    from memoranda.summary import Summarizer
+    from memoranda_mcp.desk import Desk
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MIN_TOKEN = 16
+MAX_BODY = 4 * 1024 * 1024
+
+
+class Tokens:
+    """Who has which token."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        """Take the tokens by the names of their users. Raises InputError for tokens that protect nothing."""
+        if not users:
+            raise InputError("A server on HTTP needs at least one token.", field="tokens")
+        for token in users.values():
+            if not isinstance(token, str) or len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
+                raise InputError(f"A token has at least {MIN_TOKEN} characters, all of them plain.", field="tokens")
+        if len(set(users.values())) != len(users):
+            raise InputError("Two users have the same token, so nobody could tell who is who.", field="tokens")
+        self._users = dict(users)
+
+    def __repr__(self) -> str:
+        return f"Tokens({len(self._users)})"
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return whose token this is. Every known one is compared, so that time tells nothing of which is close."""
+        found = None
+        for user, known in self._users.items():
+            if hmac.compare_digest(known.encode(), token.encode("utf-8", "surrogatepass")):
+                found = user
+        if found is None:
+            return None
+        return AccessToken(token="", client_id=found, scopes=[], subject=found)
+
+
+def read_tokens(path: Path) -> dict[str, str]:
+    """Return the tokens of a file: a JSON object from users to tokens. Nothing of it is ever repeated."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.", field="tokens") from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(user and isinstance(token, str) for user, token in found.items()):
+        raise InputError(f"{path} must hold a JSON object from users to tokens.", field="tokens")
+    return found
+
+
+class Desks:
+    """The desks of all who may come, made when they first do."""
+
+    def __init__(self, store: BaseStore, settings: Settings, summarizer: Summarizer | None) -> None:
+        self._store = store
+        self._settings = settings
+        self._summarizer = summarizer
+        self._desks: dict[str, Desk] = {}
+
+    def __call__(self, context: RequestContext) -> Desk:
+        """Return the desk of whoever sent the request, by the token that it came with."""
+        visitor = context.request.scope.get("user") if context.request is not None else None
+        user = visitor.access_token.subject if isinstance(visitor, AuthenticatedUser) else None
+        if user is None:
+            raise MCPError(INVALID_REQUEST, "Nobody is authenticated.")
+        if user not in self._desks:
+            self._desks[user] = make_desk(self._store, self._settings, self._summarizer, user)
+        return self._desks[user]
+
+    async def close(self) -> None:
+        """Stop watching for changes."""
+        for desk in self._desks.values():
+            await desk.changes.close()
+
+
+def make_app(desks: Desks, settings: Settings, tokens: Tokens) -> Any:
+    """Return the ASGI application. Requests from other origins and for other hosts are refused."""
+    server = make_server(desks, settings.rights)
+    return server.streamable_http_app(
+        host="127.0.0.1",
+        max_request_body_size=MAX_BODY,
+        auth=AuthSettings(issuer_url=AnyHttpUrl("http://127.0.0.1"), resource_server_url=None),
+        token_verifier=tokens,
+    )
+
+
+async def serve_http(settings: Settings, host: str, port: int, tokens: Tokens) -> None:
+    """Serve until interrupted, and say on standard error where."""
+    if host not in LOOPBACK:
+        raise InputError(
+            "The server listens on this machine alone: 127.0.0.1, ::1 or localhost. To reach it from elsewhere, put a "
+            "proxy with TLS before it.",
+            field="host",
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(f"Nobody can listen on port {port}: {error.strerror}.", field="port") from None
+    with closing(listening):
+        async with opened(settings) as (store, summarizer):
+            desks = Desks(store, settings, summarizer)
+            config = uvicorn.Config(make_app(desks, settings, tokens), log_level="warning", access_log=False)
+            shown = f"[{host}]" if ":" in host else host
+            sys.stderr.write(f"memoranda mcp: http://{shown}:{listening.getsockname()[1]}/mcp\n")
+            sys.stderr.flush()
+            try:
+                await uvicorn.Server(config).serve(sockets=[listening])
+            finally:
+                await desks.close()
