@@ -312,6 +312,8 @@ def scale(session: nox.Session) -> None:
     install_everything(session, *group("test"))
     # One after the other: each starts several servers, and takes some of them down.
     run_pytest(session, EVERYTHING, "-s", *SCALE)
+
+
 ANTHROPIC_SDK = "2.8.0"
 """The release of Anthropic's SDK whose tests of its own memory tool ours has to pass."""
 
