@@ -201,3 +201,33 @@ def test_what_cannot_be_read_is_left_out_and_named_without_its_content(caplog: p
     assert len(caplog.records) == 1
     assert "'b'" in caplog.text
     assert "ecret" not in caplog.text
+
+
+async def test_the_default_batch_knows_itself() -> None:
+    """An id twice in a turn is refused, and nothing of the turn is stored."""
+    async with FourMethods() as store:
+        twice = [MemoryItem(id="x", content="first"), MemoryItem(id="x", content="second")]
+        with pytest.raises(VersionConflictError):
+            await store.append(twice, after=None)
+        mixed = [
+            MemoryItem(id="y", content="hers", metadata=MemoryMetadata(user_id="ada")),
+            MemoryItem(id="y", content="his", metadata=MemoryMetadata(user_id="bob")),
+        ]
+        with pytest.raises(IdConflictError):
+            await store.add_many(mixed)
+        assert await store.count() == 0
+
+
+async def test_an_id_that_is_named_twice_is_touched_once() -> None:
+    store = InMemoryStore()
+    await store.add(MemoryItem(id="x", content="x"), ttl=10)
+    assert await store.touch(["x", "x"], ttl=20) == 1
+
+
+async def test_a_batch_does_not_delete_what_has_expired() -> None:
+    store, now = InMemoryStore(), 1_000_000.0
+    store.clock = lambda: now
+    await store.add(MemoryItem(id="x", content="x"), ttl=10)
+    now += 10
+    assert await store.apply(deletes=["x"]) == 0
+    assert await store.count(include_deleted=True) == 0

@@ -177,3 +177,18 @@ def test_a_handle_of_a_handle_cannot_be_bound_to_another_scope() -> None:
     handle = InMemoryStore().scoped(user_id="ada")
     with pytest.raises(InputError, match="user_id"):
         handle.scoped(user_id="bob")
+
+
+async def test_reading_many_refuses_a_filter_of_another_scope_as_reading_one_does() -> None:
+    handle, other = InMemoryStore().scoped(user_id="ada"), MemoryMetadata(user_id="bob")
+    with pytest.raises(InputError, match="user_id"):
+        await handle.get("x", metadata=other)
+    with pytest.raises(InputError, match="user_id"):
+        await handle.get_many(["x"], metadata=other)
+
+
+async def test_a_turn_with_the_id_of_another_learns_nothing_of_it() -> None:
+    store = InMemoryStore()
+    await store.add(MemoryItem(id="x", content="mine", metadata=MemoryMetadata(user_id="ada")))
+    with pytest.raises(IdConflictError):
+        await store.scoped(user_id="bob").append([MemoryItem(id="x", content="theirs")], after=None)

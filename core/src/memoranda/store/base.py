@@ -7,6 +7,8 @@ a correct store; it overrides further ones to be faster, and declares what it of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store.branches import Branching
 from memoranda.store.filters import check_filter, merge_scope
@@ -69,3 +71,9 @@ class ScopedStore(ScopedEngine, BaseStore):
     ) -> MemoryItem | None:
         """Return the item of this id if it lies in the scope and matches the filter; see :meth:`BaseStore.get`."""
         return await super().get(item_id, metadata=merge_scope(check_filter(metadata), self.scope), refresh=refresh)
+
+    async def get_many(
+        self, ids: Iterable[str], *, metadata: MemoryMetadata | None = None, refresh: bool = False
+    ) -> list[MemoryItem]:
+        """Return the items of these ids that lie in the scope and match the filter; see :meth:`BaseStore.get_many`."""
+        return await super().get_many(ids, metadata=merge_scope(check_filter(metadata), self.scope), refresh=refresh)

@@ -29,7 +29,6 @@ from memoranda.loops import LoopLock, undivided
 from memoranda.ranking.results import RankedItem, Reranker
 from memoranda.ranking.scopes import rank_scope, ranking_weight
 from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
-from memoranda.store.codec import copy_item
 from memoranda.store.conditions import Expiry, FieldEquals
 from memoranda.store.filters import Filter
 from memoranda.store.lifetimes import Lifetimes, end_of_life
@@ -38,7 +37,7 @@ from memoranda.store.owners import Listing, Owner
 from memoranda.store.pages import Order, Page, check_order
 from memoranda.store.succession import check_expected, check_owner
 from memoranda.store.values import Value
-from memoranda.store.writes import Write
+from memoranda.store.writes import Write, kept
 from memoranda.turns import aside
 
 SWEEP_AGAIN = 60.0
@@ -213,16 +212,8 @@ class Engine(ABC):
         if write.expected is not None:
             newest = await self._search(write.expected.conversation, Page(1, order="added"))
             write.expected.check(newest[0].id if newest else None)
-        adds = []
-        for item in write.adds:
-            existing = await self._get(item.id)
-            check_owner(existing, item, write.within)
-            if existing is not None and write.fresh:
-                raise VersionConflictError(item.id, 0, existing.version)
-            if existing is not None and write.keep_created:
-                item = copy_item(item)
-                item.__dict__["created_at"] = existing.created_at
-            adds.append(item)
+        held = {item.id: await self._get(item.id) for item in write.adds}
+        adds = kept(write, held.get)
         removed = sum([await self._remove_one(item_id, write.within, purge=write.purge) for item_id in write.deletes])
         for item in adds:
             await self._add(item, write.within)

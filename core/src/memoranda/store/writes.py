@@ -73,9 +73,10 @@ def kept(write: Write, stored: Callable[[str], MemoryItem | None]) -> list[Memor
     found = []
     for item in write.adds:
         existing = seen.get(item.id) or stored(item.id)
+        next_one = successor(existing, item, write.within)
+        # Only after its owner is known to be the same: of another's item not even the version is told.
         if write.fresh and existing is not None:
             raise VersionConflictError(item.id, 0, existing.version)
-        next_one = successor(existing, item, write.within)
         if write.keep_created and existing is not None:
             next_one.__dict__["created_at"] = existing.created_at
         seen[item.id] = next_one

@@ -181,7 +181,7 @@ class Writing(Engine):
         self._ensure_open()
         self._require(Capability.TTL)
         check_filter(metadata)
-        wanted = [check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")]
+        wanted = list(dict.fromkeys(check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")))
         if ttl is not None and ttl != math.inf:
             ttl = seconds(ttl, "ttl")
         if not wanted:
@@ -204,8 +204,8 @@ class Writing(Engine):
             return await self._sweep(Filter(archived=None, further=(Expiry(now, expired=True),)))
 
     async def _commit(self, write: Write) -> int:
-        """Store a batch. An id that an expired item still holds is free."""
-        ids = [item.id for item in write.adds]
+        """Store a batch. An id that an expired item still holds is free, and nothing is deleted there."""
+        ids = [*(item.id for item in write.adds), *write.deletes]
         await self._make_room(ids)
         try:
             return await self._carry_out(write)
