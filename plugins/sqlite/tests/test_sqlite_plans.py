@@ -11,7 +11,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.sql import Statement
-from memoranda.store import Created, Expiry, Filter, Listing, Order, Page, Value
+from memoranda.store import Created, Expiry, FieldEquals, Filter, Listing, Order, Page, Value
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.substrings import find_rows
@@ -103,6 +103,32 @@ def test_a_namespace_is_chosen_from_its_index_alone(connection: sqlite3.Connecti
     found = plan(connection, STATEMENTS.search(wanted, Page(20, order=order)))
     assert "USING COVERING INDEX memory_items_by_namespace (namespace>? AND namespace<?)" in found
     assert "SCAN" not in found
+
+
+@pytest.mark.parametrize("order", ["created", "added", "updated"])
+@pytest.mark.parametrize("user", [None, "u"])
+def test_a_namespace_is_led_to_by_its_own_index_whoever_asks_and_in_any_order(
+    connection: sqlite3.Connection, order: Order, user: str | None
+) -> None:
+    scope = MemoryMetadata(user_id=user, namespace=("users", "ada"))
+    index = "by_namespace (" if user is None else "by_user_namespace (user_id=? AND "
+    for further in ((ALIVE,), (ALIVE, FieldEquals("memory_type", "human"))):
+        found = plan(connection, STATEMENTS.search(Filter(metadata=scope, further=further), Page(20, order=order)))
+        assert f"INDEX memory_items_{index}namespace>? AND namespace<?)" in found
+        assert "SCAN" not in found
+
+
+def test_the_namespaces_of_a_user_are_listed_and_counted_from_an_index_alone(connection: sqlite3.Connection) -> None:
+    wanted = Filter(metadata=MemoryMetadata(user_id="u"), archived=None, further=(ALIVE,))
+    below = Filter(metadata=MemoryMetadata(user_id="u", namespace=("a",)), archived=None, further=(ALIVE,))
+    for statement in (
+        STATEMENTS.owners_after(Listing("namespace"), wanted, None, 100),
+        STATEMENTS.owners_after(Listing("namespace"), below, b"x", 100),
+        STATEMENTS.count(below),
+    ):
+        found = plan(connection, statement)
+        assert "USING COVERING INDEX memory_items_by_user_namespace (user_id=?" in found
+        assert "TEMP B-TREE" not in found
 
 
 @pytest.mark.parametrize("by", ["user_id", "session_id", "task_id", "agent_id", "namespace"])

@@ -69,6 +69,7 @@ _INDEXES = {
     "by_task": "(task_id, state, created_at) WHERE task_id IS NOT NULL",
     "by_agent": "(agent_id, state, created_at) WHERE agent_id IS NOT NULL",
     "by_namespace": "(namespace, state, created_at) WHERE namespace IS NOT NULL",
+    "by_user_namespace": "(user_id, namespace, state, created_at) WHERE namespace IS NOT NULL",
     "by_expiry": "(expires_at) WHERE expires_at IS NOT NULL",
     "by_parent": f"({PARENT}) WHERE memory_type = 'branch'",
 }

@@ -130,8 +130,12 @@ class SQLiteStatements(Statements):
 
     def _chosen(self, parameters: Parameters, wanted: Filter, page: Page) -> str:
         """Return the text that selects the numbers of a page of rows, from an index alone where it can."""
-        builder = self._from_index if _fields_of(wanted) else self._from_leading_column
-        return self._page_of(parameters, "rowid", builder.conditions(parameters, wanted), page)
+        return self._page_of(parameters, "rowid", self._from(wanted).conditions(parameters, wanted), page)
+
+    def _from(self, wanted: Filter) -> Statements:
+        """Return what builds conditions that an index alone can answer."""
+        leads = not _fields_of(wanted) or _is_place(wanted)
+        return self._from_leading_column if leads else self._from_index
 
     def _page_of(self, parameters: Parameters, columns: str, where: str, page: Page) -> str:
         return (
@@ -143,7 +147,8 @@ class SQLiteStatements(Statements):
         """Count the items that match."""
         if "session_id" in _fields_of(wanted) or _is_of_a_branch(wanted):
             return super().count(wanted, include_deleted=include_deleted)
-        return self._from_index.count(wanted, include_deleted=include_deleted)
+        builder = self._from_leading_column if _is_place(wanted) else self._from_index
+        return builder.count(wanted, include_deleted=include_deleted)
 
     def count_up_to(self, wanted: Filter, most: int) -> Statement:
         """Count the rows that match, from an index alone where that is possible, and not beyond this number."""
@@ -168,7 +173,8 @@ class SQLiteStatements(Statements):
         """
         parameters = Parameters(self.dialect)
         column = self.dialect.owner_column(listing.by)
-        builder = self._from_index if _fields_of(wanted) else self._from_leading_column
+        leads = listing.by == "namespace" and _fields_of(wanted) <= {"user_id"}
+        builder = self._from_leading_column if leads else self._from(wanted)
         where = f"{builder.conditions(parameters, wanted)} AND {self.dialect.has_owner(column)}"
         if last is not None:
             where += f" AND {column} > CAST({parameters.add(last)} AS TEXT)"
@@ -216,10 +222,16 @@ def _fields_of(wanted: Filter) -> set[str]:
     return {condition.field for condition in wanted.conditions if type(condition) is InScope}
 
 
+def _is_place(wanted: Filter) -> bool:
+    """Whether a filter names a namespace, of one user or of all: then the rows below it are those to look at."""
+    below = any(type(condition) is Below for condition in wanted.conditions)
+    return below and _fields_of(wanted) <= {"user_id"}
+
+
 def _sorts(wanted: Filter, page: Page) -> bool:
     """Whether no index has the rows in the order that is asked for, while one has all that is asked of most of them."""
     fields = _fields_of(wanted)
     below = any(type(condition) is Below for condition in wanted.conditions)
     if page.order == "added":
         return (bool(fields) or below) and "session_id" not in fields
-    return page.order == "created" and below and not fields
+    return _is_place(wanted)
