@@ -64,11 +64,12 @@ class Retrieval:
         if mode == "hybrid":
             candidates, similarities = await self._with_meaning(query, candidates, scope, store)
         items: dict[str, MemoryItem] = {}
+        sought = wanted.sought()  # All candidates are of the scope.
 
         def matches(key: str) -> bool:
             for item in self._readable([candidates.rows[key]]):
                 items[key] = item
-                return wanted.matches(item)
+                return sought.matches(item)
             return False
 
         def scored() -> list[Scored]:

@@ -14,7 +14,7 @@ from asyncpg import InvalidCatalogNameError
 
 from memoranda.embeddings import embed_texts, has_text
 from memoranda.errors import EmbeddingError, InputError, MemoryError, StoreUnavailableError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
 from memoranda.shapes import seconds, whole_number
@@ -88,6 +88,7 @@ class PostgresMemoryStore(BaseStore):
         Capability.ADD_DELETED,
         Capability.PURGE,
         Capability.TTL,
+        Capability.FORK,
     }
     thread_safe = True
 
@@ -324,12 +325,14 @@ class PostgresMemoryStore(BaseStore):
         return [unpack(row, self.item_types) for row in rows]
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        wanted = await self._with_past(wanted)
         text, values = self._statements.search(wanted, page)
         with self._server.reading(_users(wanted)):
             rows = await self._server.fetch(text, values)
         return self._items(rows)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
+        wanted = await self._with_past(wanted)
         text, values = self._statements.count(wanted, include_deleted=include_deleted)
         with self._server.reading(_users(wanted)):
             rows = await self._server.fetch(text, values)
@@ -337,6 +340,7 @@ class PostgresMemoryStore(BaseStore):
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         after: tuple[str, int] | None = None
+        wanted = await self._with_past(wanted)
         time = "updated_at" if order == "updated" else "created_at"
         while True:
             text, values = self._statements.page(
@@ -359,6 +363,7 @@ class PostgresMemoryStore(BaseStore):
         return readable(partial(unpack, types=self.item_types), rows)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
+        wanted = await self._with_past(wanted)
         with self._server.reading(_users(wanted)):
             return await self._retrieval.rank(query, wanted, limit, mode, repr(self))
 
@@ -373,7 +378,8 @@ class PostgresMemoryStore(BaseStore):
 
     async def _clear(self, wanted: Filter) -> int:
         with self._server.writing(_users(wanted)):
-            return await self._removals.hide(wanted)
+            passed_on, wanted = await self._pass_on(wanted)
+            return passed_on + await self._removals.hide(wanted)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         wanted = Filter(metadata=within, archived=None)
@@ -389,8 +395,25 @@ class PostgresMemoryStore(BaseStore):
         return len(rows)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
+        passed_on = 0
         with self._server.writing(_users(wanted)):
-            return await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
+            if item_id is None and not deleted_only:
+                passed_on, wanted = await self._pass_on(wanted)
+            return passed_on + await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
+
+    # Branches
+
+    async def _branches_of(self, session_id: str) -> list[BranchMemory]:
+        items = self._items(await self._server.fetch(*self._statements.branches_of(session_id)))
+        return [item for item in items if isinstance(item, BranchMemory)]
+
+    async def _place(self, item_id: str) -> int | None:
+        rows = await self._server.fetch(*self._statements.place(item_id))
+        return int(rows[0][0]) if rows else None
+
+    async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
+        with self._server.writing(_users(wanted)):
+            return await self._removals.move(wanted, upto, session_id)
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         with self._server.writing(_users(wanted)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memoranda_postgres.dialect import PostgresDialect
+from memoranda_postgres.dialect import PARENT, PostgresDialect
 from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, UNINDEXED
 
 _COVERING = "created_at, added, deleted, archived) INCLUDE (expires_at)"
@@ -58,6 +58,7 @@ def indexes() -> list[Index]:
             "reading and listing namespaces",
         ),
         Index("memory_items_expiry", "(expires_at) WHERE expires_at IS NOT NULL", "removing what has expired"),
+        Index("memory_items_by_parent", f"({PARENT}) WHERE memory_type = 'branch'", "branches of a session"),
         Index("memory_items_bin", "(created_at, added) WHERE deleted = 1", "emptying the bin"),
         Index("memory_items_terms", f"USING gin (({TERMS_VECTOR}))", 'search(mode="text")'),
         Index("memory_items_unindexed", f"(user_id) WHERE {UNINDEXED}", 'search(mode="text") in items of many words'),
