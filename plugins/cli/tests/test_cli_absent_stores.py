@@ -21,6 +21,7 @@ LINES: dict[str, list[str]] = {
     "search": ["seat"],
     "history": [],
     "context": ["--user", "ada"],
+    "fork": ["trip", "--at", "some-id"],
     "stats": [],
     "owners": [],
     "clear": ["--user", "ada", "--yes"],

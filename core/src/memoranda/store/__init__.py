@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         metadata_matches,
         names_nothing,
     )
+    from memoranda.store.forked import as_one_session
     from memoranda.store.gathering import Gathering
     from memoranda.store.health import Erasing, Examinable, Finding, Progress, Reindexable
     from memoranda.store.in_memory import InMemoryStore
@@ -111,6 +112,7 @@ __getattr__, __dir__ = lazy_names(
             "metadata_matches",
             "names_nothing",
         ],
+        "forked": ["as_one_session"],
         "gathering": ["Gathering"],
         "health": ["Erasing", "Examinable", "Finding", "Progress", "Reindexable"],
         "in_memory": ["InMemoryStore"],
@@ -172,6 +174,7 @@ __all__ = [
     "SearchMode",
     "Value",
     "Write",
+    "as_one_session",
     "bare_item",
     "build_item",
     "check_clearing",

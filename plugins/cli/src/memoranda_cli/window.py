@@ -12,6 +12,7 @@ import typer
 
 from memoranda.errors import InputError
 from memoranda.integrity import call_ids, results_behind_calls, whole_groups
+from memoranda.store import as_one_session
 from memoranda.windowing import as_said, last_rounds, rounds_within
 from memoranda_cli import options
 from memoranda_cli.terminal import preview, say, show, show_json
@@ -167,7 +168,9 @@ async def _read(
     from memoranda_cli.stores import opened
 
     async with opened(url, store_options) as store:
-        live = as_said([item async for item in store.scan(archived=False, order="added", **wanted)])
+        session = None if wanted["metadata"] is None else wanted["metadata"].session_id
+        found = [item async for item in store.scan(archived=False, order="added", **wanted)]
+        live = as_said(as_one_session(found, session))
         return live, [item async for item in store.scan(archived=True, **wanted)] if archived else []
 
 
