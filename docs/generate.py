@@ -48,7 +48,8 @@ MEANING = {
     Capability.PURGE: "`purge`: gone for good, with every trace",
     Capability.SEMANTIC: '`search(mode="semantic")`',
     Capability.HYBRID: '`search(mode="hybrid")`',
-    Capability.TTL: "`add(item, ttl=seconds)`",
+    Capability.TTL: "`add(item, ttl=seconds)`, `touch`, `sweep`, `refresh=True`",
+    Capability.FORK: "`fork(session_id, at=item_id)`: a session that shares the past of another",
 }
 
 
