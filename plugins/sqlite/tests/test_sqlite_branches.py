@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+import memoranda.sync
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import HashingEmbeddings
 from memoranda.sql import Statement
@@ -37,7 +38,6 @@ async def plan(store: SQLiteMemoryStore, path: Path, statement: Statement) -> st
         connection.close()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("order", ["created", "added"])
 @pytest.mark.parametrize("archived", [False, True, None])
 async def test_each_part_of_a_branch_is_read_in_order_through_an_index(
@@ -53,13 +53,11 @@ async def test_each_part_of_a_branch_is_read_in_order_through_an_index(
     assert found.count("SEARCH memory_items USING") == len(branch.stretches())
 
 
-@pytest.mark.asyncio
 async def test_branches_are_found_by_their_parent(store: SQLiteMemoryStore, tmp_path: Path) -> None:
     found = await plan(store, tmp_path, STATEMENTS.branches_of("s"))
     assert "memory_items_by_parent" in found
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("mode", ["text", "semantic", "hybrid"])
 @pytest.mark.parametrize("size", [20, 1500])
 async def test_a_ranking_of_a_branch_sees_its_past_and_no_more(
@@ -81,7 +79,6 @@ async def test_a_ranking_of_a_branch_sees_its_past_and_no_more(
     assert own[0].content == "tea of the branch"
 
 
-@pytest.mark.asyncio
 async def test_what_is_passed_on_keeps_its_version_and_everything_else(store: SQLiteMemoryStore) -> None:
     extra = {"b": 1, "a": [1.0, -0.0, 10**20], "session_id": "s"}
     item = HumanMemory(content="tea", metadata=ADA.model_copy(update={"extra": extra, "namespace": ("a", "b")}))
@@ -95,3 +92,14 @@ async def test_what_is_passed_on_keeps_its_version_and_everything_else(store: SQ
     assert found is not None
     assert (found.version, found.metadata.session_id, found.metadata.namespace) == (2, branch, ("a", "b"))
     assert repr(found.metadata.extra) == repr(extra)
+
+
+def test_a_session_is_forked_without_async(tmp_path: Path) -> None:
+    with memoranda.sync.open(f"sqlite:///{tmp_path / 'm.db'}") as store:
+        said = [HumanMemory(content=text, metadata=ADA) for text in ("a", "b")]
+        store.add_many(said)
+        branch = store.fork("s", at=said[0].id)
+        store.scoped(user_id="ada", session_id=branch).add(HumanMemory(content="x"))
+    with memoranda.sync.open(f"sqlite:///{tmp_path / 'm.db'}") as store:
+        shown = store.scoped(user_id="ada", session_id=branch).window()
+        assert [item.content for item in shown] == ["a", "x"]
