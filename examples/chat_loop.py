@@ -1,0 +1,60 @@
+"""A chat in the terminal that remembers, with any model that speaks OpenAI's chat API.
+
+    OPENAI_API_KEY=… python examples/chat_loop.py ada
+    OPENAI_BASE_URL=http://localhost:11434/v1 MODEL=qwen3 python examples/chat_loop.py ada
+
+Each line of the input is a turn. The conversation is in the store that MEMORANDA_URL names, else in agent.db.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from openai import AsyncOpenAI
+
+import memoranda
+from memoranda import HumanMemory, SystemMemory, ToolMemory
+from memoranda.messages import from_openai, to_openai
+from memoranda.store import ScopedStore
+
+MODEL = os.environ.get("MODEL", "gpt-5-mini")
+SYSTEM = "You are a friendly cook. Look into the pantry before you propose a dish."
+PANTRY = {
+    "type": "function",
+    "function": {"name": "pantry", "description": "What is in the pantry.", "parameters": {"type": "object"}},
+}
+
+
+async def answer(client: AsyncOpenAI, chat: ScopedStore, text: str) -> str:
+    """Store what the user says, let the model use its tools, and return what it says in the end."""
+    await chat.add(HumanMemory(content=text))
+    while True:
+        window: Any = to_openai(await chat.window(rounds=20, tokens=8_000))
+        tools: Any = [PANTRY]
+        completion = await client.chat.completions.create(model=MODEL, messages=window, tools=tools)
+        message = completion.choices[0].message
+        await chat.add_many(from_openai([message]))
+        if not message.tool_calls:
+            return message.content or ""
+        # If the program dies here, the call has no result and no later window shows it.
+        found = json.dumps(["basil", "oil", "pasta"])
+        await chat.add_many(ToolMemory(content=found, tool_call_id=call.id) for call in message.tool_calls)
+
+
+async def main(user: str) -> None:
+    """Answer each line of the input."""
+    client = AsyncOpenAI(api_key=os.environ.get("OPENAI_API_KEY", "none"))
+    async with memoranda.open(os.environ.get("MEMORANDA_URL", "sqlite:///agent.db")) as store:
+        chat = store.scoped(user_id=user, session_id="cooking")
+        if await chat.head() is None:
+            await chat.add(SystemMemory(content=SYSTEM))
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            print(await answer(client, chat, line.strip()), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,174 @@
+"""The programs in ``examples/`` do what their recipes say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+import memoranda
+from memoranda import AIMemory, HumanMemory, MemoryMetadata
+from memoranda_testing.servers import ModelServer, completion, model_server
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(name: str, *arguments: str, folder: Path, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder as a user would, with its own memory there."""
+    ours = {key: value for key, value in os.environ.items() if not key.startswith(("MEMORANDA_", "OPENAI_"))}
+    result = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=folder,
+        env={**ours, **variables},
+        input=says,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def call(number: int) -> dict[str, Any]:
+    return {"id": f"call_{number}", "type": "function", "function": {"name": "pantry", "arguments": "{}"}}
+
+
+def chat(server: ModelServer, folder: Path, says: str) -> str:
+    variables = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+    return run("chat_loop.py", "ada", folder=folder, says=says, **variables).stdout
+
+
+def test_the_chat_shows_the_model_whole_tool_calls_and_what_was_said(tmp_path: Path) -> None:
+    with model_server() as server:
+        server.says(completion(None, reason="tool_calls", tool_calls=[call(1), call(2)]))
+        server.says(completion("Pesto, without the nuts."))
+
+        printed = chat(server, tmp_path, "I am allergic to nuts. What can I cook?\n")
+
+        assert printed == "Pesto, without the nuts.\n"
+        assert [message["role"] for message in server.requests[1]["messages"]] == [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+            "tool",
+        ]
+
+
+def test_the_chat_remembers_when_it_is_started_again(tmp_path: Path) -> None:
+    with model_server() as server:
+        chat(server, tmp_path, "I am allergic to nuts.\n")
+        chat(server, tmp_path, "What must you not cook with?\n")
+
+        roles = [message["role"] for message in server.requests[1]["messages"]]
+        assert roles == ["system", "user", "assistant", "user"]
+
+
+def fastapi_app() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("fastapi_app", EXAMPLES / "fastapi_app.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # FastAPI looks names of annotations up there.
+    spec.loader.exec_module(module)
+    return module
+
+
+async def test_the_service_gives_each_user_their_own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORANDA_URL", f"sqlite:///{tmp_path}/agent.db")
+    app = fastapi_app().app
+    ada, bob = {"Authorization": "Bearer ada"}, {"Authorization": "Bearer bob"}
+    transport = httpx.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+        said = await http.post("/sessions/monday/messages", json={"text": "My door code is 4711."}, headers=ada)
+
+        assert said.status_code == 201
+        assert (await http.get("/sessions/monday/window", headers=ada)).json() == [
+            {"role": "user", "content": "My door code is 4711."}
+        ]
+        assert (await http.get("/sessions/monday/window", headers=bob)).json() == []
+        assert (await http.get("/search", params={"query": "door code"}, headers=bob)).json() == []
+        assert (await http.delete("/me", headers=bob)).json() == {"removed": 0}
+        assert (await http.get("/search", params={"query": "door code"}, headers=ada)).json() == [
+            "My door code is 4711."
+        ]
+        assert (await http.delete("/me", headers=ada)).json() == {"removed": 1}
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer "}, {"Authorization": "Basic ada"}])
+async def test_the_service_gives_an_unknown_user_nothing(
+    headers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORANDA_URL", f"sqlite:///{tmp_path}/agent.db")
+    app = fastapi_app().app
+    transport = httpx.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+        assert (await http.get("/search", params={"query": "door"}, headers=headers)).status_code == 401
+
+
+async def test_the_worker_compacts_what_is_due_and_nothing_else(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    async with memoranda.open(url) as store:
+        for session, rounds in (("long", 15), ("short", 2)):
+            handle = store.scoped(user_id="ada", session_id=session)
+            for number in range(rounds):
+                await handle.add_many([HumanMemory(content=f"Question {number}?"), AIMemory(content="Yes.")])
+
+    with model_server() as server:
+        variables = {"MEMORANDA_URL": url, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+        first = run("compaction_worker.py", "--once", folder=tmp_path, **variables)
+        second = run("compaction_worker.py", "--once", folder=tmp_path, **variables)
+
+    assert first.stdout == "Compacted sessions: 1\n"
+    assert second.stdout == "Compacted sessions: 0\n"
+    async with memoranda.open(url) as store:
+        shown = await store.window(metadata=MemoryMetadata(user_id="ada", session_id="long"))
+        assert [item.memory_type for item in shown] == ["summary", *["human", "ai"] * 3]
+        assert len(await store.window(metadata=MemoryMetadata(user_id="ada", session_id="short"))) == 4
+
+
+def test_logs_are_json_and_say_nothing_of_what_was_stored(tmp_path: Path) -> None:
+    result = run("logs_and_metrics.py", folder=tmp_path)
+
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert [(line["level"], line["logger"]) for line in lines] == [("ERROR", "memoranda.store.observers")]
+    assert "4711" not in result.stderr
+    assert json.loads(result.stdout) == {"added.human": 1, "removed": 1, "searches": 2, "searches.empty": 1}
+
+
+def test_the_deployment_starts_what_is_there_with_no_password_in_it() -> None:
+    compose = yaml.safe_load((EXAMPLES / "compose.yaml").read_text(encoding="utf-8"))
+
+    services = compose["services"]
+    assert set(services) == {"db", "api", "worker"}
+    assert services["db"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
+    assert services["worker"]["environment"]["PGPASSWORD"].startswith("${POSTGRES_PASSWORD:?")
+    assert (EXAMPLES.parent / services["worker"]["command"][1]).is_file()
+    assert (EXAMPLES / f"{services['api']['command'][3].partition(':')[0]}.py").is_file()
+    assert set(compose["volumes"]) == {services["db"]["volumes"][0].partition(":")[0]}
+
+
+def test_the_image_is_made_of_folders_that_are_there() -> None:
+    lines = (EXAMPLES / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    copied = [line.split()[1] for line in lines if line.startswith("COPY ")]
+    installed = [word for line in lines if "pip install" in line for word in line.split() if word.startswith("./")]
+
+    assert all((EXAMPLES.parent / path).is_dir() for path in copied)
+    assert installed
+    assert all((EXAMPLES.parent / path / "pyproject.toml").is_file() for path in installed)
+
+
+def test_every_program_is_in_the_list() -> None:
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+    assert [path.name for path in EXAMPLES.glob("*.py") if f"`{path.name}`" not in listed] == []
