@@ -2,7 +2,8 @@
 
 The Python blocks of a page share a namespace and an event loop, as in a notebook; ``await`` works at the top level. A
 ``text`` block right after one is its output, where ``…`` stands for anything. ``console`` blocks are commands after
-``$`` with their output. The addresses of local servers in the pages are replaced by those of the servers of the tests.
+``$`` with their output. A block that shows a file, ``--8<--``, is run by ``test_examples.py``. The addresses of local
+servers in the pages are replaced by those of the servers of the tests.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from memoranda_testing.servers import postgres_server, redis_server
 
@@ -37,7 +39,8 @@ PAGES = sorted(
         *(ROOT / "docs" / "pages").rglob("*.md"),
     ]
 )
-LANGUAGES = {"python", "text", "console", "toml", "json", "sql"}
+LANGUAGES = {"python", "text", "console", "toml", "json", "sql", "yaml"}
+SHOWN_FILE = re.compile(r"--8<--\n(?P<path>\S+)\n--8<--")
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
 )
@@ -101,6 +104,10 @@ class PageRunner:
     def run(self, block: Block) -> None:
         """Run a block and check what it prints."""
         code = block.code
+        shown_file = SHOWN_FILE.match(code)
+        if shown_file:
+            assert (ROOT / shown_file["path"]).is_file(), shown_file["path"]
+            return
         for shown, real in self.addresses.items():
             code = code.replace(shown, real)
         if block.language == "python":
@@ -111,6 +118,8 @@ class PageRunner:
             tomllib.loads(code)
         elif block.language == "json":
             json.loads(code)
+        elif block.language == "yaml":
+            yaml.safe_load(code)
 
     def _python(self, code: str, block: Block) -> None:
         name = f"{self.page.relative_to(ROOT)}:{block.line}"
@@ -157,8 +166,8 @@ def _without_installing(line: str) -> str:
         if words[:2] == ["pip", "install"]:
             for requirement in words[2:]:
                 _check_requirement(requirement)
-        elif words[0] != "nox":
-            steps.append(step)
+        elif words[0] != "nox" and words[:2] != ["uv", "sync"]:
+            steps.append(step.removeprefix("uv run "))
     return " && ".join(steps)
 
 
@@ -188,6 +197,46 @@ def test_a_page_imports_from_the_faces_of_rooms(page: Path) -> None:
     """A module behind a face may be divided in any release."""
     rooms = "|".join(path.parent.name for path in (ROOT / "core" / "src" / "memoranda").glob("*/__init__.py"))
     assert re.findall(rf"from memoranda\.(?:{rooms})\.\w+ import .*", page.read_text(encoding="utf-8")) == []
+
+
+def test_every_variable_that_is_read_is_on_the_page_of_the_environment() -> None:
+    page = (ROOT / "docs" / "pages" / "help" / "environment.md").read_text(encoding="utf-8")
+    sources = [*ROOT.glob("core/src/**/*.py*"), *ROOT.glob("plugins/*/src/**/*.py*")]
+    named = {
+        name
+        for path in sources
+        if path.suffix in (".py", ".in")
+        for name in re.findall(r'"((?:MEMORANDA|OPENAI|XDG)_[A-Z_]+)"', path.read_text(encoding="utf-8"))
+    }
+
+    assert "MEMORANDA_URL" in named
+    assert [name for name in sorted(named) if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    "settings", sorted(ROOT.glob("*/pyproject.toml")) + sorted(ROOT.glob("plugins/*/pyproject.toml"))
+)
+def test_a_distribution_says_what_it_is_about(settings: Path) -> None:
+    project = tomllib.loads(settings.read_text(encoding="utf-8"))["project"]
+
+    assert {"agents", "memory"} <= set(project["keywords"])
+    assert project["description"]
+    assert (settings.parent / project["readme"]).is_file()
+
+
+def test_the_first_program_of_the_readme_runs_as_a_script(tmp_path: Path) -> None:
+    """A reader saves it to a file and calls Python, which knows no ``await`` at the top level."""
+    block = next(block for block in blocks_of(ROOT / "README.md") if block.language == "python")
+    script = tmp_path / "script.py"
+    script.write_text(block.code, encoding="utf-8")
+
+    result = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert block.output is not None
+    assert agrees(block.output, result.stdout), result.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
