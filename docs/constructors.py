@@ -15,7 +15,6 @@ import griffe
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-
 _VALIDATED = re.compile(r"Annotated\[(.+), \w+\(\w*\)\]")
 """A type with how it is checked, which is of no use to whoever calls."""
 

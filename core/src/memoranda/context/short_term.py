@@ -145,8 +145,8 @@ class ShortTermMemory(Conversation, InMemoryStore):
     """An in-memory conversation whose :meth:`search` returns what a model may be shown, oldest first.
 
     ``scope`` says how broadly a metadata filter matches: ``"user"``, ``"session"`` or ``"task"``. ``max_rounds`` keeps
-    only the last rounds; 0 keeps all. What a search returns is cut to its ``limit`` as well, ten items by default, which
-    are five short rounds: to see twenty ask for ``window(rounds=20)``. Raises MemoryError for any other scope.
+    only the last rounds; 0 keeps all. What a search returns is cut to its ``limit`` as well, ten items by default,
+    which are five short rounds: to see twenty ask for ``window(rounds=20)``. Raises MemoryError for any other scope.
     """
 
     def __init__(self, *, scope: str = "task", max_rounds: int = 0) -> None:
