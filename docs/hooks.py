@@ -29,7 +29,8 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> str:
     bare = [name for name in _wanted(page.markdown or "") if not _shows_its_constructor(name, html)]
     if bare:
         raise PluginError(f"{page.file.src_uri} shows classes without their parameters: {', '.join(bare)}")
-    return _ROLE.sub("<code>", html)
+    # Two colons announce a block of code to Sphinx, and look like a slip here.
+    return _ROLE.sub("<code>", html).replace("::</p>", ":</p>")
 
 
 def _wanted(markdown: str) -> list[str]:
