@@ -1,0 +1,14 @@
+"""Sessions of the OpenAI Agents SDK in any store of memoranda."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoranda.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from memoranda_openai_agents.session import MemorandaSession
+
+__all__ = ["MemorandaSession"]
+
+__getattr__, __dir__ = lazy_names(__name__, {"session": ["MemorandaSession"]})

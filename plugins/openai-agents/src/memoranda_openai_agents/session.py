@@ -1,0 +1,157 @@
+"""A session of the OpenAI Agents SDK in any store.
+
+Every item of the SDK is one memory item of the session: what people, the model and tools said can be searched, summarised
+and shown like any other, and the SDK's own dict comes back as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from agents.memory import SessionSettings
+from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+
+from memoranda.errors import InputError
+from memoranda.integrity import shown_together
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.messages import from_responses, to_responses
+from memoranda.payloads import decode_payload, encode_payload
+from memoranda.store import EVERYTHING, BaseStore, Capability
+
+if TYPE_CHECKING:
+    from agents import TResponseInputItem
+
+T = TypeVar("T")
+
+RESPONSES = "responses"
+"""The format of a payload that the Responses API knows."""
+
+RAW = "openai-agents"
+"""The format of a payload that the Responses API does not know: kept and given back, and shown to nobody else."""
+
+_BEFORE = 64
+"""How many items before the first that is shown are looked at for what belongs together with it."""
+
+
+class MemorandaSession:
+    """A conversation of the Agents SDK: ``MemorandaSession("chat-1", store.scoped(user_id="ada"))``.
+
+    ``store`` is any store, or better a handle of one user's: a session id alone does not say whose it is. It must be open,
+    and stays open when the session is done with. ``session_settings`` are the SDK's; its ``limit`` holds where
+    :meth:`get_items` is called without one. ``ttl`` is how many seconds an item lives. A session can be used from several
+    event loops, as ``Runner.run_sync`` does.
+    """
+
+    session_settings: SessionSettings | None
+
+    def __init__(
+        self,
+        session_id: str,
+        store: BaseStore,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        ttl: float | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings = (
+            SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
+        )
+        self._ttl = ttl
+        self._items = store.scoped(session_id=session_id)
+
+    def __repr__(self) -> str:
+        return f"MemorandaSession({self.session_id!r}, {self._items!r})"
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """Return the conversation, oldest first: all of it, or the newest ``limit`` items.
+
+        Where a limit cuts through what belongs together, such as a call and its result or a call and the reasoning that
+        led to it, the rest of that is left out, too: a model is never shown half of it.
+        """
+        most = resolve_session_limit(limit, self.session_settings)
+        if most is None or most < 0:
+            return _given([item async for item in self._items.scan(archived=False, order="added")])
+        if most == 0:
+            return []
+        read = min(most + _BEFORE, EVERYTHING)
+        said = (await self._items.search(mode="substring", limit=read, order="added"))[::-1]
+        start = max(len(said) - most, 0)
+        cut = {at for together in shown_together(said) if together[0] < start for at in together}
+        return _given([item for at, item in enumerate(said) if at >= start and at not in cut])
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Store items, all or none. When it raises, a cancellation included, that has been decided."""
+        if items:
+            batch = _memories(items, MemoryMetadata(session_id=self.session_id))
+            await _decided(self._items.add_many(batch, ttl=self._ttl))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Remove and return the newest item, for good where the store can; each once, however many ask."""
+        purge = Capability.PURGE in self._items.capabilities
+        popped = await _decided(self._items.pop(purge=purge))
+        return None if popped is None else _given([popped])[0]
+
+    async def clear_session(self) -> None:
+        """Remove every item of the session, for good where the store can."""
+        if Capability.PURGE in self._items.capabilities:
+            await _decided(self._items.purge())
+        else:
+            await _decided(self._items.clear())
+
+
+def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
+    """Return the SDK's items as memory items that hold them as they are, those too that the API does not know."""
+    known = [_is_known(one) for one in given]
+    # Together, since what belongs together shows only there.
+    read = iter(
+        from_responses([one for one, is_known in zip(given, known, strict=True) if is_known], metadata=metadata)
+    )
+    items = []
+    for one, is_known in zip(given, known, strict=True):
+        item = next(read) if is_known else MemoryItem(content="", metadata=metadata)
+        item.payload, item.payload_format = encode_payload(one), RESPONSES if is_known else RAW
+        items.append(item)
+    return items
+
+
+def _is_known(given: Any) -> bool:
+    try:
+        from_responses([given])
+    except InputError:
+        return False
+    return True
+
+
+def _given(items: Sequence[MemoryItem]) -> list[TResponseInputItem]:
+    """Return memory items as the SDK gave them.
+
+    Where one came another way, or was changed since, all are written as the Responses API wants them.
+    """
+    found = [_as_it_was(item) for item in items]
+    return cast("list[TResponseInputItem]", to_responses(items) if None in found else found)
+
+
+def _as_it_was(item: MemoryItem) -> Any:
+    """Return the item that the SDK gave, or None if this is another one by now."""
+    if item.payload is None or item.payload_format not in (RAW, RESPONSES):
+        return None
+    given = decode_payload(item.payload)
+    if item.payload_format == RESPONSES and from_responses([given])[0].content != item.content:
+        return None
+    return given
+
+
+async def _decided(change: Coroutine[Any, Any, T]) -> T:
+    """Return what a change returns. A caller who is cancelled meanwhile hears of it once the change is done or failed."""
+    task = asyncio.ensure_future(change)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        task.exception()  # It was looked at: the cancellation is what the caller hears.
+        raise cancelled
+    return task.result()
