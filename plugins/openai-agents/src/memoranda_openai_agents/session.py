@@ -1,7 +1,7 @@
 """A session of the OpenAI Agents SDK in any store.
 
-Every item of the SDK is one memory item of the session: what people, the model and tools said can be searched, summarised
-and shown like any other, and the SDK's own dict comes back as it was.
+Every item of the SDK is one memory item of the session: what people, the model and tools said can be searched,
+summarised and shown like any other, and the SDK's own dict comes back as it was.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agents.memory import SessionSettings
-from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+from agents.memory.session_settings import resolve_session_limit
 
 from memoranda.errors import InputError
-from memoranda.integrity import shown_together
+from memoranda.integrity import answered_ids, answers, shown_together
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.messages import from_responses, to_responses
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda_openai_agents.settings import ShownLimit, ShownSettings
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
@@ -38,10 +39,10 @@ _BEFORE = 64
 class MemorandaSession:
     """A conversation of the Agents SDK: ``MemorandaSession("chat-1", store.scoped(user_id="ada"))``.
 
-    ``store`` is any store, or better a handle of one user's: a session id alone does not say whose it is. It must be open,
-    and stays open when the session is done with. ``session_settings`` are the SDK's; its ``limit`` holds where
-    :meth:`get_items` is called without one. ``ttl`` is how many seconds an item lives. A session can be used from several
-    event loops, as ``Runner.run_sync`` does.
+    ``store`` is any store, or better a handle of one user's: a session id alone does not say whose it is. It must be
+    open, and stays open when the session is done with. ``session_settings`` are the SDK's; its ``limit`` holds where
+    :meth:`get_items` is called without one. ``ttl`` is how many seconds an item lives. A session can be used from
+    several event loops, as ``Runner.run_sync`` does.
     """
 
     session_settings: SessionSettings | None
@@ -54,9 +55,7 @@ class MemorandaSession:
         ttl: float | None = None,
     ) -> None:
         self.session_id = session_id
-        self.session_settings = (
-            SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
-        )
+        self.session_settings = ShownSettings(session_settings)
         self._ttl = ttl
         self._items = store.scoped(session_id=session_id)
 
@@ -64,27 +63,23 @@ class MemorandaSession:
         return f"MemorandaSession({self.session_id!r}, {self._items!r})"
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the conversation, oldest first: all of it, or the newest ``limit`` items.
+        """Return the conversation, oldest first: all of it, or exactly the newest ``limit`` items.
 
-        Where a limit cuts through what belongs together, such as a call and its result or a call and the reasoning that
-        led to it, the rest of that is left out, too: a model is never shown half of it.
+        Where a runner reads for a model, and its limit cuts through what belongs together, such as a call and its
+        result or a call and the reasoning that led to it, the rest of that is left out, too: a model is never shown
+        half of it.
         """
         most = resolve_session_limit(limit, self.session_settings)
         if most is None or most < 0:
             return _given([item async for item in self._items.scan(archived=False, order="added")])
-        if most == 0:
-            return []
-        read = min(most + _BEFORE, EVERYTHING)
-        said = (await self._items.search(mode="substring", limit=read, order="added"))[::-1]
-        start = max(len(said) - most, 0)
-        cut = {at for together in shown_together(said) if together[0] < start for at in together}
-        return _given([item for at, item in enumerate(said) if at >= start and at not in cut])
+        if isinstance(limit, ShownLimit):
+            return _given(await self._shown(most))
+        return _given(await self._newest(most))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items, all or none. When it raises, a cancellation included, that has been decided."""
-        if items:
-            batch = _memories(items, MemoryMetadata(session_id=self.session_id))
-            await _decided(self._items.add_many(batch, ttl=self._ttl))
+        batch = _memories(items, MemoryMetadata(session_id=self.session_id))
+        await _decided(self._items.add_many(batch, ttl=self._ttl))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove and return the newest item, for good where the store can; each once, however many ask."""
@@ -98,6 +93,33 @@ class MemorandaSession:
             await _decided(self._items.purge())
         else:
             await _decided(self._items.clear())
+
+    async def _newest(self, most: int) -> list[MemoryItem]:
+        """Return the newest items, oldest first."""
+        found = await self._items.search(mode="substring", limit=min(most, EVERYTHING), order="added")
+        return found[::-1]
+
+    async def _shown(self, most: int) -> list[MemoryItem]:
+        """Return of the newest items those that a model can be shown without what came before them."""
+        said = await self._newest(most + _BEFORE)
+        start = max(len(said) - most, 0)
+        hidden = set(range(start))
+        if len(said) == most + _BEFORE:
+            hidden |= _unanswering(said)  # Their calls may lie further back, or nowhere.
+        for together in shown_together(said):
+            if not hidden.isdisjoint(together):
+                hidden.update(together)
+        return [item for position, item in enumerate(said) if position not in hidden]
+
+
+def _unanswering(said: Sequence[MemoryItem]) -> set[int]:
+    """Return the positions of the results whose calls are not among the items."""
+    known = {(answer.result, answer.call_id) for answer in answers(said)}
+    return {
+        position
+        for position, item in enumerate(said)
+        if any((position, call_id) not in known for call_id in answered_ids(item))
+    }
 
 
 def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
@@ -143,7 +165,7 @@ def _as_it_was(item: MemoryItem) -> Any:
 
 
 async def _decided(change: Coroutine[Any, Any, T]) -> T:
-    """Return what a change returns. A caller who is cancelled meanwhile hears of it once the change is done or failed."""
+    """Return what a change returns; a caller who is cancelled meanwhile hears of it once that is decided."""
     task = asyncio.ensure_future(change)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
