@@ -48,7 +48,7 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = True
 # The quick checks come first, and a test session last, so that its summary ends the output.
 nox.options.sessions = [
-    "lint", "types", "docs", "wheels", "thirdparty", "alone", "oldest", "langgraph-suite", "suites",
+    "lint", "types", "docs", "wheels", "thirdparty", "alone", "oldest", "suites",
 ]  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
     for name in ("lint", "types", "docs", "wheels", "thirdparty", "anthropic_suite"):
         session.notify(name)
-    for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite"):
+    for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
         session.notify(name, [EVERYTHING, *session.posargs])
     for python in PYTHONS:
         if not runs(python):
@@ -291,6 +291,34 @@ def langgraph_suite(session: nox.Session) -> None:
     run_pytest(session, *WORKERS, *(f"plugins/langgraph/tests/{name}" for name in ours))
 
 
+AGENTS_SDK = "openai-agents[encrypt,sqlalchemy]==0.24.0"
+AGENTS_SDK_TESTS = [
+    "memory/test_session.py", "memory/test_session_limit.py", "extensions/memory/test_async_sqlite_session.py",
+    "extensions/memory/test_encrypt_session.py", "extensions/memory/test_sqlalchemy_session.py",
+    "memory/test_openai_responses_compaction_session.py", "sandbox/test_memory.py", "test_agent_runner.py",
+    "test_agent_runner_streamed.py", "test_max_turns.py", "test_programmatic_tool_calling.py", "test_soft_cancel.py",
+    "test_run_impl_resume_paths.py", "test_tool_batch_failure_history.py", "test_tool_failure_boundaries.py",
+]  # fmt: skip
+
+
+@nox.session(name="openai-agents-suite")
+def openai_agents_suite(session: nox.Session) -> None:
+    """Run the Agents SDK's own tests of sessions on ours: those of its main one, or all that apply."""
+    tests = Path("plugins/openai-agents/tests").resolve()
+    needed = ["aiosqlite", "inline-snapshot", "pytest-mock"]
+    session.install(*paths("plugins/openai-agents", ("test",)), AGENTS_SDK, *needed, *group("test"))
+    source = unpacked_sdist(session, AGENTS_SDK)
+    wanted = AGENTS_SDK_TESTS if EVERYTHING in session.posargs else AGENTS_SDK_TESTS[:3]
+    report = f"--junitxml={REPORTS / 'openai-agents-suite.xml'}"
+    further = [argument for argument in session.posargs if argument != EVERYTHING]
+    path = os.pathsep.join([str(tests), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with session.chdir(source):
+        session.run(
+            "pytest", "-q", "-p", "sdk_suite", "--timeout=120", report, *further, *(f"tests/{name}" for name in wanted),
+            env={"PYTHONPATH": path},
+        )  # fmt: skip
+
+
 def unpacked_sdist(session: nox.Session, requirement: str) -> Path:
     """Fetch the source of a pinned release into a temporary folder of the session and return where it lies."""
     folder = Path(session.create_tmp()).resolve() / "sdist"
@@ -323,6 +351,8 @@ def anthropic_suite(session: nox.Session) -> None:
     """Run the tests of the SDK's memory tool, from its source distribution, against ours."""
     install_everything(session, *group("test"), f"anthropic=={ANTHROPIC_SDK}", "pip")
     session.run("python", "plugins/anthropic/tests/their_suite.py", ANTHROPIC_SDK)
+
+
 
 
 @nox.session(default=False)

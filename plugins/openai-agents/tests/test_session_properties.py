@@ -15,16 +15,11 @@ from memoranda_openai_agents import MemorandaSession
 CALL_IDS = st.sampled_from(["c1", "c2", "c3", ""])
 TYPES = st.sampled_from(
     [
-        "message",
-        "function_call",
-        "function_call_output",
-        "reasoning",
-        "computer_call",
-        "computer_call_output",
-        "mcp_call",
+        *("message", "reasoning", "compaction", "item_reference", "mcp_call", "program", "program_output", "custom"),
+        *(f"{kind}_call{output}" for kind in ("function", "computer", "shell") for output in ("", "_output")),
+        *("custom_tool_call", "custom_tool_call_output", "tool_search_call", "tool_search_output"),
+        *("mcp_approval_request", "mcp_approval_response"),
     ]
-    + ["shell_call", "shell_call_output", "mcp_approval_request", "mcp_approval_response", "item_reference", "custom"]
-    + ["custom_tool_call", "custom_tool_call_output", "program", "program_output", "tool_search_call", "compaction", ""]
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -68,7 +63,7 @@ def test_every_item_comes_back_equal(batches: list[list[Any]], limit: int) -> No
         session = MemorandaSession("chat", InMemoryStore())
         for batch in batches:
             await session.add_items(batch)
-        given = sum(batches, [])
+        given = [item for batch in batches for item in batch]
 
         assert await session.get_items() == given
         assert await session.get_items(limit=limit) == (given[-limit:] if limit else [])

@@ -104,7 +104,7 @@ async def test_each_item_is_popped_once_however_many_ask(store: BaseStore) -> No
 
     taken = await asyncio.gather(*(take() for _ in range(6)))
 
-    assert sorted(sum(taken, [])) == sorted(texts)
+    assert sorted(text for texts in taken for text in texts) == sorted(texts)
 
 
 async def test_items_added_at_once_are_not_mixed(store: BaseStore) -> None:
