@@ -192,3 +192,11 @@ async def test_a_turn_with_the_id_of_another_learns_nothing_of_it() -> None:
     await store.add(MemoryItem(id="x", content="mine", metadata=MemoryMetadata(user_id="ada")))
     with pytest.raises(IdConflictError):
         await store.scoped(user_id="bob").append([MemoryItem(id="x", content="theirs")], after=None)
+
+
+def test_a_handle_says_what_it_is_bound_to() -> None:
+    store = InMemoryStore()
+    handle = store.scoped(user_id="ada").scoped(session_id="chat", namespace=("notes",))
+
+    assert store.bounds is None
+    assert handle.bounds == MemoryMetadata(user_id="ada", session_id="chat", namespace=("notes",))

@@ -51,6 +51,11 @@ class BaseStore(Writing, Reading, Removing, Branching):
             )
         )
 
+    @property
+    def bounds(self) -> MemoryMetadata | None:
+        """What this handle is bound to, and every handle that it was made from; None if it reaches all of the store."""
+        return self._bounds(None)
+
     def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
         """Return the handle; a store whose searches are a view of its own gives one that shows the same view."""
         return ScopedStore(self, scope)
