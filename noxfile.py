@@ -55,7 +55,7 @@ nox.options.sessions = [
 @nox.session(default=False, venv_backend="none")
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    for name in ("lint", "types", "docs", "wheels", "thirdparty", "anthropic_suite"):
+    for name in ("lint", "types", "docs", "wheels", "thirdparty", "anthropic_suite", "recipes"):
         session.notify(name)
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
         session.notify(name, [EVERYTHING, *session.posargs])
@@ -317,6 +317,14 @@ def openai_agents_suite(session: nox.Session) -> None:
             "pytest", "-q", "-p", "sdk_suite", "--timeout=120", report, *further, *(f"tests/{name}" for name in wanted),
             env={"PYTHONPATH": path},
         )  # fmt: skip
+
+
+@nox.session
+def recipes(session: nox.Session) -> None:
+    """Run the classes for other frameworks that people copy, each with its framework."""
+    frameworks = ["google-adk>=2,<3", "langchain-core>=1,<2", "llama-index-core>=0.14,<0.15", "strands-agents>=1,<2"]
+    session.install("-e", "core", "-e", "plugins/testing", *frameworks, *group("test"))
+    run_pytest(session, "tests/test_examples.py", "-k", "adk or langchain or llama_index or strands")
 
 
 def unpacked_sdist(session: nox.Session, requirement: str) -> Path:

@@ -26,11 +26,14 @@ OFFERED_BY: Mapping[str, str] = {
     "redact": "memoranda-redact",
     "langgraph-store": "memoranda-langgraph",
     "langgraph-checkpointer": "memoranda-langgraph",
+    "openai-agents": "memoranda-openai-agents",
+    "pydantic-ai": "memoranda-pydantic-ai",
     "conversation": "memoranda-summary-conversation",
     "facts": "memoranda-summary-facts",
     "profiles": "memoranda-summary-profiles",
 }
-"""The distribution of ours that offers each name: a URL scheme, a template, an embedder, an observer and so on."""
+"""The distribution of ours that offers each name: a URL scheme, a template, an embedder, an item type, an observer, an
+integration."""
 
 OURS = frozenset({CORE, "memoranda-cli", "memoranda-testing", *OFFERED_BY.values()})
 """Every distribution of this project. Nobody takes a name away from them."""

@@ -1,0 +1,64 @@
+"""LangChain's chat message history in any store. Copy the class; it needs langchain-core.
+
+    python examples/recipes/langchain_history.py
+
+It prints:
+
+    human: My flat is in Oslo.
+    ai: Noted.
+    a search finds: My flat is in Oslo.
+    cleared: 0 messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, message_to_dict, messages_from_dict
+
+import memoranda.sync
+from memoranda import MemoryItem
+from memoranda.payloads import decode_payload, encode_payload
+from memoranda.sync import SyncStore
+
+
+class MemorandaHistory(BaseChatMessageHistory):
+    """The messages of one session: ``MemorandaHistory(store.scoped(user_id="ada", session_id="chat"))``."""
+
+    def __init__(self, store: SyncStore) -> None:
+        super().__init__()
+        self.store = store
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # writable there, and nobody writes it
+        """Return the conversation, oldest first."""
+        kept = [decode_payload(item.payload or "") for item in self.store.scan(archived=False, order="added")]
+        return messages_from_dict(kept)
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages, all or none."""
+        self.store.add_many(
+            MemoryItem(
+                content=message.text.replace("\0", ""),
+                memory_type=f"langchain-{message.type}",
+                payload=encode_payload(message_to_dict(message)),
+                payload_format="langchain",
+            )
+            for message in messages
+        )
+
+    def clear(self) -> None:
+        """Remove the messages for good."""
+        self.store.purge()
+
+
+if __name__ == "__main__":
+    with memoranda.sync.open("memory://") as store:
+        history = MemorandaHistory(store.scoped(user_id="ada", session_id="chat"))
+        history.add_messages([HumanMessage("My flat is in Oslo."), AIMessage("Noted.")])
+        for message in history.messages:
+            print(f"{message.type}: {message.text}")
+        print("a search finds:", *(item.content for item in store.search(query="OSLO")))
+        history.clear()
+        print("cleared:", len(history.messages), "messages")
