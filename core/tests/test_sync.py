@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import multiprocessing
+import subprocess
+import sys
 import threading
 from multiprocessing.connection import Connection
 
@@ -175,3 +177,20 @@ def test_a_store_without_async_gives_the_one_to_await() -> None:
         store.add(HumanMemory(content="x"))
 
         assert memoranda.sync.run(store.awaitable.count()) == 1
+
+
+@pytest.mark.parametrize("stream", ["scan()", "owners('user_id')"])
+def test_a_program_that_fails_while_it_reads_a_stream_comes_to_its_end(stream: str) -> None:
+    program = f"""
+import memoranda.sync
+from memoranda import HumanMemory, MemoryMetadata
+
+with memoranda.sync.open("memory://") as store:
+    store.add_many(HumanMemory(content="x", metadata=MemoryMetadata(user_id=user)) for user in "ab")
+    for found in store.{stream}:
+        raise SystemError("enough")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+    assert ended.returncode == 1
+    assert ended.stderr.strip().endswith("SystemError: enough")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
@@ -379,7 +380,9 @@ class SyncStore:
             while batch := self._portal.run(_next_batch(stream)):
                 yield from batch
         finally:
-            self._portal.run(stream.aclose())
+            # At the end of the process the background loop stands still, and who waits for it waits forever.
+            if not sys.is_finalizing():
+                self._portal.run(stream.aclose())
 
     def clear(
         self,
