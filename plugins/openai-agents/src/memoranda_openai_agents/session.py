@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agents.memory import SessionSettings
@@ -124,16 +125,16 @@ def _unanswering(said: Sequence[MemoryItem]) -> set[int]:
 
 def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
     """Return the SDK's items as memory items that hold them as they are, those too that the API does not know."""
-    known = [_is_known(one) for one in given]
-    # Together, since what belongs together shows only there.
-    read = iter(
-        from_responses([one for one, is_known in zip(given, known, strict=True) if is_known], metadata=metadata)
-    )
-    items = []
-    for one, is_known in zip(given, known, strict=True):
-        item = next(read) if is_known else MemoryItem(content="", metadata=metadata)
+    try:
+        items = from_responses(given, metadata=metadata)
+        known = [True] * len(items)
+    except InputError:
+        known = [_is_known(one) for one in given]
+        # Together, since what belongs together shows only there.
+        read = iter(from_responses(compress(given, known), metadata=metadata))
+        items = [next(read) if is_known else MemoryItem(content="", metadata=metadata) for is_known in known]
+    for one, item, is_known in zip(given, items, known, strict=True):
         item.payload, item.payload_format = encode_payload(one), RESPONSES if is_known else RAW
-        items.append(item)
     return items
 
 
@@ -159,9 +160,17 @@ def _as_it_was(item: MemoryItem) -> Any:
     if item.payload is None or item.payload_format not in (RAW, RESPONSES):
         return None
     given = decode_payload(item.payload)
-    if item.payload_format == RESPONSES and from_responses([given])[0].content != item.content:
-        return None
-    return given
+    if item.payload_format == RAW or _plain_text(given) == item.content:
+        return given
+    return given if from_responses([given])[0].content == item.content else None
+
+
+def _plain_text(given: dict[str, Any]) -> Any:
+    """Return what most items say, without a look at all that they may be; anything else for the others."""
+    said = given.get("content", given.get("output", ""))
+    if isinstance(said, list) and len(said) == 1 and isinstance(said[0], dict):
+        return said[0].get("text")
+    return said
 
 
 async def _decided(change: Coroutine[Any, Any, T]) -> T:
