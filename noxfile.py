@@ -366,8 +366,6 @@ def anthropic_suite(session: nox.Session) -> None:
     session.run("python", "plugins/anthropic/tests/their_suite.py", ANTHROPIC_SDK)
 
 
-
-
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure every store against the engine underneath; not a test, so only on request."""
