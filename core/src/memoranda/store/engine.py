@@ -278,6 +278,7 @@ class Engine(ABC):
         while newest := await self._search(wanted, Page(1, order="added")):
             if await self._remove_one(newest[0].id, wanted.metadata, purge=purge):
                 return newest[0]
+            await asyncio.sleep(0)  # Another took it; whoever did must come to his end, and a caller may give up here.
         return None
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
