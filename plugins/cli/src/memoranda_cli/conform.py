@@ -25,6 +25,10 @@ def conform(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show the cases that passed, too.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds after which a case has failed.")] = 120,
+    thorough: Annotated[
+        bool, typer.Option("--thorough/--quick", help="Let random cases take minutes in place of seconds.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="What random cases draw from: the same for the same seed.")] = 0,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
@@ -58,6 +62,8 @@ def conform(
                 exclusive=scheme_of(url) == "memory",
                 select=set(names).__contains__,
                 timeout=timeout,
+                thorough=thorough,
+                seed=seed,
                 on_result=lambda result: advance(1),
             )
         )
@@ -92,6 +98,9 @@ def _show(report: Report, everything: bool) -> None:
         skipped[result.reason] = skipped.get(result.reason, 0) + 1
     for reason, times in skipped.items():
         show(Text(f"{times} skipped: {visible(reason)}", style="dim"))
+    for result in report.of(report.results[0].outcome.__class__("passed")) if report.results else ():
+        if result.reason:
+            show(Text(f"{result.name}: {visible(result.reason)}", style="dim"))
     passed, failed = (sum(counts[outcome] for counts in topics.values()) for outcome in ("passed", "failed"))
     verdict = "conforms" if report.conforms else "does not conform"
     show(Text(f"{visible(report.store)} {verdict}: {passed} passed, {failed} failed, in {report.seconds:.1f} s."))

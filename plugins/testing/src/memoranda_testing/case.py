@@ -31,6 +31,30 @@ class Cases:
     any_loop: bool = True
     """Whether the store may be used from every event loop; not if it is made on something of one loop, like a pool."""
 
+    thorough: bool = False
+    """Whether random cases take minutes in place of seconds."""
+
+    seed: int = 0
+    """What random cases draw from: the same for the same seed."""
+
+    patience: float = 30.0
+    """After how many seconds a call that does not end counts as one that hangs."""
+
+    fresh: Reopen | None = None
+    """Opens a new, empty store each time, where there is a way to."""
+
+    def unreached(self, what: str) -> None:
+        """Remember something that the case could not look at, for the report."""
+        told = self.__dict__.setdefault("_unreached", [])
+        if what not in told:
+            told.append(what)
+
+    @property
+    def not_reached(self) -> str:
+        """What the case could not look at, as a sentence; empty if it looked at everything."""
+        told = self.__dict__.get("_unreached", [])
+        return f"Not reached: {'; '.join(told)}." if told else ""
+
     def user(self) -> str:
         """Return a new user id; what it owns is removed by :meth:`clean`."""
         return str(self.scope().user_id)

@@ -19,6 +19,8 @@ def _as_test(case: Any) -> Any:
     async def test(self: Cases, store: Any, *args: Any, **kwargs: Any) -> None:
         try:
             await case(self, store, *args, **kwargs)
+            if self.not_reached:
+                print(self.not_reached)  # noqa: T201  # pytest keeps it with the test's report
         except SkipCase as skip:
             pytest.skip(str(skip))
         finally:
@@ -38,6 +40,9 @@ class StoreConformance(*TOPICS):  # type: ignore[misc]  # the topics are a tuple
     returns a new store on the same data, open or not; the kit closes it. Set ``exclusive = False`` if the store is
     shared: cases that look at all of it are then skipped, and every case removes what it wrote. Set
     ``any_loop = False`` if it is made on something that belongs to one event loop, such as a pool that you gave it.
+
+    Cases that compare random histories with a model take seconds. ``thorough = True`` lets them take minutes, and
+    ``seed = 7`` lets them draw others; each prints what it did not reach.
 
     Cases can be added, but not replaced or taken out: a subclass that redefines one is refused with a TypeError.
     Cases of optional capabilities that the store does not declare are skipped, with the reason.

@@ -100,6 +100,8 @@ async def check_store(
     exclusive: bool = False,
     select: Callable[[str], bool] | None = None,
     timeout: float = 120.0,
+    thorough: bool = False,
+    seed: int = 0,
     on_result: Callable[[CaseResult], None] | None = None,
 ) -> Report:
     """Run the cases one after the other, each on a store opened for it, and return all results.
@@ -108,6 +110,9 @@ async def check_store(
     the whole store are skipped, and each case removes what it wrote. ``select`` chooses cases by name; ``timeout``
     (seconds) fails a case that hangs; ``on_result`` is told of each result at once. An error in a case is a failed
     case; only a store that cannot be opened at all raises.
+
+    Cases that compare random histories with a model take seconds, or with ``thorough`` minutes (and have ten times the
+    timeout); they are the same for the same ``seed``, and the reason of one that passed says what it did not reach.
     """
     first = await _opened(open_store)
     name, capabilities = repr(first), tuple(sorted(capability.value for capability in first.capabilities))
@@ -116,7 +121,10 @@ async def check_store(
     chosen = [(topic, case) for topic in TOPICS for case in case_names(topic) if select is None or select(case)]
     with _caches_elsewhere():
         for topic, case in chosen:
-            result = await _run(topic, case, open_store, exclusive, timeout)
+            cases = topic()
+            cases.exclusive, cases.thorough, cases.seed = exclusive, thorough, seed
+            cases.patience = min(Cases.patience, timeout / 4)
+            result = await _run(cases, case, open_store, timeout * (10 if thorough else 1))
             results.append(result)
             if on_result is not None:
                 on_result(result)
@@ -129,11 +137,21 @@ def run_conformance(
     exclusive: bool = False,
     select: Callable[[str], bool] | None = None,
     timeout: float = 120.0,
+    thorough: bool = False,
+    seed: int = 0,
     on_result: Callable[[CaseResult], None] | None = None,
 ) -> Report:
     """Do what :func:`check_store` does, from a program without an event loop."""
     return asyncio.run(
-        check_store(open_store, exclusive=exclusive, select=select, timeout=timeout, on_result=on_result)
+        check_store(
+            open_store,
+            exclusive=exclusive,
+            select=select,
+            timeout=timeout,
+            thorough=thorough,
+            seed=seed,
+            on_result=on_result,
+        )
     )
 
 
@@ -164,9 +182,7 @@ async def _opened(open_store: OpenStore) -> BaseStore:
     return store
 
 
-async def _run(topic: type[Cases], name: str, open_store: OpenStore, exclusive: bool, timeout: float) -> CaseResult:
-    cases = topic()
-    cases.exclusive = exclusive
+async def _run(cases: Cases, name: str, open_store: OpenStore, timeout: float) -> CaseResult:
     case = getattr(cases, name)
     started = time.perf_counter()
     outcome, reason = Outcome.PASSED, ""
@@ -174,6 +190,7 @@ async def _run(topic: type[Cases], name: str, open_store: OpenStore, exclusive: 
     try:
         async with clock:
             await _on_store(cases, case, open_store)
+        reason = cases.not_reached
     except SkipCase as skip:
         outcome, reason = Outcome.SKIPPED, str(skip)
     except Exception as error:  # noqa: BLE001  # whatever a store raises is a result, and the other cases go on
@@ -185,7 +202,7 @@ async def _run(topic: type[Cases], name: str, open_store: OpenStore, exclusive: 
             outcome, reason = Outcome.FAILED, _reason(error)
     return CaseResult(
         name.removeprefix("test_"),
-        _sentence(topic),
+        _sentence(type(cases)),
         _sentence(case),
         outcome,
         reason,
@@ -196,13 +213,12 @@ async def _run(topic: type[Cases], name: str, open_store: OpenStore, exclusive: 
 async def _on_store(cases: Cases, case: Callable[..., Awaitable[None]], open_store: OpenStore) -> None:
     """Run one case, and remove what it wrote even if it fails."""
     store = await _opened(open_store)
-    further = {}
-    if "reopen" in inspect.signature(case).parameters:
 
-        async def reopen() -> BaseStore:
-            return await _made(open_store)
+    async def reopen() -> BaseStore:
+        return await _made(open_store)
 
-        further["reopen"] = reopen
+    further = {"reopen": reopen} if "reopen" in inspect.signature(case).parameters else {}
+    cases.fresh = reopen if cases.exclusive else None
     try:
         await case(store, **further)
     except BaseException:

@@ -18,6 +18,7 @@ from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, 
 from memoranda_testing.cases.lifetimes import LifetimeCases
 from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
 from memoranda_testing.cases.loops import LoopCases
+from memoranda_testing.cases.model import ModelCases
 from memoranda_testing.cases.optional import ObserverCases, TtlCases
 from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
 from memoranda_testing.cases.places import NamespaceCases, OwnerCases, ValueCases
@@ -71,6 +72,7 @@ TOPICS: tuple[type[Cases], ...] = (
     LifetimeCases,
     LifecycleCases,
     PersistenceCases,
+    ModelCases,
 )
 """Every group of cases, in the order in which a report shows them."""
 

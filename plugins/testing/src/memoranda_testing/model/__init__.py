@@ -1,0 +1,46 @@
+"""The half of the kit that compares with a model: random histories on a store and on a plain reference beside it.
+
+:class:`Model` is the contract written to be read, :class:`Generator` draws histories of every public method,
+:class:`Player` plays them on both and compares every answer completely, and what fails is shrunk and told as a short
+program. The cases in :mod:`memoranda_testing.cases.model` run all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from memoranda_testing.model.generator import Generator, Kinds
+from memoranda_testing.model.histories import check_histories, check_steps
+from memoranda_testing.model.playing import Clock, Failure, Player, Stepped
+from memoranda_testing.model.reference import Model
+from memoranda_testing.model.stage import Stage
+from memoranda_testing.model.steps import Call, Cancelled, Many, ManyIds, Moved, Reopened, Step, Together
+
+
+async def cancelled(work: Coroutine[Any, Any, Any], at: int) -> Any:
+    """Await the work, and cancel it when it waits for the n-th time."""
+    return await Stepped(work, at)
+
+
+__all__ = [
+    "Call",
+    "Cancelled",
+    "Clock",
+    "Failure",
+    "Generator",
+    "Kinds",
+    "Many",
+    "ManyIds",
+    "Model",
+    "Moved",
+    "Player",
+    "Reopened",
+    "Stage",
+    "Step",
+    "Stepped",
+    "Together",
+    "cancelled",
+    "check_histories",
+    "check_steps",
+]

@@ -1,0 +1,211 @@
+"""The values that histories are made of: few, so that they collide, and chosen to be confused with one another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from random import Random
+from typing import Any, TypeVar
+
+from memoranda.items import SCOPE_FIELDS, MemoryMetadata
+
+T = TypeVar("T")
+
+FAMILIES: tuple[tuple[str, ...], ...] = (
+    ("a", "A", "b"),
+    ("a", "a:b", "b"),
+    ("b:a", "a", "b"),
+    ("", "None", "a"),
+    ("\u00e1", "a\u0301", "a"),
+    ("a%", "a b", "*"),
+)
+"""Ids of owners that are taken for one another: folded, joined, empty, composed and not, patterns."""
+
+IDS = ("a", "A", "a:b", "b", ":a", "a:", "None", "0", "00", "\u00e1", "a\u0301", "a/b", "%", "1", "a b", "tea")
+
+PLACES: tuple[tuple[str, ...], ...] = (
+    ("a",),
+    ("a", "b"),
+    ("ab",),
+    ("a/b",),
+    ("a~1b",),
+    ("A",),
+    ("a", "b", "c"),
+    ("a:b",),
+    ("",),
+    ("a", ""),
+    ("a%",),
+    ("b", "a"),
+)
+
+CONTENTS = (
+    "tea with milk",
+    "Tea, and tea again",
+    "the kettle boils",
+    "milk",
+    "",
+    "Straße nach Köln",
+    "strasse",
+    "большой Жираф",
+    "50% of a_b",
+    "50 percent",
+    "back\\slash",
+    'it\'s "quoted"',
+    "  ",
+    "line\nbreak tea",
+    "kettle kettle kettle",
+    "Ada met Bob on 3 May 2023",
+)
+
+QUERIES = ("tea", "TEA", "milk kettle", "strasse", "ЖИРАФ", "50%", "a_b", "\\", "'", '"', " ", "nothing of it", "Ada")
+
+VALUES: tuple[tuple[Any, ...], ...] = (
+    (1, 1.0, True, "1", 0, False, None, 2),
+    ("", "a", "A", "é", "e\u0301", "true", "null", None),
+    (2, 10, -1.5, -0.0, 2**60, 2**60 + 1, 0.5, "10"),
+    ([1, 2], [2, 1], [], {"a": 1}, {"A": 1}, {"a": 1, "b": 2}, {}, [None]),
+)
+"""Values that are unequal only by their type, the order of a list, the case of a key."""
+
+KEYS = (("k", "K"), ("a.b", "a"), ("user_id", "k'"), ('k"', "$k"), ("", "é"))
+
+MOMENTS: tuple[str, ...] = (
+    "2024-03-01T00:00:00.000000+00:00",
+    "2024-03-01T00:00:00.000001+00:00",
+    "2024-03-01T00:00:01+00:00",
+    "2024-03-01T01:00:00+01:00",
+    "2024-02-29T23:59:59.999999+00:00",
+    "2024-02-29T18:30:00-05:30",
+    "2024-03-02",
+    "0001-01-01T00:00:00+00:00",
+    "9999-12-31T23:59:59.999999+00:00",
+    "1969-12-31T23:59:59+00:00",
+    "2038-01-19T03:14:08+00:00",
+)
+"""Times that are equal in different zones, that differ in a microsecond, and that lie far away."""
+
+BOUNDS: tuple[str | datetime, ...] = (
+    *MOMENTS,
+    datetime(2024, 3, 1, tzinfo=UTC),
+    datetime(2024, 3, 1, 5, 30, tzinfo=timezone(timedelta(hours=5, minutes=30))),
+)
+
+TYPES = ("note", "human", "ai", "tool", "system", "summary", "Note")
+
+STATUSES = ("draft", "accepted", "discard")
+
+LIFETIMES = (0.5, 1.0, 10.0, 60.0, 3600.25, 1e9)
+
+FAR_PAST, FAR_FUTURE = "2000-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"
+
+FIELD_VALUES: dict[str, Sequence[Any]] = {
+    "status": STATUSES,
+    "version": (1, 2, 3, 1.0, "1", None),
+    "memory_type": TYPES,
+    "name": (None, "Ada", ""),
+    "archived_by": (None, "s"),
+    "tool_call_id": ("c", "", None),
+    "created_at": MOMENTS,
+    "content": (*CONTENTS, 1),
+    "expires_at": (None, FAR_FUTURE),
+}
+"""Values to ask for, of the fields of an item that ``where`` knows."""
+
+FOREVER = math.inf
+
+
+@dataclass
+class World:
+    """What one history draws from: a few values of each kind, so that they meet.
+
+    On a store that others use, every id and owner begins with a ``mark`` of its own, every item has a user and lies
+    below the place of that name, and every call names one of these.
+    """
+
+    random: Random
+    mark: str = ""
+    owners: dict[str, list[str]] = field(default_factory=dict)
+    places: list[tuple[str, ...]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    contents: list[str] = field(default_factory=list)
+    moments: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in SCOPE_FIELDS:
+            family = self.one(FAMILIES)
+            self.owners[name] = [self.mark + text for text in family[: 3 if name == "user_id" else 2]]
+        if self.chance(0.3):  # As "a" and "b:a", or "a:b" and "a", which joined by a colon are one.
+            self.owners["user_id"] = [self.mark + text for text in ("a", f"a:{self.mark}b", "b")]
+            self.owners["session_id"] = [self.mark + text for text in (f"b:{self.mark}a", "a")]
+        self.places = [self.root + place for place in self.random.sample(PLACES, 3)]
+        self.ids = [self.mark + text for text in self.random.sample(IDS, 7)]
+        self.contents = self.random.sample(CONTENTS, 6)
+        self.moments = self.random.sample(MOMENTS, 5)
+        self.keys = list(self.one(KEYS))
+        self.values = list(self.one(VALUES))
+
+    @property
+    def root(self) -> tuple[str, ...]:
+        """The place below which everything lies."""
+        return (self.mark,) if self.mark else ()
+
+    @property
+    def bounds(self) -> MemoryMetadata | None:
+        """The filter of everything in this world; None where it is all that the store holds."""
+        return MemoryMetadata(namespace=self.root) if self.mark else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others have memories in the store."""
+        return bool(self.mark)
+
+    def one(self, of: Sequence[T]) -> T:
+        """Return one of the values."""
+        return self.random.choice(of)
+
+    def chance(self, share: float) -> bool:
+        """Return True in this share of all cases."""
+        return self.random.random() < share
+
+    def extra(self, share: float) -> dict[str, Any]:
+        """Return further metadata, often none."""
+        if not self.chance(share):
+            return {}
+        return {key: self.one(self.values) for key in self.random.sample(self.keys, self.random.randint(1, 2))}
+
+    def belonging(self) -> MemoryMetadata:
+        """Return whom an item belongs to: each field now and then nobody."""
+        fields = {
+            name: self.one(self.owners[name])
+            for name in SCOPE_FIELDS
+            if self.chance(0.6) or (name == "user_id" and self.is_shared)
+        }
+        place = self.one(self.places) if self.chance(0.4) else self.root
+        return MemoryMetadata(**fields, namespace=place, extra=self.extra(0.7))
+
+    def asked(self) -> MemoryMetadata | None:
+        """Return a metadata filter: often none, or one of a single field, since few items pass several."""
+        kind = self.random.random()
+        if kind < 0.3:
+            return None
+        names = [*SCOPE_FIELDS, "namespace", "extra"]
+        chosen = [self.one(names)] if kind < 0.75 else [name for name in names if self.chance(0.3)]
+        return self.naming(chosen)
+
+    def naming(self, chosen: Sequence[str]) -> MemoryMetadata:
+        """Return a metadata filter, or a scope, that names these fields."""
+        fields = {name: self.one(self.owners[name]) for name in SCOPE_FIELDS if name in chosen}
+        place = self.one(self.places) if "namespace" in chosen else ()
+        if place and self.chance(0.3):
+            place = place[: len(self.root) + 1]
+        return MemoryMetadata(**fields, namespace=place, extra=self.extra(1) if "extra" in chosen else {})
+
+    def scope(self, combination: int) -> MemoryMetadata | None:
+        """Return the scope of a handle: one of the 32 combinations of fields, of which the first binds nothing."""
+        fields = {name: self.one(self.owners[name]) for bit, name in enumerate(SCOPE_FIELDS) if combination >> bit & 1}
+        place = self.one(self.places) if combination >> len(SCOPE_FIELDS) & 1 else ()
+        return MemoryMetadata(**fields, namespace=place) if fields or place else None

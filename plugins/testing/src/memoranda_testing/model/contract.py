@@ -1,0 +1,160 @@
+"""The sentences of the contract that an answer can break, and what usually breaks them."""
+
+# ruff: noqa: E501 - a sentence that is quoted stays in one piece
+
+from __future__ import annotations
+
+from memoranda_testing.model.steps import Call
+
+# Each sentence is one of the method's own docstring, or of another method's that it refers to.
+_SENTENCES: dict[str, dict[str, tuple[str, str]]] = {
+    "get": {
+        "": ("get", "Return the item of this id, or None if there is none, it was removed, or it does not match"),
+        "version": ("get", "The item is the caller's own copy and carries the version the store gave it."),
+        "lifetime": ("get", "an item that has a ttl lives that long once more."),
+    },
+    "get_many": {
+        "": ("get_many", "Return the items of these ids, in the order of the ids and each once;"),
+        "missing": ("get_many", "those that are not there are left out."),
+        "lifetime": ("get", "an item that has a ttl lives that long once more."),
+    },
+    "search": {
+        "": ("search", "Return the items that match every filter, newest first; of equal time, the last added first."),
+        "lifetime": ("search", "what is returned and has a ttl lives that long once more."),
+    },
+    "search_ranked": {
+        "": ("search_ranked", "Return the items that answer the query best, best first"),
+        "missing": ("search_ranked", "items with no relation to the query are left out of a text ranking."),
+        "too much": ("search_ranked", "items with no relation to the query are left out of a text ranking."),
+    },
+    "window": {
+        "": (
+            "window",
+            "Return a conversation as a model may be shown it, oldest first, in the order in which it was said.",
+        )
+    },
+    "head": {"": ("head", "Return the id of the item that was added last")},
+    "count": {
+        "": ("count", "Return the number of items, archived ones included; with ``include_deleted`` also deleted ones.")
+    },
+    "scan": {
+        "": (
+            "scan",
+            "Yield every item that matches, archived ones too, oldest first; of equal time, the first added first.",
+        ),
+        "missing": ("scan", "Items that are there for the whole scan are yielded exactly once"),
+        "version": ("add", "An id that exists is replaced as a whole and its version goes up by one"),
+        "order": ("add", "it keeps its place in the order of adding"),
+        "lifetime": ("add", "makes the item vanish by itself"),
+    },
+    "owners": {
+        "": (
+            "owners",
+            "Yield who has something, in order, each with how many items and the times of the first and the last.",
+        )
+    },
+    "add": {
+        "": ("add", "When this returns, it is stored"),
+        "no error": ("add", "is refused with IdConflictError and stays untouched."),
+        "error": ("add", "An id that exists is replaced as a whole and its version goes up by one"),
+        "together": ("add", "An id that exists is replaced as a whole and its version goes up by one"),
+    },
+    "add_many": {
+        "": ("add_many", "Store several items, in their order"),
+        "no error": ("add", "is refused with IdConflictError and stays untouched."),
+        "cancelled": ("add_many", "A store with the capability ``atomic`` writes all or none"),
+    },
+    "append": {
+        "": (
+            "append",
+            "Store a turn whole, if nobody else has said anything meanwhile, and return the id of its last item.",
+        ),
+        "no error": ("append", "TurnConflictError is raised and nothing is stored"),
+        "together": ("append", "of several who answer the same message with ``append``, one is heard"),
+    },
+    "apply": {"": ("apply", "Delete some items and store others, all or none, and return how many were deleted.")},
+    "update": {
+        "": (
+            "update",
+            "Replace the item if the store still has the version it carries, and return it with its new version.",
+        ),
+        "no error": ("update", "Otherwise raises VersionConflictError and changes nothing;"),
+    },
+    "update_many": {"": ("update_many", "Compare-and-set several items: each as :meth:`update` does it, all or none.")},
+    "touch": {"": ("touch", "Let items live ``ttl`` seconds from now on, and return how many of them there were.")},
+    "sweep": {"": ("sweep", "Remove for good what has expired, and return how many items that were.")},
+    "clear": {
+        "": (
+            "clear",
+            "Remove the items that match, archived ones too, and return how many; without a filter, all of them.",
+        )
+    },
+    "pop": {
+        "": ("pop", "Remove the item that was added last of those that match, and return it; None if there is none."),
+        "together": ("pop", "However many call at the same time, each item is returned once."),
+    },
+    "delete": {"": ("delete", "Delete the item and return whether one matched.")},
+    "restore": {
+        "": (
+            "restore",
+            "Bring back what :meth:`delete` or :meth:`clear` hid and return how many: one id, or all that match.",
+        )
+    },
+    "purge": {
+        "": ("purge", "Remove items for good, deleted ones too, with every trace in every index, and return how many.")
+    },
+    "close": {"": ("close", "Wait for calls under way, then release everything, in whichever loops.")},
+}
+
+_CAUSES: dict[str, str] = {
+    "missing": "a filter that asks for too much, a page that ends one row early, a cap on how much is read or bound at once, "
+    "or an index that a write did not reach",
+    "too much": "a filter in which a field was forgotten or is compared too loosely (case, type, a joined key, a prefix of text "
+    "in place of a namespace's elements), or a removal that did not reach every copy",
+    "order": "a sort without the order of adding as its last key, or a replacement that takes a new place",
+    "number": "counting or removing with other conditions than searching does, or counting what has expired or is deleted",
+    "version": "a version that is taken from the caller's item, or not raised where an item is replaced by this call",
+    "field": "a column that is written by one of the writing calls and not by the others, or a value that comes back as another type",
+    "lifetime": "seconds taken for milliseconds, an end that is not renewed, or one that a replacement leaves behind",
+    "error": "a check that is made against other rows than the ones that are meant, such as expired or deleted ones, or a "
+    "driver's exception that is not translated",
+    "other error": "checks in another order, or against other rows, than the contract says; or a driver's exception that is not translated",
+    "no error": "an owner, a version or a conversation's end that is not checked in the same transaction as the write",
+    "score": "a ranking over other rows than the scope's (others' items, old texts), or a vector or word list that was not renewed",
+    "together": "reading and writing in two transactions without a lock in between",
+    "cancelled": "a batch in several transactions, or one that is not rolled back when its caller gives up",
+    "hangs": "a lock, a connection or a slot of a pool that is not given back when a call fails or is cancelled",
+    "left": "a connection, a thread or a task that close() does not wait for",
+    "value": "another item than the one that is asked for",
+}
+
+_BY_ARGUMENT: dict[str, str] = {
+    "where": "the translation of where: a missing key, a type, or the order of texts",
+    "since": "the bound of since, which is included",
+    "until": "the bound of until, which is not included",
+    "offset": "the page: the offset is passed over after filters and order",
+    "keep_created": "keep_created, which leaves a replaced item its created_at",
+    "deleted": "items that arrive deleted, which no call shows",
+    "within": "the bounds of within, which hold for what is replaced and deleted",
+}
+
+
+def sentence(method: str, kind: str) -> str:
+    """Return the sentence of the contract that a difference of this kind in this method breaks."""
+    of = _SENTENCES[method]
+    place, text = of.get(kind) or of[""]
+    return f"{place}: “{text.strip()}”"
+
+
+def quoted() -> list[tuple[str, str]]:
+    """Return every method with a sentence of its docstring that is quoted here."""
+    return [pair for of in _SENTENCES.values() for pair in of.values()]
+
+
+def cause(call: Call | None, kind: str) -> str:
+    """Return what usually causes a difference of this kind."""
+    usual = _CAUSES[kind]
+    named = [text for name, text in _BY_ARGUMENT.items() if call is not None and name in call.arguments]
+    if call is not None and call.scope is not None and kind in ("missing", "too much", "number", "no error"):
+        named.append("the bounds of the handle, which hold for every method")
+    return "; or ".join([*named, usual]) if named else usual

@@ -1,0 +1,95 @@
+"""Many histories in a row; one that fails is shrunk and told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from random import Random
+
+from memoranda_testing.expect import ExpectationError
+from memoranda_testing.model.answers import Answer
+from memoranda_testing.model.contract import cause, sentence
+from memoranda_testing.model.generator import Generator, Kinds
+from memoranda_testing.model.playing import Clock, Failure, modelled
+from memoranda_testing.model.program import program
+from memoranda_testing.model.reference import Model
+from memoranda_testing.model.shrinking import shrunk
+from memoranda_testing.model.stage import START, Stage
+from memoranda_testing.model.steps import Call, Cancelled, Moved, Step, Together
+
+SHRINKING = 5.0
+"""How many seconds a failure may be shrunk; the sooner it ends, the longer is the program that shows it."""
+
+
+async def check_histories(
+    stage: Stage, kinds: Kinds, *, seed: int, histories: int, length: int, seconds: float, topic: str = ""
+) -> int:
+    """Play histories of random steps and return how many there was time for; they are the same for the same seed.
+
+    Raises ExpectationError for one that fails.
+    """
+    ends = time.monotonic() + seconds
+    for number in range(histories):
+        if number and time.monotonic() >= ends:
+            return number
+        player = await stage.set()
+        generator = Generator(Random(f"{seed}/{topic}/{number}"), stage.store.capabilities, kinds, stage.mark)
+        failure = None
+        try:
+            while failure is None and generator.drawn <= length:
+                failure = await player.play(generator.step(player.model))
+            for step in generator.survey(player.model):
+                failure = failure or await player.play(step)
+        finally:
+            await stage.strike(player)
+        if failure is not None:
+            raise ExpectationError(await told(failure, stage, f"history {number} of the seed {seed}"))
+    return histories
+
+
+async def check_steps(stage: Stage, steps: Sequence[Step], what: str) -> None:
+    """Play these steps on an empty store. Raises ExpectationError if they fail."""
+    failure = await stage.attempt(steps)
+    if failure is not None:
+        raise ExpectationError(await told(failure, stage, what))
+
+
+async def told(failure: Failure, stage: Stage, what: str) -> str:
+    """Return a failure as text: what is wrong, which sentence it breaks, what usually causes it, and a program."""
+    again = None
+    if stage.fresh is not None or stage.can_be_emptied:
+        try:
+            again = await shrunk(failure, stage.attempt, SHRINKING)
+        except Exception as error:  # noqa: BLE001  # the failure that was found says more than what followed from it
+            what += f"; shrinking it ended with {type(error).__name__}"
+    least = again or failure
+    step = least.steps[-1]
+    method = least.call.method if least.call is not None else "close"
+    subject = f"{method}()" if least.call is not None else "The store"
+    if isinstance(step, Cancelled):
+        subject = "The store"
+    note = "" if again is not None else "\nIt could not be brought about a second time in fewer steps."
+    return (
+        f"{subject}: {least.difference.sentence}\n"
+        f"The contract, {sentence(method, least.difference.kind)}\n"
+        f"What usually causes it: {cause(least.call, least.difference.kind)}.\n"
+        f"Found by {what}.{note} This program shows it:\n\n{program(least, stage.store, _answers(least, stage))}\n"
+    )
+
+
+def _answers(failure: Failure, stage: Stage) -> list[Answer | None]:
+    """Return what the model answers to each step but the last."""
+    clock = Clock(START)
+    model = Model(stage.store.capabilities, clock, stage.store.default_order)
+    answers: list[Answer | None] = []
+    for step in failure.steps[:-1]:
+        answer = None
+        if isinstance(step, Moved):
+            clock.now += step.seconds
+        elif isinstance(step, Together):
+            for call in step.calls:
+                modelled(model, call)
+        elif isinstance(step, (Call, Cancelled)):
+            answer = modelled(model, step if isinstance(step, Call) else step.call)
+        answers.append(answer)
+    return answers

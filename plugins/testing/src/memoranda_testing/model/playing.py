@@ -1,0 +1,270 @@
+"""A history, step by step, on a store and on the model: the first difference between the two ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memoranda.errors import MemoryError
+from memoranda.items import MemoryItem
+from memoranda.store import BaseStore, Capability
+from memoranda_testing.model.answers import Answer, Difference, difference, seen, spoil
+from memoranda_testing.model.reference import Model, Refused
+from memoranda_testing.model.steps import Call, Cancelled, Moved, Reopened, Step, Together, spelled_out
+
+SETTLING = 0.02
+"""How many seconds a call that was cancelled may still be on its way in the engine underneath."""
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where a store and the model parted: the steps up to there, the call, both answers, and their difference."""
+
+    steps: tuple[Step, ...]
+    call: Call | None
+    wanted: Answer
+    found: Answer
+    difference: Difference
+
+
+@dataclass
+class Player:
+    """Plays steps on the instances of a store and on the model beside it."""
+
+    instances: list[BaseStore]
+    clock: Clock
+    patience: float = 30.0
+    reopen: Callable[[], Awaitable[BaseStore]] | None = None
+    model: Model = field(init=False)
+    played: list[Step] = field(default_factory=list)
+    waits: int = 0
+    """How often the call waited that was cancelled last."""
+
+    def __post_init__(self) -> None:
+        first = self.instances[0]
+        self.model = Model(first.capabilities, self.clock, first.default_order)
+        self.model.in_use = {Capability.TTL, Capability.PERSISTENT} <= first.capabilities
+        for store in self.instances:
+            self._set_clock(store)
+
+    def _set_clock(self, store: BaseStore) -> None:
+        store.clock = self.clock
+
+    async def play(self, step: Step) -> Failure | None:
+        """Do one step on both, and return how they differ, if they do."""
+        self.played.append(step)
+        if isinstance(step, Moved):
+            self.clock.now += step.seconds
+        elif isinstance(step, Reopened):
+            return await self._reopened()
+        elif isinstance(step, Together):
+            return await self._together(step)
+        elif isinstance(step, Cancelled):
+            return await self._cancelled(step)
+        else:
+            wanted = modelled(self.model, step)
+            found = await self._answer(step)
+            unlike = difference(wanted, found)
+            return None if unlike is None else Failure(tuple(self.played), step, wanted, found, unlike)
+        return None
+
+    async def _answer(self, call: Call) -> Answer:
+        return await answered(self.instances[call.instance % len(self.instances)], call, self.patience)
+
+    async def _reopened(self) -> Failure | None:
+        if self.reopen is None:
+            return None
+        try:
+            async with asyncio.timeout(self.patience):
+                await self.instances[0].close()
+                self.instances[0] = await self.reopen()
+                self._set_clock(self.instances[0])
+                await self.instances[0].init()
+        except Exception as error:  # noqa: BLE001  # whatever a store raises is a result
+            unlike = Difference("error", f"closing and opening it again raised {_named(error)}.", "")
+            return Failure(tuple(self.played), None, Answer(), Answer(errors=(_named(error),)), unlike)
+        return None
+
+    async def _together(self, step: Together) -> Failure | None:
+        """Make the calls at once, and look for an order of them that gives the same answers and the same state."""
+        found = await asyncio.gather(*(self._answer(call) for call in step.calls))
+        look = audit(self.model)
+        state = await self._answer(look)
+        for order in itertools.permutations(range(len(step.calls))):
+            model = self.model.copy()
+            wanted = {position: modelled(model, step.calls[position]) for position in order}
+            if any(difference(wanted[position], found[position]) for position in order):
+                continue
+            if difference(modelled(model, look), state) is None:
+                self.model = model
+                return None
+        names = ", ".join(answer.errors[0] if answer.errors else _brief(answer.value) for answer in found)
+        unlike = Difference(
+            "together", f"no order of the {len(step.calls)} calls gives these answers ({names}) and this state.", ""
+        )
+        return Failure(tuple(self.played), step.calls[0], Answer(), found[0], unlike)
+
+    async def _cancelled(self, step: Cancelled) -> Failure | None:
+        """Cancel the call, and find it done or not done."""
+        before, after = self.model, self.model.copy()
+        wanted = modelled(after, step.call)
+        store = self.instances[step.call.instance % len(self.instances)]
+        stepped = Stepped(_made(store, step.call), step.at)
+        found: Answer | None = None
+        task = asyncio.ensure_future(_awaited(stepped))
+        try:
+            await asyncio.wait_for(asyncio.shield(asyncio.wait([task])), self.patience)
+        except TimeoutError:
+            task.cancel()
+            unlike = Difference("hangs", f"cancelled at its await number {step.at}, it did not end.", "")
+            return Failure(tuple(self.played), step.call, wanted, Answer(errors=("TimeoutError",)), unlike)
+        self.waits = stepped.waits
+        if not task.cancelled():
+            error = task.exception()
+            found = Answer(errors=(_named(error),)) if error is not None else Answer(seen(task.result()))
+            self.model = after
+            if stepped.waits < step.at:
+                unlike = difference(wanted, found)
+                return None if unlike is None else Failure(tuple(self.played), step.call, wanted, found, unlike)
+        else:
+            await asyncio.sleep(SETTLING)
+        look = audit(self.model, step.call)
+        state = await self._answer(look)
+        candidates = [after, before] if task.cancelled() else [after]
+        for model in candidates:
+            if difference(modelled(model, look), state) is None:
+                self.model = model
+                return None
+        unlike = difference(modelled(before, look), state)
+        assert unlike is not None
+        how = (
+            f"cancelled at its await number {step.at}, {step.call.method}() left neither the state before nor after it"
+        )
+        unlike = replace(
+            unlike, kind=unlike.kind if unlike.kind == "hangs" else "cancelled", sentence=f"{how}: {unlike.sentence}"
+        )
+        return Failure(tuple(self.played), step.call, wanted, state, unlike)
+
+
+class Stepped:
+    """A coroutine that is stepped by hand: it is cancelled when it waits for the n-th time."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], at: int) -> None:
+        self._work = work
+        self._at = at
+        self.waits = 0
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                signal = self._work.send(value) if error is None else self._work.throw(error)
+            except StopIteration as stop:
+                return stop.value
+            self.waits += 1
+            if self.waits == self._at:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+            value, error = None, None
+            try:
+                value = yield signal
+            except BaseException as raised:  # noqa: BLE001  # it is the coroutine's to handle
+                error = raised
+
+
+async def _awaited(stepped: Stepped) -> Any:
+    return await stepped
+
+
+def audit(model: Model, call: Call | None = None) -> Call:
+    """Return a look at everything that can be asked for without a filter, or at what a call of a shared store wrote."""
+    arguments: dict[str, Any] = {"order": "added"}
+    if Capability.DELETE in model.capabilities:
+        arguments["include_deleted"] = True
+    if model.bounds is not None:
+        arguments["metadata"] = model.bounds
+    return Call("scan", arguments, None, 0 if call is None else call.instance)
+
+
+def modelled(model: Model, call: Call) -> Answer:
+    """Return what the model answers."""
+    arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
+    try:
+        return Answer(seen(getattr(model.handle(call.scope), call.method)(**arguments)))
+    except Refused as refused:
+        return Answer(errors=tuple(kind.__name__ for kind in refused.kinds))
+    except MemoryError as error:
+        return Answer(errors=(type(error).__name__,))
+
+
+async def answered(store: BaseStore, call: Call, patience: float) -> Answer:
+    """Return what the store answers; what the caller holds is changed afterwards, which must change nothing."""
+    arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
+    given = [seen(value) for value in arguments.values() if not _is_long(value)]
+    try:
+        async with asyncio.timeout(patience):
+            found = await _made(store, call, arguments)
+    except Exception as error:  # noqa: BLE001  # whatever a store raises is an answer
+        return Answer(errors=(_named(error),))
+    answer = seen(found)
+    if [seen(value) for value in arguments.values() if not _is_long(value)] != given:
+        return Answer(errors=("a changed argument",))
+    spoil(found)
+    for value in arguments.values():
+        if isinstance(value, (MemoryItem, list)):
+            spoil(value)
+    return Answer(answer)
+
+
+async def _made(store: BaseStore, call: Call, arguments: dict[str, Any] | None = None) -> Any:
+    if arguments is None:
+        arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
+    scope = call.scope
+    handle: BaseStore = store if scope is None else store.scoped(**scope_arguments(scope))
+    made = getattr(handle, call.method)(**arguments)
+    if call.method in ("scan", "owners"):
+        return [one async for one in made]
+    return await made
+
+
+def scope_arguments(scope: Any) -> dict[str, Any]:
+    """Return the arguments of ``scoped()`` that name this scope."""
+    named = {name: getattr(scope, name) for name in ("user_id", "session_id", "task_id", "agent_id")}
+    given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    return {**given, **({"namespace": scope.namespace} if scope.namespace else {})}
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 100
+
+
+def _named(error: BaseException) -> str:
+    return type(error).__name__
+
+
+def _brief(value: Any) -> str:
+    return getattr(value, "id", None) or repr(value)
+
+
+async def replayed(player: Player, steps: Sequence[Step]) -> Failure | None:
+    """Play these steps and return the first failure."""
+    for step in steps:
+        failure = await player.play(step)
+        if failure is not None:
+            return failure
+    return None

@@ -1,0 +1,172 @@
+"""A failure as a short program that an author can run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.store import BaseStore
+from memoranda_testing.model.answers import Answer
+from memoranda_testing.model.playing import Failure, scope_arguments
+from memoranda_testing.model.steps import Call, Cancelled, Many, ManyIds, Moved, Reopened, Step, Together
+
+
+def written(value: Any) -> str:
+    """Return a value as it is written in a program."""
+    if isinstance(value, MemoryItem):
+        return _item(value)
+    if isinstance(value, MemoryMetadata):
+        return _metadata(value)
+    if isinstance(value, Many):
+        return _many(value)
+    if isinstance(value, ManyIds):
+        return f'[f"{value.prefix}{{n:05}}" for n in range({value.start}, {value.start + value.count})]'
+    if isinstance(value, datetime):
+        return f"datetime.fromisoformat({value.isoformat()!r})"
+    if isinstance(value, float) and math.isinf(value):
+        return "math.inf"
+    if isinstance(value, list):
+        return f"[{', '.join(map(written, value))}]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{written(key)}: {written(inner)}" for key, inner in value.items()) + "}"
+    return repr(value)
+
+
+def _item(item: MemoryItem) -> str:
+    kind = BUILTIN_TYPES.get(item.memory_type, MemoryItem)
+    values: dict[str, Any] = {"id": item.id, "content": item.content}
+    if kind is MemoryItem:
+        values["memory_type"] = item.memory_type
+    if item.metadata != MemoryMetadata():
+        values["metadata"] = item.metadata
+    blank = kind(id="x", content="", created_at="0001-01-01", updated_at=item.created_at).__dict__
+    for name, value in {**item.__dict__, **(item.model_extra or {})}.items():
+        if name not in ("id", "content", "memory_type", "metadata") and repr(blank.get(name)) != repr(value):
+            values[name] = str(value) if name == "status" else value
+    return f"{kind.__name__}({', '.join(f'{name}={written(value)}' for name, value in values.items())})"
+
+
+def _metadata(metadata: MemoryMetadata) -> str:
+    parts = [f"{name}={getattr(metadata, name)!r}" for name in SCOPE_FIELDS if getattr(metadata, name) is not None]
+    parts += [f"namespace={metadata.namespace!r}"] if metadata.namespace else []
+    parts += [f"extra={metadata.extra!r}"] if metadata.extra else []
+    return f"MemoryMetadata({', '.join(parts)})"
+
+
+def _many(many: Many) -> str:
+    parts = [repr(many.prefix), repr(many.count), _metadata(many.metadata)]
+    blank = Many("", 0, many.metadata)
+    parts += [
+        f"{name}={getattr(many, name)!r}"
+        for name in ("content", "own_session", "version", "start")
+        if getattr(many, name) != getattr(blank, name)
+    ]
+    return f"Many({', '.join(parts)}).items()"
+
+
+def call_text(call: Call, stores: Sequence[str] = ("store", "second")) -> str:
+    """Return a call as it is written in a program, without the await."""
+    handle = stores[min(call.instance, len(stores) - 1)]
+    if call.scope is not None:
+        given = ", ".join(f"{name}={value!r}" for name, value in scope_arguments(call.scope).items())
+        handle = f"{handle}.scoped({given})"
+    arguments = ", ".join(f"{name}={written(value)}" for name, value in call.arguments.items())
+    return f"{handle}.{call.method}({arguments})"
+
+
+def _awaited(call: Call) -> str:
+    text = call_text(call)
+    return f"[each async for each in {text}]" if call.method in ("scan", "owners") else f"await {text}"
+
+
+def _step(step: Step, wanted: Answer | None) -> list[str]:
+    if isinstance(step, Moved):
+        return [f"clock.now += {step.seconds}"]
+    if isinstance(step, Reopened):
+        return [
+            "await store.close()",
+            "store = open_store()  # on the same data",
+            "store.clock = clock",
+            "await store.init()",
+        ]
+    if isinstance(step, Together):
+        calls = ", ".join(call_text(call) for call in step.calls)
+        return [f"print(await asyncio.gather({calls}, return_exceptions=True))"]
+    if isinstance(step, Cancelled):
+        return [
+            "with suppress(asyncio.CancelledError):",
+            f"    await asyncio.create_task(cancelled({call_text(step.call)}, {step.at}))",
+        ]
+    if wanted is not None and wanted.errors:
+        return [f"with suppress({', '.join(dict.fromkeys(wanted.errors))}):", f"    {_awaited(step)}"]
+    return [_awaited(step)]
+
+
+def _last(failure: Failure) -> list[str]:
+    step = failure.steps[-1]
+    if not isinstance(step, Call):
+        return [*_step(step, None), f"# {failure.difference.sentence}"]
+    if failure.wanted.errors:
+        names = ", ".join(dict.fromkeys(failure.wanted.errors))
+        return [
+            "try:",
+            f"    {_awaited(step)}",
+            f"except ({names},):",
+            "    pass",
+            "else:",
+            f'    raise AssertionError("expected {names}")',
+        ]
+    lines = [f"found = {_awaited(step)}"]
+    return [*lines, f"assert {failure.difference.line}, found"] if failure.difference.line else lines
+
+
+def program(failure: Failure, store: BaseStore, answers: Sequence[Answer | None]) -> str:
+    """Return the failure as a program; ``answers`` are what the model answers to each of its steps."""
+    lines: list[str] = []
+    for step, wanted in zip(failure.steps[:-1], answers, strict=False):
+        lines += _step(step, wanted)
+    lines += _last(failure)
+    return "\n".join([*_head(failure, store, lines), *(f"    {line}" for line in lines), "", "asyncio.run(main())"])
+
+
+def _head(failure: Failure, store: BaseStore, lines: Iterable[str]) -> list[str]:
+    kind, text = type(store), "\n".join(lines)
+    has_clock = any(isinstance(step, Moved) for step in failure.steps) or "ttl" in text or "refresh" in text
+    names = ("MemoryMetadata", "MemoryItem", *(each.__name__ for each in BUILTIN_TYPES.values()))
+    used = sorted(name for name in names if f"{name}(" in text)
+    errors = sorted({name for name in _ERRORS if name in text})
+    head = ["import asyncio"]
+    head += ["import math"] if "math.inf" in text else []
+    head += ["from contextlib import suppress"] if "suppress(" in text else []
+    head += ["from datetime import datetime"] if "datetime.from" in text else []
+    head += [f"from memoranda.errors import {', '.join(errors)}"] if errors else []
+    head += [f"from memoranda.items import {', '.join(used)}"] if used else []
+    ours = [
+        name for name, mark in (("Clock", "Clock("), ("Many", "Many("), ("cancelled", "cancelled(")) if mark in text
+    ]
+    ours += ["Clock"] if has_clock else []
+    head += [f"from memoranda_testing.model import {', '.join(sorted(set(ours)))}"] if ours else []
+    head += [f"from {kind.__module__} import {kind.__qualname__}"]
+    opening = [
+        "",
+        "def open_store():",
+        f"    return {kind.__qualname__}()  # with the options of your tests",
+        "",
+        "async def main():",
+        "    store = open_store()",
+        "    await store.init()",
+    ]
+    if has_clock:
+        opening.append("    store.clock = clock = Clock(2_000_000_000)")
+    if any(isinstance(step, Call) and step.instance for step in failure.steps):
+        opening += ["    second = open_store()  # on the same data", "    await second.init()"]
+    return [*head, *opening]
+
+
+_ERRORS = (
+    *("IdConflictError", "InputError", "TurnConflictError", "UnsupportedError", "VersionConflictError"),
+    "StoreClosedError",
+)

@@ -1,0 +1,158 @@
+"""Shrinking a history that fails: fewer steps, fewer arguments, fewer items, plainer values; the same every time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.store import copy_item
+from memoranda_testing.model.playing import Failure
+from memoranda_testing.model.steps import Call, Cancelled, Many, ManyIds, Step, Together
+
+Attempt = Callable[[Sequence[Step]], Awaitable[Failure | None]]
+"""Plays steps on an empty store and returns how they fail."""
+
+_PLAIN = {"content": "tea", "created_at": "2024-03-01T00:00:00.000000+00:00"}
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("name", "archived_by", "ttl", "expires_at")),
+    "version": 0,
+    "status": "accepted",
+    "tool_calls": [],
+    "tool_call_id": "",
+}
+_KEPT = frozenset({"item", "items", "ids", "item_id", "after", "query"})
+"""Arguments without which a call is no call any more, or another one."""
+
+
+async def shrunk(failure: Failure, attempt: Attempt, seconds: float) -> Failure | None:
+    """Return the shortest failure that is found in this time; None if it cannot be brought about again."""
+    ends = time.monotonic() + seconds
+    best = await attempt(failure.steps)
+    if best is None or best.difference.kind == "hangs":
+        return best
+    best = await _fewer(best, attempt, ends)
+    while time.monotonic() < ends:
+        plainer = await _plainer(best, attempt, ends)
+        if plainer is None:
+            break
+        best = plainer
+    return best
+
+
+async def _fewer(best: Failure, attempt: Attempt, ends: float) -> Failure:
+    """Leave out steps: halves first, then single ones, until none can be left out."""
+    size = max(1, (len(best.steps) - 1) // 2)
+    while True:
+        found = None
+        for start in range(max(0, len(best.steps) - 1 - size), -1, -size):
+            if time.monotonic() >= ends:
+                return best
+            found = await attempt([*best.steps[:start], *best.steps[start + size :]])
+            if found is not None:
+                best = found
+                break
+        if found is None:
+            if size == 1:
+                return best
+            size = max(1, size // 2)
+        size = min(size, max(1, len(best.steps) - 1))
+
+
+async def _plainer(best: Failure, attempt: Attempt, ends: float) -> Failure | None:
+    """Return the first failure of the same kind with one thing plainer."""
+    for position, step in enumerate(best.steps):
+        for plainer in _plainer_steps(step):
+            if time.monotonic() >= ends:
+                return None
+            found = await attempt([*best.steps[:position], plainer, *best.steps[position + 1 :]])
+            if found is not None and found.difference.kind == best.difference.kind:
+                return await _fewer(found, attempt, ends) if len(found.steps) > 2 else found
+    return None
+
+
+def _plainer_steps(step: Step) -> Iterator[Step]:
+    if isinstance(step, Call):
+        yield from _plainer_calls(step)
+    elif isinstance(step, Cancelled):
+        for call in _plainer_calls(step.call):
+            yield replace(step, call=call)
+    elif isinstance(step, Together):
+        if len(step.calls) > 2:
+            yield Together(step.calls[1:])
+        for position, call in enumerate(step.calls):
+            for plainer in _plainer_calls(call):
+                yield Together((*step.calls[:position], plainer, *step.calls[position + 1 :]))
+
+
+def _plainer_calls(call: Call) -> Iterator[Call]:
+    if call.scope is not None:
+        yield replace(call, scope=None)
+        yield from (replace(call, scope=scope) for scope in _plainer_metadata(call.scope))
+    if call.instance:
+        yield replace(call, instance=0)
+    for name, value in call.arguments.items():
+        others = {other: held for other, held in call.arguments.items() if other != name}
+        if name not in _KEPT:
+            yield replace(call, arguments=others)
+        for plainer in _plainer_values(value):
+            yield replace(call, arguments={**call.arguments, name: plainer})
+
+
+def _plainer_values(value: Any) -> Iterator[Any]:
+    if isinstance(value, MemoryItem):
+        yield from _plainer_items(value)
+    elif isinstance(value, MemoryMetadata):
+        yield from _plainer_metadata(value)
+    elif isinstance(value, (Many, ManyIds)):
+        for less in _smaller(value.count):
+            yield replace(value, count=less)
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            if len(value) > 1:
+                yield value[:position] + value[position + 1 :]
+            for plainer in _plainer_values(inner):
+                yield [*value[:position], plainer, *value[position + 1 :]]
+    elif isinstance(value, dict) and len(value) > 1:
+        for key in value:
+            yield {other: held for other, held in value.items() if other != key}
+    elif isinstance(value, int) and not isinstance(value, bool) and value > 40:
+        yield from _smaller(value)
+
+
+def _smaller(count: int) -> Iterator[int]:
+    """Yield smaller sizes, the ones at which engines cut first."""
+    yield from (size for size in (1, 2, 11, 51, 65, 101, 129, 201, 257, 401, 501, 1001, 5001) if size < count)
+    if count > 2:
+        yield count - 1
+
+
+def _plainer_items(item: MemoryItem) -> Iterator[MemoryItem]:
+    values = item.model_dump()
+    for name, plain in {**_DEFAULTS, **_PLAIN, "updated_at": item.created_at}.items():
+        if name in values and values[name] != plain:
+            plainer = copy_item(item)
+            plainer.__dict__[name] = type(values[name])(plain) if name == "status" else plain
+            yield plainer
+    if item.memory_type != "note" or item.model_extra:
+        base = {name: values[name] for name in MemoryItem.model_fields if name not in ("metadata", "memory_type")}
+        yield MemoryItem(**base, memory_type="note", metadata=item.metadata)
+    for metadata in _plainer_metadata(item.metadata):
+        plainer = copy_item(item)
+        plainer.__dict__["metadata"] = metadata
+        yield plainer
+
+
+def _plainer_metadata(metadata: MemoryMetadata) -> Iterator[MemoryMetadata]:
+    given = {name: getattr(metadata, name) for name in SCOPE_FIELDS if getattr(metadata, name) is not None}
+    held: dict[str, Any] = {**given, "namespace": metadata.namespace, "extra": metadata.extra}
+    for name in [name for name, value in held.items() if value or name in given]:
+        fewer = {other: value for other, value in held.items() if other != name}
+        if any(value not in ((), {}) for value in fewer.values()):
+            yield MemoryMetadata(**fewer)
+    for key in metadata.extra if len(metadata.extra) > 1 else ():
+        yield MemoryMetadata(
+            **{**held, "extra": {other: metadata.extra[other] for other in metadata.extra if other != key}}
+        )

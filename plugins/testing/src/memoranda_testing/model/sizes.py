@@ -1,0 +1,113 @@
+"""Histories about sizes: one call of each kind beyond the numbers at which engines cut pages and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from memoranda.items import MemoryMetadata
+from memoranda.store import Capability
+from memoranda_testing.model.steps import Call, Many, ManyIds, Step
+
+EDGES = (100, 400, 500)
+"""Sizes at which engines cut; the sessions of a history have just as many items, so that a last page is a full one."""
+
+QUICK, LARGE, HUGE = 1_003, 5_003, 10_003
+"""Beyond 100, 400, 500 and 1,000; beyond 5,000; beyond 10,000."""
+
+_ALL = 10**6
+
+
+def size_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
+    """Yield calls of every kind on so many items: written together, read by pages and as a whole, changed, removed."""
+    user, place = f"{mark}u", (mark,) if mark else ()
+    mine = MemoryMetadata(user_id=user, namespace=place)
+    filters = {"metadata": MemoryMetadata(user_id=user)}
+    sizes = [*EDGES, total - sum(EDGES)]
+    for letter, size in zip("abcd", sizes, strict=True):
+        session = mine.model_copy(update={"session_id": f"{mark}{letter}"})
+        yield Call("add_many", {"items": Many(f"{mark}{letter}", size, session, content="tea {} of " + letter)})
+    for letter, size in zip("abcd", sizes, strict=True):
+        yield from _pages({"metadata": MemoryMetadata(session_id=f"{mark}{letter}")}, size)
+    yield from _pages(filters, total)
+    yield Call("search", {**filters, "limit": _ALL, "query": "TEA", "mode": "substring"})
+    yield Call("search_ranked", {**filters, "limit": _ALL, "query": "tea", "mode": "text"})
+    yield Call("window", filters)
+    yield Call("window", {**filters, "limit": 600})
+    yield from _owners(total, mark, mine)
+    yield from _changes(total, mark, mine, capabilities)
+
+
+def large_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
+    """Yield the fewest calls that cross a large size: one batch, and what reads, changes and removes it as a whole."""
+    metadata = MemoryMetadata(user_id=f"{mark}u", session_id=f"{mark}s", namespace=(mark,) if mark else ())
+    filters = {"metadata": MemoryMetadata(session_id=f"{mark}s")}
+    ids = ManyIds(f"{mark}x", total)
+    yield Call("add_many", {"items": Many(f"{mark}x", total, metadata)})
+    yield Call("count", filters)
+    yield Call("get_many", {"ids": ids})
+    yield Call("scan", filters)
+    yield Call("search", {**filters, "limit": 4, "offset": total - 3})
+    yield Call("apply", {"deletes": ids})
+    yield Call("count", filters)
+    if Capability.DELETE in capabilities:
+        yield Call("restore", filters)
+    yield Call("clear", filters)
+    yield Call("count", filters)
+    if Capability.PURGE in capabilities:
+        yield Call("purge", filters)
+        yield Call("count", {**filters, "include_deleted": Capability.DELETE in capabilities})
+
+
+def _pages(filters: dict[str, Any], size: int) -> Iterator[Step]:
+    yield Call("scan", filters)
+    yield Call("count", filters)
+    yield Call("search", {**filters, "limit": size - 1})
+    yield Call("search", {**filters, "limit": _ALL, "order": "added"})
+    for order in ("created", "added"):
+        yield Call("search", {**filters, "limit": 4, "offset": size - 2, "order": order})
+
+
+def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
+    """Yield many owners, and what names many ids."""
+    other = mine.model_copy(update={"user_id": f"{mark}o"})
+    within, ids = MemoryMetadata(user_id=f"{mark}o"), ManyIds(f"{mark}o", total)
+    yield Call("add_many", {"items": Many(f"{mark}o", total, other, own_session=True)})
+    yield Call("owners", {"by": "session_id", "within": within})
+    yield Call("owners", {"by": "session_id", "within": within, "offset": total - 2})
+    yield Call("get_many", {"ids": ids})
+    yield Call("search", {"metadata": within, "limit": _ALL, "where": {"id": {"$in": ids}}})
+
+
+def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterator[Step]:
+    """Yield what changes many items at once, each followed by a look at all of them."""
+    other, session = mine.model_copy(update={"user_id": f"{mark}o"}), mine.model_copy(update={"session_id": f"{mark}e"})
+    filters = {"metadata": MemoryMetadata(session_id=f"{mark}e")}
+    theirs: dict[str, Any] = {"metadata": MemoryMetadata(user_id=f"{mark}o"), "order": "added"}
+    look: dict[str, Any] = {**filters, "order": "added"}
+    if Capability.DELETE in capabilities:
+        look["include_deleted"] = True
+    batch = 1_001
+    yield Call("update_many", {"items": Many(f"{mark}o", total, other, own_session=True, version=1, content="milk {}")})
+    yield Call("scan", theirs)
+    yield Call("apply", {"adds": Many(f"{mark}e", batch, session), "deletes": ManyIds(f"{mark}o", total)})
+    yield Call("scan", theirs)
+    yield Call("scan", look)
+    if Capability.TTL in capabilities:
+        yield Call("touch", {"ids": ManyIds(f"{mark}e", batch), "ttl": 1e9})
+        yield Call("scan", look)
+    turn = mine.model_copy(update={"session_id": f"{mark}t"})
+    yield Call("append", {"items": Many(f"{mark}t", batch, turn), "after": None})
+    yield Call("count", {"metadata": MemoryMetadata(session_id=f"{mark}t")})
+    if Capability.ADD_DELETED in capabilities:
+        yield Call("add_many", {"items": Many(f"{mark}f", batch, session), "deleted": ManyIds(f"{mark}f", batch)})
+        yield Call("scan", look)
+    yield Call("clear", filters)
+    yield Call("count", filters)
+    if Capability.DELETE in capabilities:
+        yield Call("restore", filters)
+        yield Call("count", filters)
+    if Capability.PURGE in capabilities:
+        yield Call("purge", {"metadata": session})
+        yield Call("scan", look)
+    yield Call("pop", {"metadata": MemoryMetadata(user_id=f"{mark}u")})

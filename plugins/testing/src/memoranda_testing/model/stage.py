@@ -1,0 +1,113 @@
+"""Where histories are played: an empty store for each, or a corner of one that others use."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from memoranda.items import MemoryMetadata
+from memoranda.store import BaseStore, Capability
+from memoranda_testing.expect import ExpectationError
+from memoranda_testing.model.playing import Clock, Failure, Player, replayed
+from memoranda_testing.model.steps import Step
+
+OpenAnother = Callable[[], Awaitable[BaseStore]]
+
+START = 2_000_000_000.0
+"""What the clock of a store shows that is nobody else's: later than any clock that it has seen."""
+
+_FURTHER = 1e7
+"""By how much the clock is set forward between two histories: what is over once stays over."""
+
+
+@dataclass
+class Stage:
+    """Gives each history a store that is empty as far as it can see.
+
+    With ``fresh`` that is a new one each time. Otherwise the one that is given is emptied; and where others use it, all
+    that is written lies below a place of its own, nothing looks beyond it, and the clock is not moved.
+    """
+
+    store: BaseStore
+    exclusive: bool = True
+    fresh: OpenAnother | None = None
+    reopen: OpenAnother | None = None
+    patience: float = 30.0
+    instances: int = 1
+    mark: str = ""
+    marks: list[str] = field(default_factory=list)
+    _clock: float = START
+
+    def __post_init__(self) -> None:
+        if Capability.PERSISTENT in self.store.capabilities:
+            self.fresh = None  # What another opening gives may be the same data.
+        if not self.exclusive or not (self.can_be_emptied or self.fresh):
+            self._new_mark()
+
+    @property
+    def can_be_emptied(self) -> bool:
+        """Whether removing leaves nothing behind, so that ids can be used anew."""
+        held = self.store.capabilities
+        return Capability.PURGE in held or Capability.DELETE not in held
+
+    @property
+    def moves_clock(self) -> bool:
+        """Whether nobody else's memories could expire by a clock that is moved."""
+        return self.exclusive and Capability.TTL in self.store.capabilities
+
+    def _new_mark(self) -> None:
+        self.mark = f"conform-{uuid.uuid4().hex}"
+        self.marks.append(self.mark)
+
+    async def set(self) -> Player:
+        """Return a player on an empty store."""
+        if self.fresh is not None:
+            store = await self.fresh()
+            await store.init()
+            return Player([store], Clock(START), self.patience, None)
+        if self.mark and not self.can_be_emptied:
+            self._new_mark()
+        else:
+            await self._empty()
+        self._clock += _FURTHER
+        clock = Clock(self._clock if self.exclusive else time.time())
+        instances = [self.store]
+        while self.reopen is not None and len(instances) < self.instances:
+            another = await self.reopen()
+            await another.init()
+            instances.append(another)
+        player = Player(instances, clock, self.patience, self.reopen)
+        player.model.bounds = MemoryMetadata(namespace=(self.mark,)) if self.mark else None
+        return player
+
+    async def strike(self, player: Player) -> None:
+        """Close what was opened for a history."""
+        self._clock = max(self._clock, player.clock.now)
+        for store in player.instances:
+            if store is not self.store:
+                await store.close()
+        await self.store.init()
+
+    async def attempt(self, steps: Sequence[Step]) -> Failure | None:
+        """Play steps on an empty store and return how they fail."""
+        player = await self.set()
+        try:
+            return await replayed(player, steps)
+        finally:
+            await self.strike(player)
+
+    async def _empty(self) -> None:
+        store, held = self.store, self.store.capabilities
+        bounds = MemoryMetadata(namespace=(self.mark,)) if self.mark else None
+        await store.clear(metadata=bounds)
+        if Capability.PURGE in held:
+            await store.purge(metadata=bounds, deleted_only=True)
+        elif Capability.TTL in held and not self.mark:
+            await store.sweep()
+        left = await store.count(metadata=bounds, include_deleted=Capability.DELETE in held)
+        if left:
+            raise ExpectationError(
+                f"After clear() of everything and purge(deleted_only=True) the store still counts {left} items."
+            )

@@ -1,0 +1,121 @@
+"""What a history is made of: calls, and what happens around them; each can be done on a store and on the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import copy_item
+
+WRITES = frozenset(
+    {
+        *("add", "add_many", "append", "apply", "update", "update_many", "touch", "sweep"),
+        *("clear", "pop", "delete", "restore", "purge"),
+    }
+)
+"""The methods that change what is stored."""
+
+
+@dataclass(frozen=True)
+class Many:
+    """Many items that differ in their numbers, for histories that are about sizes."""
+
+    prefix: str
+    count: int
+    metadata: MemoryMetadata
+    content: str = "tea {}"
+    own_session: bool = False
+    """Whether each is in a session of its own."""
+    version: int = 0
+    start: int = 0
+
+    def items(self) -> list[MemoryItem]:
+        """Return the items: groups of seven have one time, so that pages end among equals."""
+        return [self._item(number) for number in range(self.start, self.start + self.count)]
+
+    def _item(self, number: int) -> MemoryItem:
+        metadata = self.metadata
+        if self.own_session:
+            metadata = metadata.model_copy(update={"session_id": f"{self.prefix}{number:05}"})
+        return MemoryItem(
+            id=f"{self.prefix}{number:05}",
+            content=self.content.format(number),
+            metadata=metadata,
+            created_at=f"2024-03-01T{number // 7 // 3600:02}:{number // 7 // 60 % 60:02}:{number // 7 % 60:02}+00:00",
+            version=self.version,
+        )
+
+
+@dataclass(frozen=True)
+class ManyIds:
+    """The ids of :class:`Many` items."""
+
+    prefix: str
+    count: int
+    start: int = 0
+
+    def ids(self) -> list[str]:
+        """Return the ids."""
+        return [f"{self.prefix}{number:05}" for number in range(self.start, self.start + self.count)]
+
+
+def spelled_out(value: Any) -> Any:
+    """Return an argument as it is given to a store: a copy of its own."""
+    if isinstance(value, Many):
+        return value.items()
+    if isinstance(value, ManyIds):
+        return value.ids()
+    if isinstance(value, MemoryItem):
+        return copy_item(value)
+    if isinstance(value, Mapping):
+        return {key: spelled_out(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(spelled_out(inner) for inner in value)
+    return value
+
+
+@dataclass(frozen=True)
+class Call:
+    """One public method with its arguments, on a plain store or a scoped handle, of the first or second instance."""
+
+    method: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    scope: MemoryMetadata | None = None
+    instance: int = 0
+
+    @property
+    def writes(self) -> bool:
+        """Whether it can change what is stored."""
+        return self.method in WRITES or bool(self.arguments.get("refresh"))
+
+
+@dataclass(frozen=True)
+class Together:
+    """Calls that are made at the same time: their answers are those of some order of them."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """A call that is cancelled when it waits for the n-th time: it is done as a whole, or not at all."""
+
+    call: Call
+    at: int
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The clock is set forward, or back."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """The store is closed, and the same data is opened in a new one."""
+
+
+Step = Call | Together | Cancelled | Moved | Reopened

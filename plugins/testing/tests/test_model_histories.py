@@ -1,0 +1,165 @@
+"""The half of the kit that compares with a model: it passes what is right, catches what is wrong, and tells it well."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from memoranda.store import BaseStore, InMemoryStore
+from memoranda_testing import Outcome, check_store
+from memoranda_testing.cases import case_names
+from memoranda_testing.cases.model import ModelCases
+from memoranda_testing.model import Call, Generator, Kinds, Model, histories
+from memoranda_testing.model.contract import quoted
+from memoranda_testing.model.steps import WRITES
+
+CASES = [name.removeprefix("test_") for name in case_names(ModelCases)]
+
+
+def _load(name: str) -> Any:
+    """Import a module that lies beside this one, whatever the import mode."""
+    spec = spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+right = _load("wrong_stores")
+wrong = _load("wrong_stores_model")
+
+
+async def outcome_of(store: Callable[[], BaseStore], case: str, **options: Any) -> tuple[Outcome, str]:
+    """Run one case on an empty store."""
+    options = {"exclusive": True, "timeout": 60.0, **options}
+    report = await check_store(store, select=f"test_{case}".__eq__, **options)
+    (result,) = report.results
+    return result.outcome, result.reason
+
+
+@pytest.fixture
+def hardly_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave failures nearly as they are found, which takes less time."""
+    monkeypatch.setattr(histories, "SHRINKING", 0.05)
+
+
+@pytest.mark.usefixtures("hardly_shrunk")
+@pytest.mark.parametrize(
+    ("store", "case"), wrong.WRONG_STORES, ids=[f"{store.__name__}-{case}" for store, case in wrong.WRONG_STORES]
+)
+async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> None:
+    timeout = 4.0 if case in (wrong.CANCELLED, wrong.LEFT) else 60.0
+    # Thorough, so that no machine is too slow to reach what fails.
+    outcome, reason = await outcome_of(store, case, timeout=timeout, thorough=True)
+    assert outcome is Outcome.FAILED, reason
+    assert "Error:" not in reason.split("\n", 1)[0]
+    assert case == wrong.APART or "The contract, " in reason
+    assert case == wrong.APART or "What usually causes it: " in reason
+
+
+@pytest.mark.usefixtures("hardly_shrunk")
+@pytest.mark.parametrize("store", wrong.SHARING)
+async def test_a_store_that_is_wrong_about_its_data_is_caught(store: Any) -> None:
+    world: dict[str, Any] = {}
+    outcome, _ = await outcome_of(lambda: store(world), wrong.AGAIN, thorough=True)
+    assert outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("store", "case"),
+    [
+        *((InMemoryStore, case) for case in CASES if case != wrong.AGAIN),
+        *((right.DictStore, case) for case in (wrong.CALLS, wrong.CANCELLED)),
+        (wrong.MeaningStore, wrong.APART),
+    ],
+)
+async def test_a_right_store_passes(store: type[BaseStore], case: str) -> None:
+    outcome, reason = await outcome_of(store, case)
+    assert outcome is not Outcome.FAILED, reason
+
+
+async def test_a_right_store_that_shares_its_data_passes() -> None:
+    world: dict[str, Any] = {}
+    outcome, reason = await outcome_of(lambda: wrong.SharedStore(world), wrong.AGAIN)
+    assert outcome is Outcome.PASSED, reason
+
+
+async def test_histories_leave_a_store_that_others_use_as_it_was() -> None:
+    item = right.MemoryItem(content="somebody's", metadata=right.MemoryMetadata(user_id="somebody"))
+    memories = {item.id: item}
+    for case in (wrong.CALLS, wrong.APART, wrong.AGAIN):
+        outcome, reason = await outcome_of(lambda: right.KeptStore(memories), case, exclusive=False)
+        assert outcome is not Outcome.FAILED, reason
+    assert memories == {item.id: item}
+
+
+async def test_a_failure_is_a_short_program_that_shows_it(tmp_path: Path) -> None:
+    outcome, reason = await outcome_of(wrong.CountForgetsTasks, wrong.CALLS, thorough=True)
+    assert outcome is Outcome.FAILED
+    program = "import asyncio" + reason.partition("import asyncio")[2]
+    body = [line for line in program.splitlines() if line.startswith("    ")]
+    assert len(body) <= 8, program
+    found = f"import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
+    done = subprocess.run(
+        [sys.executable, "-c", found + program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "AssertionError" in done.stderr, done.stderr
+
+
+@pytest.mark.usefixtures("hardly_shrunk")
+async def test_the_same_seed_finds_the_same() -> None:
+    found = [(await outcome_of(wrong.ScanForgetsSessions, wrong.CALLS, seed=7, thorough=True))[1] for _ in range(2)]
+    where = [reason.partition("Found by ")[2].partition(".")[0] for reason in found]
+    assert where[0] == where[1] != ""
+
+
+async def test_what_was_not_reached_is_told() -> None:
+    _, reason = await outcome_of(right.DictStore, wrong.CALLS)
+    assert "Not reached: what needs the capability 'atomic'" in reason
+    _, reason = await outcome_of(InMemoryStore, wrong.LIVES, exclusive=False)
+    assert "a clock that is moved" in reason
+
+
+def test_histories_hold_every_public_method_with_every_argument() -> None:
+    kinds = Kinds(lifetimes=True, moves_clock=True)
+    seen: dict[str, set[str]] = {}
+    for number in range(60):
+        generator = Generator(Random(number), InMemoryStore.capabilities, kinds)
+        model = Model(InMemoryStore.capabilities, lambda: 0.0)
+        for _ in range(80):
+            step = generator.step(model)
+            if isinstance(step, Call):
+                seen.setdefault(step.method, set()).update(step.arguments)
+    methods = WRITES | {"get", "get_many", "search", "search_ranked", "window", "head", "count", "scan", "owners"}
+    assert set(seen) == methods
+    for method in methods:
+        known = set(inspect.signature(getattr(BaseStore, method)).parameters) - {"self", "counter"}
+        assert known == seen[method], method
+
+
+def test_histories_know_every_public_method() -> None:
+    lifecycle = {"init", "close", "observe", "scoped"}
+    public = {name for name, member in inspect.getmembers(BaseStore, inspect.isfunction) if not name.startswith("_")}
+    reads = {"get", "get_many", "search", "search_ranked", "window", "head", "count", "scan", "owners"}
+    assert public - lifecycle == WRITES | reads
+
+
+@pytest.mark.parametrize(("method", "text"), quoted())
+def test_every_sentence_that_is_quoted_is_one_of_the_contract(method: str, text: str) -> None:
+    documented = " ".join((inspect.getdoc(getattr(BaseStore, method)) or "").split())
+    assert " ".join(text.split()) in documented
