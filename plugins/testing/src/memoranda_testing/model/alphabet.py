@@ -206,6 +206,8 @@ class World:
 
     def scope(self, combination: int) -> MemoryMetadata | None:
         """Return the scope of a handle: one of the 32 combinations of fields, of which the first binds nothing."""
-        fields = {name: self.one(self.owners[name]) for bit, name in enumerate(SCOPE_FIELDS) if combination >> bit & 1}
+        fields: dict[str, Any] = {
+            name: self.one(self.owners[name]) for bit, name in enumerate(SCOPE_FIELDS) if combination >> bit & 1
+        }
         place = self.one(self.places) if combination >> len(SCOPE_FIELDS) & 1 else ()
         return MemoryMetadata(**fields, namespace=place) if fields or place else None

@@ -137,8 +137,8 @@ class Player:
             found = Answer(errors=(_named(error),)) if error is not None else Answer(seen(task.result()))
             self.model = after
             if stepped.waits < step.at:
-                unlike = difference(wanted, found)
-                return None if unlike is None else Failure(tuple(self.played), step.call, wanted, found, unlike)
+                other = difference(wanted, found)
+                return None if other is None else Failure(tuple(self.played), step.call, wanted, found, other)
         else:
             await asyncio.sleep(SETTLING)
         look = audit(self.model, step.call)
@@ -148,15 +148,12 @@ class Player:
             if difference(modelled(model, look), state) is None:
                 self.model = model
                 return None
-        unlike = difference(modelled(before, look), state)
-        assert unlike is not None
-        how = (
-            f"cancelled at its await number {step.at}, {step.call.method}() left neither the state before nor after it"
-        )
-        unlike = replace(
-            unlike, kind=unlike.kind if unlike.kind == "hangs" else "cancelled", sentence=f"{how}: {unlike.sentence}"
-        )
-        return Failure(tuple(self.played), step.call, wanted, state, unlike)
+        left = difference(modelled(candidates[0], look), state)
+        assert left is not None
+        how = f"cancelled at its await number {step.at}, {step.call.method}() left neither the old state nor the new"
+        kind = left.kind if left.kind == "hangs" else "cancelled"
+        left = replace(left, kind=kind, sentence=f"{how}: {left.sentence}")
+        return Failure(tuple(self.played), step.call, wanted, state, left)
 
 
 class Stepped:
