@@ -335,3 +335,16 @@ class TestLastingThings:
 
         assert [summary.content for summary in result.summaries] == ["They said word0.", "They spoke."]
         assert len(result.archived) == 12
+
+
+def test_a_summary_that_failed_leaves_the_callers_task_as_it_was() -> None:
+    """Timeouts and cancel scopes around it count how often their task was told to stop."""
+
+    async def work() -> int:
+        with pytest.raises(SummaryError):
+            await generate_summary(said(10), config(), Failing(1, RuntimeError("no")))
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    assert asyncio.run(work()) == 0

@@ -253,10 +253,11 @@ async def ask(
         Asker(name, template, config.prompts.get(name), summarizer.summarize, timeout, config.max_prompt_tokens, count)
         for name, template in templates.items()
     ]
+    tasks = [asyncio.ensure_future(asker.answer(said)) for asker in askers]
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(asker.answer(said)) for asker in askers]
-    except ExceptionGroup as failed:
-        first = failed.exceptions[0]
-        raise first from first.__cause__
-    return [task.result() for task in tasks]
+        return list(await asyncio.gather(*tasks))
+    finally:
+        # A TaskGroup would leave the caller's task marked as cancelled on Python 3.11, for its timeouts to trip over.
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
