@@ -57,7 +57,7 @@ nox.options.sessions = [
 @nox.session(default=False, venv_backend="none")
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    for name in ("lint", "types", "docs", "wheels", "thirdparty", "anthropic_suite", "recipes"):
+    for name in ("lint", "types", "docs", "wheels", "thirdparty", "anthropic_suite", "mcp_conformance", "recipes"):
         session.notify(name)
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
         session.notify(name, [EVERYTHING, *session.posargs])
@@ -364,6 +364,13 @@ def anthropic_suite(session: nox.Session) -> None:
     """Run the tests of the SDK's memory tool, from its source distribution, against ours."""
     install_everything(session, *group("test"), f"anthropic=={ANTHROPIC_SDK}", "pip")
     session.run("python", "plugins/anthropic/tests/their_suite.py", ANTHROPIC_SDK)
+
+
+@nox.session(default=False)
+def mcp_conformance(session: nox.Session) -> None:
+    """Run the protocol's own conformance suite against the MCP server; npm fetches it."""
+    install_everything(session, *group("test"))
+    session.run("python", "plugins/mcp/tests/protocol_conformance.py")
 
 
 @nox.session(default=False)

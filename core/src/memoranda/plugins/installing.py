@@ -20,6 +20,8 @@ OFFERED_BY: Mapping[str, str] = {
     "rediss+cluster": "memoranda-redis",
     "episodic": "memoranda-redis",
     "vector": "memoranda-vector",
+    "anthropic": "memoranda-anthropic",
+    "mcp": "memoranda-mcp",
     "openai": "memoranda-openai",
     "static": "memoranda-embed-static",
     "minilm": "memoranda-embed-static",

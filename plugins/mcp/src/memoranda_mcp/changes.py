@@ -18,6 +18,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated
 from memoranda.errors import MemoryError
 from memoranda.items import MemoryMetadata
 from memoranda_mcp import addresses
+from memoranda_mcp.graph import Graph
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
@@ -111,8 +112,6 @@ class Changes:
             item = await self._store.get(name)
             return None if item is None else (item.version, item.expires_at)
         if kind == "knowledge-graph":
-            from memoranda_mcp.graph import Graph  # A graph knows what a desk is, and that has changes.
-
             return await Graph(self._graph_store).look()
         metadata = MemoryMetadata(session_id=name) if kind == "conversations" else None
         newest = await self._store.search(metadata=metadata, limit=1, order="updated")

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from memoranda.store import ScopedStore
     from memoranda.summary import Summarizer
 
-GRAPH_KIND = "graph"
-"""The ``memory_type`` of what the graph's tools keep; only they change it."""
-
 REMEMBERED_FORGETTINGS = 1000
 """How many of the last calls to forget can be taken back."""
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memoranda.errors import InputError, StoreError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
 from memoranda.store import fold
-from memoranda_mcp.desk import GRAPH_KIND
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
@@ -24,7 +23,12 @@ T = TypeVar("T")
 Entity = dict[str, Any]
 Relation = dict[str, str]
 
+GRAPH_KIND = "graph"
+"""The ``memory_type`` of what the graph's tools keep; only they change it."""
+
 PLACE = "graph"
+"""The last element of the namespace in which it lies."""
+
 ATTEMPTS = 1000
 
 

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, now_text
-from memoranda_mcp.desk import GRAPH_KIND, Desk
+from memoranda_mcp.desk import Desk
+from memoranda_mcp.graph import GRAPH_KIND
 from memoranda_mcp.tools.memories import Memory, labelled, shown
 from memoranda_mcp.tools.tool import Arguments, Content, Id, Outcome, Report, Tool
 

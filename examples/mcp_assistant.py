@@ -1,0 +1,42 @@
+"""An assistant that remembers between two conversations over the Model Context Protocol, with a fake model.
+
+It starts ``memoranda mcp`` as a desktop assistant does, on a file of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from mcp import Client, StdioServerParameters
+
+
+def server(folder: str) -> StdioServerParameters:
+    """Return how the server is started."""
+    url = f"sqlite:///{Path(folder) / 'memory.db'}"
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "memoranda", "mcp", "--store", url, "--user", "ada"]
+    )
+
+
+async def fake_model(client: Client, said: str) -> str:
+    """Answer as a model would that uses its tools: it keeps what it is told, and looks before it answers."""
+    if said.endswith("?"):
+        found = (await client.call_tool("search", {"query": said})).structured_content["memories"]
+        return found[0]["content"] if found else "I do not know."
+    await client.call_tool("remember", {"content": said, "tags": ["preference"]})
+    return "I will remember that."
+
+
+async def main() -> None:
+    """Talk twice; the second conversation knows what was said in the first."""
+    with tempfile.TemporaryDirectory() as folder:
+        for said in ("Ada takes her tea without milk.", "Does Ada take milk?"):
+            async with Client(server(folder)) as client:
+                print(f"{said} -> {await fake_model(client, said)}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
