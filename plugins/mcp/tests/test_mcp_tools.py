@@ -99,6 +99,22 @@ async def test_pages_hold_everything_once_though_more_is_remembered_meanwhile(ad
     assert sorted(seen) == sorted(wanted)
 
 
+@pytest.mark.parametrize("created", ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+async def test_pages_hold_what_is_said_to_be_of_the_future(ada: Client, store: InMemoryStore, created: str) -> None:
+    scoped = store.scoped(user_id="ada")
+    for number in range(5):
+        await scoped.add(MemoryItem(content=f"{number}", created_at=created))
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = given(await ada.call_tool("recent", {"limit": 2, **cursor}))
+        seen += [memory["content"] for memory in page["memories"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+    assert sorted(seen) == [str(number) for number in range(5)]
+
+
 async def test_an_update_changes_what_was_read_and_nothing_newer(ada: Client) -> None:
     memory = await remember(ada, "Ada takes tea.", tags=["food"])
     changed = given(

@@ -15,10 +15,10 @@ from mcp.shared.exceptions import MCPError
 from memoranda.context.prompt import conversation_entry, one_line
 from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import results_behind_calls
-from memoranda.items import MemoryItem, MemoryMetadata, now_text
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda_mcp import addresses
 from memoranda_mcp.graph import Graph
-from memoranda_mcp.tools.memories import decoded, encoded, shown
+from memoranda_mcp.tools.memories import after, decoded, encoded, shown
 
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession
@@ -73,7 +73,7 @@ class Resources:
         resources += [_item(item) for item in items[:room]]
         if len(items) <= room:
             return _resources(resources, None)
-        begun = until or max(now_text(), items[0].created_at)
+        begun = until or after(items[0])
         return _resources(resources, {"part": "items", "offset": offset + room, "until": begun})
 
     async def templates(

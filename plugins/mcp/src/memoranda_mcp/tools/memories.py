@@ -6,12 +6,13 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import Field
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem
+from memoranda.items import MemoryItem, now_text
 from memoranda_mcp.tools.tool import Outcome
 
 TAG = "tag:"
@@ -91,6 +92,18 @@ def decoded(cursor: str, check: Callable[[dict[str, Any]], bool]) -> dict[str, A
         "This cursor is none that this list gave. Leave it out to begin again, or give `next_cursor` as it was.",
         field="cursor",
     )
+
+
+def after(newest: MemoryItem) -> str | None:
+    """Return a moment before which all of a list was created that begins with this item, now and in its next pages.
+
+    What is said to be of the future is not passed over; None, which is no bound, if there is no later moment.
+    """
+    last = datetime.fromisoformat(max(now_text(), newest.created_at))
+    try:
+        return (last + timedelta(microseconds=1)).isoformat()
+    except OverflowError:
+        return None
 
 
 def position_of(cursor: str | None) -> tuple[int, str | None]:

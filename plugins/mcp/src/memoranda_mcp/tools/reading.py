@@ -8,10 +8,10 @@ from pydantic import Field
 
 from memoranda.context import ContextManager
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, now_text
+from memoranda.items import MemoryItem
 from memoranda.store import moment_text
 from memoranda_mcp.desk import Desk
-from memoranda_mcp.tools.memories import Memory, encoded, position_of, shown, with_tags
+from memoranda_mcp.tools.memories import Memory, after, encoded, position_of, shown, with_tags
 from memoranda_mcp.tools.tool import Arguments, Id, Limit, Outcome, Report, Tool
 
 Conversation = Annotated[
@@ -152,14 +152,9 @@ async def _listed(desk: Desk, given: Any, since: str | None, until: str | None) 
     )
     more = None
     if len(found) > given.limit:
-        until_then = begun if begun is not None else _after(found[0])
+        until_then = begun if begun is not None else after(found[0])
         more = encoded({"offset": offset + given.limit, "until": until_then})
     return Page(memories=[shown(item) for item in found[: given.limit]], next_cursor=more)
-
-
-def _after(newest: MemoryItem) -> str:
-    """Return a moment after which nothing of this list was created."""
-    return max(now_text(), newest.created_at)
 
 
 class GetArguments(Arguments):
