@@ -30,6 +30,7 @@ OFFERED_BY: Mapping[str, str] = {
     "langgraph-checkpointer": "memoranda-langgraph",
     "openai-agents": "memoranda-openai-agents",
     "pydantic-ai": "memoranda-pydantic-ai",
+    "inspect": "memoranda-inspector",
     "conversation": "memoranda-summary-conversation",
     "facts": "memoranda-summary-facts",
     "profiles": "memoranda-summary-profiles",

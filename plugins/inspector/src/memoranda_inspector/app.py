@@ -1,0 +1,106 @@
+"""The application: which address shows what. It is made for one store that is open, and closes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from memoranda.errors import MemoryError
+from memoranda.store import BaseStore
+from memoranda_inspector.acting import ActPages
+from memoranda_inspector.acts import Acts
+from memoranda_inspector.pages import prepare, rendered
+from memoranda_inspector.reading import ReadingPages
+from memoranda_inspector.scopes import Owners
+from memoranda_inspector.security import Gate
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspector:
+    """What is inspected, and what may be done.
+
+    ``name`` is what the pages call the store. ``summarizer`` is the model that compacting asks, with ``templates``.
+    ``soul`` is the file that contexts begin with. With ``read_only`` there is nothing that changes anything.
+    """
+
+    store: BaseStore
+    name: str = ""
+    read_only: bool = False
+    summarizer: Any = None
+    templates: tuple[str, ...] = ("conversation",)
+    soul: Path | None = None
+
+
+def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
+    """Return the application for a server on this port of the loopback address, which this token opens once."""
+    prepare()
+    owners = Owners()
+    reading = ReadingPages(inspector.store, owners, inspector.soul, _shared(inspector))
+    routes = [
+        Route("/", reading.owners, methods=["GET", "POST"]),
+        Route("/everybody", reading.everybody, methods=["POST"]),
+        Route("/health", reading.health),
+        Route("/o/{key}/", reading.conversation),
+        Route("/o/{key}/live", reading.live),
+        Route("/o/{key}/sessions", reading.sessions),
+        Route("/o/{key}/items/{item_id}", reading.item),
+        Route("/o/{key}/items/{item_id}/text", reading.text),
+        Route("/o/{key}/items/{item_id}/sources", reading.sources),
+        Route("/o/{key}/context", reading.context, methods=["GET", "POST"]),
+        Route("/o/{key}/payload", reading.payload, methods=["POST"]),
+        Route("/o/{key}/search", reading.search, methods=["GET", "POST"]),
+    ]
+    if not inspector.read_only:
+        acting = ActPages(
+            inspector.store,
+            owners,
+            Acts(inspector.store, inspector.summarizer, inspector.templates),
+            _shared(inspector),
+        )
+        routes += [
+            Route("/o/{key}/acts", acting.acts),
+            Route("/o/{key}/preview/{act}", acting.preview, methods=["POST"]),
+            Route("/o/{key}/do/{act}", acting.do, methods=["POST"]),
+            Route("/o/{key}/export", acting.export, methods=["POST"]),
+            Route("/receipts/{key}", acting.receipt),
+        ]
+    guarded = [Route(route.path, _guarded(route.endpoint), methods=list(route.methods or ())) for route in routes]
+    static = Mount("/static", StaticFiles(packages=[("memoranda_inspector", "static")]))
+    return Gate(Starlette(routes=[*guarded, static]), port=port, token=token)
+
+
+def _shared(inspector: Inspector) -> dict[str, Any]:
+    return {"store_name": inspector.name, "read_only": inspector.read_only}
+
+
+def _guarded(handler: Handler) -> Handler:
+    """Turn what goes wrong into a sentence on a page. Only the kind of what was not foreseen is told or logged."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except MemoryError as error:
+            told, status = str(error), 400
+        except Exception as error:  # noqa: BLE001  # its message may quote what is stored
+            logger.error("A page failed with %s.", type(error).__name__)
+            told, status = f"The page failed with {type(error).__name__}.", 500
+        in_page = request.headers.get("hx-request") == "true"
+        values = {"store_name": "", "read_only": True, "owner": None, "sentence": told}
+        # htmx puts only what succeeded into the page, and the sentence belongs there.
+        return rendered("_error.html" if in_page else "error.html", values, 200 if in_page else status)
+
+    return answer

@@ -1,0 +1,83 @@
+"""``memoranda inspect``: a server on this machine, and a browser that looks at it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import webbrowser
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memoranda.plugins import default_url
+from memoranda.plugins import open as open_store
+from memoranda.store import InMemoryStore
+from memoranda.summary import installed_summarizer
+from memoranda.urls import redacted
+from memoranda_inspector.app import Inspector
+from memoranda_inspector.demo import DemoModel, fill
+from memoranda_inspector.security import ENTRANCE
+from memoranda_inspector.serving import serve
+
+MODEL_VARIABLE = "MEMORANDA_MODEL"
+
+
+def inspect(
+    store: Annotated[
+        str | None, typer.Option("--store", "-s", metavar="URL", help="The store: sqlite:///agent.db, postgresql://…")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="A conversation to look at, without any store.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only look; nothing can be changed.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address, open no browser.")] = False,
+    soul: Annotated[
+        Path | None, typer.Option("--soul", metavar="FILE", help="The text that says who the agent is, for contexts.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="The model that compacting asks; else only a dry run.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible service for the model.")
+    ] = None,
+) -> None:
+    """See in a browser what is remembered, what a model would get, and why not the rest.
+
+    The page is served on this machine alone. The address that is printed opens it once; Ctrl-C ends it.
+    """
+    listening = socket.create_server(("127.0.0.1", port))
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    token = secrets.token_urlsafe(32)
+    asked = model or os.environ.get(MODEL_VARIABLE)
+
+    async def work() -> None:
+        async with AsyncExitStack() as opened:
+            if demo:
+                sample = await opened.enter_async_context(InMemoryStore())
+                await fill(sample)
+                inspector = Inspector(sample, "the demo", read_only, DemoModel(), ("notes",), soul)
+            else:
+                url = store if store is not None else default_url(make=False)
+                access = "read" if read_only else "change"
+                found = await opened.enter_async_context(open_store(url, access=access))  # type: ignore[arg-type]  # both are kinds of access
+                summarizer = installed_summarizer("openai", model=asked, base_url=base_url) if asked else None
+                inspector = Inspector(found, redacted(url), read_only, summarizer, soul=soul)
+            _announce(address, token, no_open)
+            await serve(inspector, listening, token)
+
+    with listening:
+        try:
+            asyncio.run(work())
+        except KeyboardInterrupt:
+            typer.echo("\nThe inspector is closed.", err=True)
+
+
+def _announce(address: str, token: str, no_open: bool) -> None:
+    entrance = f"{address}{ENTRANCE}?token={token}"
+    typer.echo(f"The inspector is at {entrance}")
+    typer.echo("The address works once. Ctrl-C ends it.", err=True)
+    if not no_open:
+        webbrowser.open(entrance)

@@ -1,0 +1,213 @@
+"""What a model would get of an owner's memories, and what it would not, each item with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memoranda.context import AssembledContext, ContextManager
+from memoranda.errors import InputError
+from memoranda.integrity import call_ids
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.messages import to_anthropic, to_openai, to_responses
+from memoranda.store import BaseStore
+from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.windowing import as_said, last_rounds, rounds_within
+
+LOOKED_AT = 400
+"""How many of the newest items that are left out are named; the older ones are counted."""
+
+FORMATS = {"openai": "OpenAI chat", "responses": "OpenAI Responses", "anthropic": "Anthropic"}
+EVERY, NO = "every", "none"
+
+_PARTS = {"system": "system", "summary": "summaries", "tool": "tool results", "human": "user", "ai": "assistant"}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What can be moved: None for a bound that is not set. ``template`` says which summaries are shown."""
+
+    rounds: int | None = 10
+    tokens: int | None = 4000
+    template: str = EVERY
+
+    def shows(self, item: MemoryItem) -> bool:
+        """Whether the template lets an item be shown; it is only asked of summaries."""
+        if item.memory_type != "summary" or self.template == EVERY:
+            return True
+        return self.template == getattr(item, "template", "")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An item that is not shown, and why."""
+
+    item: MemoryItem
+    reason: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the bar: how many tokens, from where to where in percent."""
+
+    name: str
+    tokens: int
+    start: float
+    width: float
+
+
+@dataclass(slots=True)
+class View:
+    """A window or a context, as the page shows it."""
+
+    setting: Setting
+    shown: list[MemoryItem]
+    tokens: int
+    parts: list[Part]
+    left_out: list[LeftOut]
+    older: int = 0
+    archived: int = 0
+    warnings: list[str] = field(default_factory=list)
+    assembled: AssembledContext | None = None
+
+    @property
+    def stored(self) -> list[MemoryItem]:
+        """The items of the store that are in it, wherever they stand."""
+        if self.assembled is None:
+            return self.shown
+        parts = self.assembled.parts
+        return [*parts.long_term, *parts.recent, *parts.conversation]
+
+    def payload(self, form: str) -> Any:
+        """Return what is sent to a provider. Raises InputError for a form that is none, and what cannot be sent."""
+        if form not in FORMATS:
+            raise InputError(f"There are the forms {', '.join(FORMATS)}.", field="format")
+        if self.assembled is not None:
+            sent = self.assembled.messages(form)
+        else:
+            sent = {"openai": to_openai, "responses": to_responses, "anthropic": to_anthropic}[form](self.shown)
+        if form == "anthropic":
+            system, messages = sent
+            return {"system": system, "messages": messages}
+        return {"messages" if form == "openai" else "input": sent}
+
+
+async def window_view(store: BaseStore, metadata: MemoryMetadata | None, setting: Setting) -> View:
+    """Return the window of a setting, and what is left out of it."""
+
+    def counted(item: MemoryItem) -> int:
+        return estimate_tokens(item) if setting.shows(item) else 0
+
+    window = await store.window(metadata=metadata, rounds=setting.rounds, tokens=setting.tokens, counter=counted)
+    shown = [item for item in window if setting.shows(item)]
+    newest = await store.search(metadata=metadata, limit=LOOKED_AT, order="added", mode="substring")
+    left_out = [*_unshown(newest[::-1], window, setting, counted), *_by_template(window, setting)]
+    total = await store.count(metadata=metadata)
+    live = len({item.id for item in [*newest, *window]})
+    archived, older = 0, 0
+    if total > live:
+        archived = await _archived(store, metadata)
+        older = max(total - archived - live, 0)
+    parts = bar((_PARTS.get(item.memory_type, item.memory_type), estimate_tokens(item)) for item in shown)
+    return View(setting, shown, sum(part.tokens for part in parts), parts, left_out, older, archived)
+
+
+async def _archived(store: BaseStore, metadata: MemoryMetadata | None) -> int:
+    """Return how many items summaries stand for, which no search shows."""
+    return sum([1 async for _ in store.scan(metadata=metadata, archived=True)])
+
+
+def _unshown(
+    newest: Sequence[MemoryItem], window: Sequence[MemoryItem], setting: Setting, count: TokenCounter
+) -> list[LeftOut]:
+    """Return why each of the newest items, oldest first, is not in the window."""
+    inside = {item.id for item in window}
+    known = {item.id for item in newest}
+    said = as_said([*(item for item in window if item.id not in known), *newest])
+    in_rounds = said if setting.rounds is None else last_rounds(said, setting.rounds)
+    in_budget = in_rounds if setting.tokens is None else rounds_within(in_rounds, setting.tokens, count)
+    by_rounds, by_tokens = {item.id for item in in_rounds}, {item.id for item in in_budget}
+    found = []
+    for item in newest:
+        if item.id in inside:
+            continue
+        if item.id not in by_rounds:
+            reason = f"before the last {setting.rounds} rounds" if setting.rounds != 1 else "before the last round"
+        elif item.id not in by_tokens:
+            reason = f"over the budget of {setting.tokens} tokens"
+        else:
+            reason = _why_incomplete(item)
+        found.append(LeftOut(item, reason, estimate_tokens(item)))
+    return found
+
+
+def _by_template(window: Sequence[MemoryItem], setting: Setting) -> list[LeftOut]:
+    reason = (
+        "no summaries are wanted" if setting.template == NO else f"only summaries by “{setting.template}” are wanted"
+    )
+    return [LeftOut(item, reason, estimate_tokens(item)) for item in window if not setting.shows(item)]
+
+
+def _why_incomplete(item: MemoryItem) -> str:
+    if call_ids(item):
+        return "a call without all its results"
+    return "a result without its whole call" if item.memory_type == "tool" else "part of a group that is not whole"
+
+
+async def assembled_view(
+    store: BaseStore, metadata: MemoryMetadata | None, window: View, question: str, soul: Path | None
+) -> View:
+    """Return the context that is put together for a question, with the window as its conversation."""
+    setting = window.setting
+    context = await ContextManager(soul, long_term=store).assemble_context(
+        question, conversation=window.shown, metadata=metadata, token_budget=setting.tokens
+    )
+    explanation = context.explain()
+    ids = [decision.item_id for decision in explanation.decisions]
+    items = {item.id: item for item in await store.get_many(ids, metadata=metadata)}
+    parts = bar((decision.source, decision.tokens) for decision in explanation.kept)
+    # What was dropped from one place may stand in another, and what the window left out may have been found again.
+    kept = {decision.item_id for decision in explanation.kept}
+    left_out = {left.item.id: left for left in window.left_out if left.item.id not in kept}
+    for decision in explanation.dropped:
+        if decision.item_id in items and decision.item_id not in kept and decision.item_id not in left_out:
+            reason = f"{decision.source}: {decision.reason}"
+            left_out[decision.item_id] = LeftOut(items[decision.item_id], reason, decision.tokens)
+    return View(
+        setting,
+        list(context.parts.items()),
+        context.tokens,
+        parts,
+        list(left_out.values()),
+        window.older,
+        window.archived,
+        warnings=list(explanation.warnings),
+        assembled=context,
+    )
+
+
+def bar(costs: Iterable[tuple[str, int]]) -> list[Part]:
+    """Return how many tokens each part takes, and where it stands in a bar of all."""
+    sums: dict[str, int] = {}
+    for name, tokens in costs:
+        sums[name] = sums.get(name, 0) + tokens
+    total = sum(sums.values()) or 1
+    parts, start = [], 0.0
+    for name, tokens in sums.items():
+        width = 100 * tokens / total
+        parts.append(Part(name, tokens, round(start, 2), round(width, 2)))
+        start += width
+    return parts
+
+
+def differences(one: View, other: View) -> dict[str, list[MemoryItem]]:
+    """Return what each of two views shows and the other does not."""
+    first: Mapping[str, MemoryItem] = {item.id: item for item in one.stored}
+    second: Mapping[str, MemoryItem] = {item.id: item for item in other.stored}
+    return {
+        "A": [item for item in one.stored if item.id not in second],
+        "B": [item for item in other.stored if item.id not in first],
+    }

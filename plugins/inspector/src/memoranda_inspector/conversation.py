@@ -1,0 +1,143 @@
+"""A conversation as a person reads it: every call with its results, and with what is missing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoranda.integrity import answers, call_ids
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.messages import call_arguments, call_name
+from memoranda.store import BaseStore, Capability
+
+PAGE = 50
+"""How many items a page shows."""
+
+REACH = 100
+"""How far from each other a call and its result may lie and still be joined on one page."""
+
+_SPEAKERS = {"human": "user", "ai": "assistant"}
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call, and the results that answer it; without any, it is one that is missing."""
+
+    name: str
+    arguments: str
+    results: list[Entry] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Entry:
+    """An item on the page, with its calls."""
+
+    item: MemoryItem
+    calls: list[Call] = field(default_factory=list)
+    state: str = ""
+    """Empty for what is shown to models; ``archived``, ``deleted`` or ``orphan`` (a result without its call)."""
+
+    @property
+    def speaker(self) -> str:
+        """Who speaks."""
+        item = self.item
+        kind = item.memory_type
+        return item.name or str(getattr(item, "tool_name", "") or "") or _SPEAKERS.get(kind, kind)
+
+    @property
+    def missing(self) -> list[str]:
+        """The names of the calls that nothing answers."""
+        return [call.name for call in self.calls if not call.results]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A page of a conversation, oldest first."""
+
+    entries: list[Entry]
+    offset: int
+    older: bool
+    mark: str
+    """What it was made from; another one when anything of it has changed."""
+
+
+async def read_conversation(
+    store: BaseStore,
+    metadata: MemoryMetadata | None,
+    *,
+    offset: int = 0,
+    archived: bool = False,
+    deleted: bool = False,
+) -> Conversation:
+    """Return the items of an owner, ``offset`` newer ones passed over, in the order in which they were said."""
+    newer = min(offset, REACH)
+    size = newer + PAGE + REACH
+    items = await _newest(store, metadata, size, offset - newer, archived=archived, deleted=deleted)
+    end = len(items) - newer
+    start = max(end - PAGE, 0)
+    there = {item.id for item in await store.get_many([item.id for item in items])} if deleted else None
+    entries = _joined(items, start, end, there)
+    signs = "\n".join(f"{item.id} {item.version} {item.updated_at} {item.archived_by}" for item in items)
+    mark = hashlib.sha256(f"{signs}\n{sorted(there or ())}".encode()).hexdigest()[:16]
+    return Conversation(entries, offset, start > 0, mark)
+
+
+async def _newest(
+    store: BaseStore, metadata: MemoryMetadata | None, size: int, offset: int, *, archived: bool, deleted: bool
+) -> list[MemoryItem]:
+    """Return so many of the items that were added last, oldest first."""
+    if not archived and not deleted:
+        return (await store.search(metadata=metadata, limit=size, offset=offset, order="added", mode="substring"))[::-1]
+    # No search shows these, so that everything is gone through; nobody sees them who did not ask.
+    kept: deque[MemoryItem] = deque(maxlen=size + offset)
+    hidden = deleted and Capability.DELETE in store.capabilities
+    wanted: Any = None if archived else False
+    async for item in store.scan(metadata=metadata, archived=wanted, include_deleted=hidden, order="added"):
+        if item.memory_type != "branch":
+            kept.append(item)
+    found = list(kept)
+    return found[: len(found) - offset] if offset else found
+
+
+def _joined(items: Sequence[MemoryItem], start: int, end: int, there: set[str] | None) -> list[Entry]:
+    """Return the entries from ``start`` to ``end``, each result below the call that it answers."""
+    entries = [Entry(item, _calls(item), _state(item, there)) for item in items]
+    links = answers(items)
+    for link in links:
+        calls = entries[link.caller].calls
+        position = next(
+            (at for at, call_id in enumerate(call_ids(items[link.caller])) if call_id == link.call_id), None
+        )
+        if position is not None:
+            calls[position].results.append(entries[link.result])
+    below = {link.result for link in links}
+    shown = []
+    for position in range(start, end):
+        if position in below:
+            continue
+        entry = entries[position]
+        if entry.item.memory_type == "tool" and not entry.state:
+            entry.state = "orphan"
+        shown.append(entry)
+    return shown
+
+
+def _calls(item: MemoryItem) -> list[Call]:
+    calls = getattr(item, "tool_calls", None) if item.memory_type == "ai" else None
+    if not isinstance(calls, list):
+        return []
+    return [Call(call_name(call), call_arguments(call)) for call in calls if isinstance(call, dict)]
+
+
+def _state(item: MemoryItem, there: set[str] | None) -> str:
+    if there is not None and item.id not in there:
+        return "deleted"
+    return "archived" if item.archived_by is not None else ""
+
+
+def entry_of(item: MemoryItem, state: str = "") -> Entry:
+    """Return an item by itself."""
+    return Entry(item, _calls(item), state)

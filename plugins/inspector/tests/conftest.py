@@ -1,0 +1,117 @@
+"""Every kind of store that the inspector is tested with, and a client that came in through the door."""
+
+from __future__ import annotations
+
+import html
+import re
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import memoranda
+from memoranda.store import BaseStore
+from memoranda_inspector import Inspector, create_app
+from memoranda_inspector.demo import DemoModel, fill
+from memoranda_testing.servers import postgres_server, redis_server
+
+PORT = 8765
+TOKEN = "a token for tests"
+HERE = f"http://127.0.0.1:{PORT}"
+
+
+class Client:
+    """A browser without a screen: it keeps cookies, names its origin, and reads pages as text."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+
+    async def get(self, path: str, **headers: str) -> str:
+        answer = await self.http.get(path, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    async def post(self, path: str, form: dict[str, str] | None = None) -> str:
+        answer = await self.http.post(path, data=form or {})
+        assert answer.status_code in (200, 303), answer.text
+        return answer.text
+
+    async def owner(self, name: str, by: str = "user_id") -> str:
+        """Return the address of an owner."""
+        page = await self.post("/", {"by": by, "find": name})
+        found = re.search(rf'href="(/o/\w+/)"><bdi>{re.escape(html.escape(name))}</bdi>', page)
+        assert found, f"{name} is not listed"
+        return found[1]
+
+
+@asynccontextmanager
+async def _inspecting(store: BaseStore, *, enter: bool = True, **options: Any) -> AsyncIterator[Client]:
+    """Give a client of an inspector of a store."""
+    app = create_app(Inspector(store, "a store", **options), port=PORT, token=TOKEN)
+    transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # both know what an ASGI application is
+    async with httpx.AsyncClient(transport=transport, base_url=HERE, headers={"Origin": HERE}) as http:
+        if enter:
+            await http.get("/enter", params={"token": TOKEN})
+        yield Client(http)
+
+
+@pytest.fixture
+def inspecting() -> Any:
+    """Open an inspector of a store."""
+    return _inspecting
+
+
+@pytest.fixture
+def plain() -> Any:
+    """Return what a page says, without its marks."""
+    return lambda page: re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page)))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Any]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[Any]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BaseStore]:
+    """A store of each kind, empty."""
+    if request.param == "postgres":
+        with request.getfixturevalue("postgres").database() as url:
+            async with memoranda.open(url) as opened:
+                yield opened
+        return
+    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path / 'agent.db'}"}
+    if request.param == "redis":
+        server = request.getfixturevalue("redis")
+        url = f"{server.url}?namespace=t{uuid.uuid4().hex}"
+    else:
+        url = urls[request.param]()
+    async with memoranda.open(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(store: BaseStore) -> AsyncIterator[Client]:
+    """An inspector of each kind of store, with the demo's conversations in it."""
+    await fill(store)
+    async with _inspecting(store, summarizer=DemoModel(), templates=("notes",)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def demo() -> AsyncIterator[BaseStore]:
+    """The demo in memory, for what does not depend on the store."""
+    async with memoranda.open("memory://") as opened:
+        await fill(opened)
+        yield opened
