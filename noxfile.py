@@ -44,6 +44,8 @@ SCALE = [
     "plugins/redis/tests/test_redis_cluster.py",
     "tests/test_many_processes.py",
 ]
+# They need a browser, and are collected only where they are asked for by name.
+BROWSER_TESTS = "plugins/inspector/tests/browser"
 
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -57,7 +59,8 @@ nox.options.sessions = [
 @nox.session(default=False, venv_backend="none")
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
-    for name in ("lint", "types", "docs", "wheels", "thirdparty", "anthropic_suite", "mcp_conformance", "recipes"):
+    extras = ("anthropic_suite", "browser", "mcp_conformance", "recipes")
+    for name in ("lint", "types", "docs", "wheels", "thirdparty", *extras):
         session.notify(name)
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
         session.notify(name, [EVERYTHING, *session.posargs])
@@ -155,6 +158,13 @@ rows = {plugin.name: plugin for plugin in default_registry().plugins}
 assert all(row.status == "ok" for row in rows.values()), rows
 print(package.__name__, "offers", len(names), "names; plugins:", *sorted(rows))
 """
+
+
+@nox.session(default=False)
+def browser(session: nox.Session) -> None:
+    """Test the inspector in a real browser: a Chromium on the PATH, else npm's; only on request."""
+    session.install(*paths("plugins/inspector", ("test", "browser")), *group("test"))
+    run_pytest(session, BROWSER_TESTS)
 
 
 def main_tests(distribution: str) -> list[str]:

@@ -19,9 +19,16 @@ from memoranda_inspector import Inspector, create_app
 from memoranda_inspector.demo import DemoModel, fill
 from memoranda_testing.servers import postgres_server, redis_server
 
+BROWSER = Path(__file__).parent / "browser"
 PORT = 8765
 TOKEN = "a token for tests"
 HERE = f"http://127.0.0.1:{PORT}"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave what needs a browser out, unless it is asked for by name."""
+    asked = any(Path(argument.partition("::")[0]).resolve().is_relative_to(BROWSER) for argument in config.args)
+    return True if collection_path == BROWSER and not asked else None
 
 
 class Client:

@@ -48,7 +48,7 @@ HEADERS = {
 # The page leads on by itself: a redirect would count as part of the way from wherever the link was followed, and a
 # strict cookie is not sent on that way.
 _WELCOME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>memoranda</title>
-<meta http-equiv="refresh" content="0;url=/"></head>
+<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0;url=/"></head>
 <body><p><a href="/">Go on to the inspector.</a></p></body></html>"""
 
 
