@@ -122,7 +122,7 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             "updated_at": updated_at,
             "version": version,
         }
-        if extra_json == _USUAL.get(cls):
+        if cls in TRUSTED and extra_json == _USUAL.get(cls):
             base["status"] = _STATUSES[status]
             TRUSTED[cls].fill(base, {})
             return bare_item(cls, base, {})

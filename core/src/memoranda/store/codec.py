@@ -81,7 +81,9 @@ def make_metadata(fields: dict[str, Any]) -> MemoryMetadata:
 
     The namespace may be left out, or a list as JSON has it.
     """
+    extra = fields.pop("extra")  # The last of the fields, as in items that were validated.
     fields["namespace"] = tuple(fields.get("namespace") or ())
+    fields["extra"] = extra
     metadata: MemoryMetadata = _new(MemoryMetadata)
     _set_dict(metadata, fields)
     _set_fields_set(metadata, set())
