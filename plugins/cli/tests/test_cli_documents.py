@@ -23,6 +23,7 @@ LINES: dict[str, list[list[str]]] = {
     "context": [["--user", "ada"], ["--all", "--explain"]],
     "stats": [[]],
     "owners": [[], ["session"]],
+    "fork": [],
     "clear": [["--user", "ada", "--dry-run"], ["--user", "nobody", "--yes"], ["--user", "ada", "--yes"]],
     "restore": [["--all", "--dry-run"], ["--all"]],
     "purge": [["--deleted", "--dry-run"], ["--deleted", "--yes"], ["one", "--yes"]],

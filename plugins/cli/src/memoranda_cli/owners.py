@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memoranda.errors import InputError
 from memoranda_cli import options
 from memoranda_cli.terminal import say, show, show_json, table, visible
 
@@ -14,19 +14,13 @@ if TYPE_CHECKING:
     from memoranda.store import Owner
 
 
-class By(StrEnum):
-    """What owns a memory."""
-
-    USER = "user"
-    SESSION = "session"
-    TASK = "task"
-    AGENT = "agent"
-    NAMESPACE = "namespace"
+_FIELDS = {name: f"{name}_id" for name in ("user", "session", "task", "agent")} | {"namespace": "namespace"}
+"""What owns a memory, by what people call it."""
 
 
 @options.scoped
 def owners(
-    by: Annotated[By, typer.Argument(metavar="BY", help="user, session, task, agent or namespace.")] = By.USER,
+    by: Annotated[str, typer.Argument(metavar="BY", help="user, session, task, agent or namespace.")] = "user",
     metadata: options.Owner = None,
     depth: Annotated[int | None, typer.Option("--depth", min=1, help="Cut namespaces off after so many names.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 50,
@@ -38,7 +32,9 @@ def owners(
     """List who has something, in order: how many items each, and the times of the first and the last."""
     from memoranda_cli.stores import opened, run
 
-    field = by.value if by is By.NAMESPACE else f"{by.value}_id"
+    if by not in _FIELDS:
+        raise InputError(f"{by!r} owns nothing; there are {', '.join(_FIELDS)}.", field="by")
+    field = _FIELDS[by]
 
     async def read() -> list[Owner]:
         async with opened(store, store_options) as source:
@@ -54,11 +50,11 @@ def owners(
         rows = [
             (visible(_named(owner)), f"{owner.count:,}", _minute(owner.first), _minute(owner.last)) for owner in found
         ]
-        show(table(by.value, ("items", {"justify": "right"}), "first (UTC)", "last (UTC)", rows=rows))
+        show(table(by, ("items", {"justify": "right"}), "first (UTC)", "last (UTC)", rows=rows))
         if len(found) == limit:
             say(f"These are {limit}; --limit and --offset show more.")
     else:
-        say(f"No {by.value} has anything here.")
+        say(f"No {by} has anything here.")
 
 
 def _named(owner: Owner) -> str:
