@@ -537,7 +537,7 @@ class PurgeOnlyHides(InMemoryStore):
 
 class PurgeLeavesTheBin(InMemoryStore):
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        hidden = [item async for item in self._scan(wanted, True)]
+        hidden = [item async for item in self._scan(wanted, True, "added")]
         purged = await super()._purge(item_id, wanted, deleted_only)
         for item in hidden:
             if not deleted_only and await self._get(item.id) is None and item_id is None:
