@@ -15,7 +15,7 @@ from memoranda_testing.model.answers import Answer, Difference, difference, seen
 from memoranda_testing.model.reference import Model, Refused
 from memoranda_testing.model.steps import Call, Cancelled, Moved, Reopened, Step, Together, spelled_out
 
-SETTLING = 0.02
+SETTLING = 0.1
 """How many seconds a call that was cancelled may still be on its way in the engine underneath."""
 
 
@@ -141,14 +141,20 @@ class Player:
                 return None if other is None else Failure(tuple(self.played), step.call, wanted, found, other)
         else:
             await asyncio.sleep(SETTLING)
+        # A look with deleted items does not tell those from others, so that two are needed.
         look = audit(self.model, step.call)
-        state = await self._answer(look)
+        looks = [look, replace(look, arguments={**look.arguments, "include_deleted": False})]
+        states = [await self._answer(each) for each in looks]
         candidates = [after, before] if task.cancelled() else [after]
         for model in candidates:
-            if difference(modelled(model, look), state) is None:
+            if all(difference(modelled(model, each), told) is None for each, told in zip(looks, states, strict=True)):
                 self.model = model
                 return None
+        state = states[0]
         left = difference(modelled(candidates[0], look), state)
+        if left is None:
+            state = states[1]
+            left = difference(modelled(candidates[0], looks[1]), state)
         assert left is not None
         how = f"cancelled at its await number {step.at}, {step.call.method}() left neither the old state nor the new"
         kind = left.kind if left.kind == "hangs" else "cancelled"
