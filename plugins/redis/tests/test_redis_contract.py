@@ -234,7 +234,8 @@ async def test_what_the_schema_before_wrote_is_brought_along(url: str, raw: Any,
         assert [(owner.value, owner.count) async for owner in store.owners("session_id")] == [("s", 4)]
         assert (await store.get_many(["id1"]))[0].version == 2
         assert await store.restore("id4") == 1
-        assert all(finding.ok for finding in await store.doctor())
+        findings = await store.doctor()
+        assert all(finding.ok for finding in findings if finding.name != "persistence")  # The server keeps nothing.
         mortal = await store.get("id5")
         assert mortal is not None
         assert mortal.expires_at is not None

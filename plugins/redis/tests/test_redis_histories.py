@@ -14,4 +14,5 @@ from memoranda_testing.random_calls import compare
 async def test_random_calls_are_answered_as_in_memory(url: str, seed: int) -> None:
     async with RedisMemoryStore(url, namespace=uuid.uuid4().hex) as store:
         await compare(store, seed)
-        assert all(finding.ok for finding in await store.doctor())
+        findings = await store.doctor()
+        assert all(finding.ok for finding in findings if finding.name != "persistence")  # The server keeps nothing.

@@ -71,6 +71,7 @@ class Stage:
             self._new_mark()
         else:
             await self._empty()
+            await self.store.init()  # A store in memory that is empty need not look at the clock again.
         self._clock += _FURTHER
         clock = Clock(self._clock if self.exclusive else time.time())
         instances = [self.store]
