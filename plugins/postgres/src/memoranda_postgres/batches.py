@@ -136,10 +136,11 @@ def _over(addition: Addition, row: Any, write: Write, scope: MemoryMetadata) -> 
     if row["token"] == addition.token:
         return addition
     stored = unpack(row[:_WIDTH])
-    if write.fresh:
-        raise VersionConflictError(stored.id, 0, stored.version)
     item = stored.model_copy(update={"metadata": scope})
     check_owner(stored, item, write.within)
+    # Only after its owner is known to be the same: of another's item not even the version is told.
+    if write.fresh:
+        raise VersionConflictError(stored.id, 0, stored.version)
     if write.keep_created:
         addition = addition._replace(row=addition.row._replace(created_at=stored.created_at))
     return addition

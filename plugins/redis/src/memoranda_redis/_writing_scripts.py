@@ -91,6 +91,9 @@ for position = 3, #ARGV, 4 do
   local version = found[1] and not found[3] and tonumber(found[1]) or nil
   local before = owners[item.id]
   if write.fresh and (before or there(found)) then
+    -- Of another's item not even the version is told.
+    local held = before or scope_of(found, 5)
+    if held[1] ~= item.scope[1] or not within(limits, held) then return {'taken', number} end
     return {'changed', number, before and 1 or tonumber(found[1]) or -1}
   end
   local stale = item.expected and (version or 0) ~= item.expected
