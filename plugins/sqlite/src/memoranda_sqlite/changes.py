@@ -14,7 +14,7 @@ from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
 from memoranda.sql import Statement, unpack
-from memoranda.store import Filter, Page, Write, metadata_matches, readable, with_lifetime
+from memoranda.store import Filter, Page, Write, check_owner, metadata_matches, readable, with_lifetime
 from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.rows import CREATED_AT, EXPIRES_AT, ID, Values, packed, with_created
 from memoranda_sqlite.schema import TABLE, meta
@@ -79,12 +79,21 @@ class Changes:
             existing = held.get(row[ID])
             if existing is not None:
                 if write.fresh:
+                    self._check_owner(connection, write, row[ID])
                     raise VersionConflictError(row[ID], 0, existing[1])
                 if isinstance(existing[2], str):
                     row = with_created(row, existing[2])
             held.setdefault(row[ID], (row[ID], 1, row[CREATED_AT]))
             checked.append(row)
         return checked
+
+    def _check_owner(self, connection: sqlite3.Connection, write: Write, item_id: str) -> None:
+        """Raise IdConflictError where an id is another's: of his item not even the version is told."""
+        columns = self._statements.dialect.item_columns
+        held = connection.execute(f"SELECT {columns} FROM {TABLE} WHERE id = ?", (item_id,)).fetchone()
+        if held is not None:
+            new = next(item for item in write.adds if item.id == item_id)
+            check_owner(unpack(held, self._types), new, write.within)
 
     def _removed(self, connection: sqlite3.Connection, write: Write) -> int:
         wanted = Filter(metadata=write.within, archived=None)
