@@ -127,8 +127,9 @@ class Engine(ABC):
                     raise StoreNotFoundError(repr(self), await self._alike())
                 await self._init()
                 if Capability.TTL in self.capabilities:
+                    # Of what others keep there, one cannot know whether it will expire.
                     self._lifetimes.in_use = Capability.PERSISTENT in self.capabilities
-                    self._lifetimes.note(await self._soonest_expiry())
+                    self._lifetimes.swept(await self._soonest_expiry())
                 self._state = "open"
 
     async def close(self) -> None:

@@ -43,8 +43,9 @@ class Lifetimes:
         return self._soonest is not None and self._soonest <= self.now(clock)
 
     def swept(self, soonest: str | None) -> None:
-        """Remember what a sweep left: when the next item expires."""
-        self._soonest = soonest
+        """Remember what a sweep left, or what was there at the opening: when the next item expires."""
+        self._soonest = None
+        self.note(soonest)
 
 
 def end_of_life(now: str, ttl: float) -> str | None:

@@ -79,9 +79,11 @@ class ModelCases(Cases):
 
     @needs(Capability.TTL)
     async def test_random_lifetimes_match_the_model(self, store: BaseStore) -> None:
-        """With items that expire, by a clock that goes forward, every answer is the model's."""
+        """With items that expire, by a clock that goes forward and back, every answer is the model's."""
         stage = self.stage(store)
-        kinds = self._kinds(store, lifetimes=True, moves_clock=stage.moves_clock, together=False)
+        kinds = self._kinds(
+            store, lifetimes=True, moves_clock=stage.moves_clock, clock_goes_back=stage.moves_clock, together=False
+        )
         await self._play(stage, kinds, "lifetimes", histories=40, seconds=4)
 
     @needs(Capability.PERSISTENT)
