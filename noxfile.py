@@ -30,7 +30,7 @@ ROOT = Path(__file__).parent
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 DISTRIBUTIONS = ["core", *(f"plugins/{plugin}" for plugin in PLUGINS)]
 # Plugins for frameworks, which ask for newer releases of what they share with the others than those need.
-FRAMEWORKS = ["plugins/openai-agents", "plugins/pydantic-ai"]
+FRAMEWORKS = [f"plugins/{name}" for name in ("anthropic", "langgraph", "mcp", "openai-agents", "pydantic-ai")]
 SUITES = [*(f"{distribution}/tests" for distribution in DISTRIBUTIONS), "tests"]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 DOCS = ROOT / "docs" / "mkdocs.yml"
