@@ -1,4 +1,4 @@
-"""Whatever is called in whatever order, the Redis store answers as the store in memory does."""
+"""Whatever is called in whatever order, the Redis store answers as the model does."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import uuid
 import pytest
 
 from memoranda_redis import RedisMemoryStore
-from memoranda_testing.random_calls import compare
+from memoranda_testing.model import compare
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_random_calls_are_answered_as_in_memory(url: str, seed: int) -> None:
+async def test_random_calls_are_answered_as_the_model_answers(url: str, seed: int) -> None:
     async with RedisMemoryStore(url, namespace=uuid.uuid4().hex) as store:
         await compare(store, seed)
         findings = await store.doctor()

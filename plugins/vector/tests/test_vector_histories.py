@@ -1,4 +1,4 @@
-"""Whatever is called in whatever order, the vector store answers as the store in memory does."""
+"""Whatever is called in whatever order, the vector store answers as the model does."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import TurnConflictError
-from memoranda_testing.random_calls import compare
+from memoranda_testing.model import compare
 from memoranda_vector import VectorMemoryStore
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_random_calls_are_answered_as_in_memory(seed: int) -> None:
+async def test_random_calls_are_answered_as_the_model_answers(seed: int) -> None:
     await compare(VectorMemoryStore(HashingEmbeddings(8)), seed)
 
 

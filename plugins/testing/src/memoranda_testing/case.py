@@ -108,6 +108,16 @@ def alone(case: Case) -> Case:
     return checked  # type: ignore[return-value]  # the same signature, which wraps() shows but mypy cannot see
 
 
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def moment(second: int, microsecond: int = 0) -> str:
     """Return a time on a fixed day, as items carry it."""
     hours, rest = divmod(second, 3600)

@@ -8,18 +8,8 @@ import time
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
-from memoranda_testing.case import Cases, needs, note
+from memoranda_testing.case import Cases, Clock, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, that
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = time.time()
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class LifetimeCases(Cases):
@@ -27,7 +17,7 @@ class LifetimeCases(Cases):
 
     def on_a_clock(self, store: BaseStore) -> Clock:
         """Give the store a clock of its own and return it."""
-        clock = Clock()
+        clock = Clock(time.time())
         store.clock = clock
         return clock
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from memoranda_testing.case import Clock
 from memoranda_testing.model.generator import Generator, Kinds
-from memoranda_testing.model.histories import check_histories, check_steps
-from memoranda_testing.model.playing import Clock, Failure, Player, Stepped
+from memoranda_testing.model.histories import check_histories, check_steps, compare
+from memoranda_testing.model.playing import Failure, Player, Stepped
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.stage import Stage
 from memoranda_testing.model.steps import Call, Cancelled, Many, ManyIds, Moved, Reopened, Step, Together
@@ -43,4 +44,5 @@ __all__ = [
     "cancelled",
     "check_histories",
     "check_steps",
+    "compare",
 ]

@@ -96,7 +96,8 @@ TYPES = ("note", "human", "ai", "tool", "system", "summary", "Note")
 
 STATUSES = ("draft", "accepted", "discard")
 
-LIFETIMES = (0.5, 1.0, 10.0, 60.0, 3600.25, 1e9)
+LIFETIMES = (300.5, 301.0, 600.0, 900.0, 3600.25, 1e9)
+"""How long items live by the clock that is moved: none ends by an engine's own clock, however slow the run."""
 
 FAR_PAST, FAR_FUTURE = "2000-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"
 

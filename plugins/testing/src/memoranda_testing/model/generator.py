@@ -220,7 +220,7 @@ class Generator:
         return self.world.random.randrange(self.kinds.instances)
 
     def _moved(self, model: Model) -> Step:
-        seconds = self.world.one((0.25, 0.5, 1, 9.75, 10, 50, 60, 3600))
+        seconds = self.world.one((0.25, 0.5, 300, 300.75, 299.75, 600, 900, 3600))
         now = datetime.fromtimestamp(model.clock(), UTC)
         ends = [row.item.expires_at for row in model.rows.values() if row.item.expires_at is not None]
         left = [(datetime.fromisoformat(end) - now).total_seconds() for end in ends]

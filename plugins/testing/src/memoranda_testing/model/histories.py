@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from random import Random
 
+from memoranda.store import BaseStore
+from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.contract import cause, sentence
 from memoranda_testing.model.generator import Generator, Kinds
-from memoranda_testing.model.playing import Clock, Failure, modelled
+from memoranda_testing.model.playing import Failure, modelled
 from memoranda_testing.model.program import program
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.shrinking import shrunk
@@ -45,6 +48,22 @@ async def check_histories(
         if failure is not None:
             raise ExpectationError(await told(failure, stage, f"history {number} of the seed {seed}"))
     return histories
+
+
+async def compare(store: BaseStore, seed: int, calls: int = 150) -> None:
+    """Play one history of so many random steps on a store that is empty and nobody else's, and leave what came of it.
+
+    It is for a backend's own tests, which may look at the store afterwards. Raises ExpectationError if it fails.
+    """
+    stage = Stage(store)
+    kinds = Kinds(
+        lifetimes=stage.moves_clock,
+        moves_clock=stage.moves_clock,
+        clock_goes_back=stage.moves_clock,
+        together=False,
+        substring_is_default=store.default_mode == "substring",
+    )
+    await check_histories(stage, kinds, seed=seed, histories=1, length=calls, seconds=math.inf, topic="compare")
 
 
 async def check_steps(stage: Stage, steps: Sequence[Step], what: str) -> None:

@@ -11,22 +11,13 @@ from typing import Any
 from memoranda.errors import MemoryError
 from memoranda.items import MemoryItem
 from memoranda.store import BaseStore, Capability
+from memoranda_testing.case import Clock
 from memoranda_testing.model.answers import Answer, Difference, difference, seen, spoil
 from memoranda_testing.model.reference import Model, Refused
 from memoranda_testing.model.steps import Call, Cancelled, Moved, Reopened, Step, Together, spelled_out
 
 SETTLING = 0.1
 """How many seconds a call that was cancelled may still be on its way in the engine underneath."""
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability
+from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
-from memoranda_testing.model.playing import Clock, Failure, Player, replayed
+from memoranda_testing.model.playing import Failure, Player, replayed
 from memoranda_testing.model.steps import Step
 
 OpenAnother = Callable[[], Awaitable[BaseStore]]
