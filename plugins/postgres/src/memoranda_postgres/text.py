@@ -29,7 +29,7 @@ from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import TERMS_VECTOR, UNINDEXED, mark
+from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, UNINDEXED, mark
 
 _FURTHER = ", ".join(("terms", "user_id", "session_id", "task_id"))
 
@@ -137,7 +137,7 @@ class TextSearch:
         hits = await self._newest(scope, "lower(extra_json) LIKE {}", f'%"name"%{term}%')
         letters = beginning(term)
         if letters is not None:
-            hits += await self._newest(scope, "folded LIKE {}", f"%{letters}%")
+            hits += await self._newest(scope, f"{FOLDED} LIKE {{}}", f"%{letters}%")
         return hits
 
     async def _newest(self, scope: Filter, condition: str, *values: str) -> list[Any]:
