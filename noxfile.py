@@ -50,9 +50,12 @@ BROWSER_TESTS = "plugins/inspector/tests/browser"
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = True
+# Of the distributions that are used alone: the core, and of the plugins the command, a store and an integration.
+ALONE_BY_DEFAULT = ["core", "cli", "sqlite", "mcp"]
 # The quick checks come first, and a test session last, so that its summary ends the output.
 nox.options.sessions = [
-    "lint", "types", "docs", "wheels", "thirdparty", "alone", "oldest", "suites",
+    "lint", "types", "docs", "wheels", "thirdparty",
+    *(f"alone({name})" for name in ALONE_BY_DEFAULT), "oldest", "suites",
 ]  # fmt: skip
 
 
@@ -60,7 +63,7 @@ nox.options.sessions = [
 def everything(session: nox.Session) -> None:
     """Run all there is: every suite alone, every rare set-up, the oldest releases in full, every Python found."""
     extras = ("anthropic_suite", "browser", "mcp_conformance", "recipes")
-    for name in ("lint", "types", "docs", "wheels", "thirdparty", *extras):
+    for name in ("lint", "types", "docs", "wheels", "thirdparty", "alone", *extras):
         session.notify(name)
     for name in (*map(session_name, DISTRIBUTIONS), "integration", "oldest", "langgraph-suite", "openai-agents-suite"):
         session.notify(name, [EVERYTHING, *session.posargs])
