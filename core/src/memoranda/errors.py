@@ -210,6 +210,15 @@ class BadVectorError(EmbeddingError, ValueError):
         self.reason = reason
 
 
+class NoVectorsError(StoreError):
+    """No embedder has written to the store yet, so nothing in it can be found by meaning."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(
+            f"{store} holds no vectors yet. Call reindex(), or run 'memoranda reindex' with the same embedder."
+        )
+
+
 class OtherModelError(StoreError):
     """The stored vectors are another embedder's; they were left as they are."""
 

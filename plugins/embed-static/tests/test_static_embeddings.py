@@ -55,12 +55,32 @@ async def test_a_store_finds_by_meaning_with_nothing_but_this(tmp_path: Path) ->
 
 
 def test_the_command_searches_by_words_and_meaning_without_being_told_an_embedder(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/a.db"
-    for words in (["add", "The puppy felt sick all day"], ["search", "--mode", "hybrid", "ill dog"]):
-        command = [sys.executable, "-c", ALONE, *words, "--user", "ada", "--store", url]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
-    assert "puppy" in done.stdout
+    alone(tmp_path, "add", "The puppy felt sick all day")
+
+    first = alone(tmp_path, "search", "--mode", "hybrid", "ill dog")
+    second = alone(tmp_path, "search", "--mode", "semantic", "ill dog")
+
+    assert "puppy" in first.stdout
+    assert "puppy" in second.stdout
+    assert ("No vectors yet" in first.stderr, "No vectors yet" in second.stderr) == (True, False)
+
+
+def test_the_command_makes_no_vectors_anew_where_nothing_is_found(tmp_path: Path) -> None:
+    alone(tmp_path, "add", "The puppy felt sick all day")
+    alone(tmp_path, "search", "--mode", "semantic", "ill dog")
+
+    searched = alone(tmp_path, "search", "--mode", "semantic", "ill dog", "--session", "another")
+
+    assert "Nothing was found" in searched.stderr
+    assert "No vectors yet" not in searched.stderr
+
+
+def alone(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command on a file in this folder, with no other plugin than these."""
+    command = [sys.executable, "-c", ALONE, *words, "--user", "ada", "--store", f"sqlite:///{folder}/a.db"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 ALONE = """

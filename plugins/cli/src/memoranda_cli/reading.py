@@ -14,6 +14,7 @@ from memoranda_cli.terminal import say, show, show_json
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
     from memoranda.ranking import RankedItem
+    from memoranda.store import BaseStore
 
 
 class Mode(StrEnum):
@@ -129,33 +130,44 @@ async def _search(
 ) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
     from inspect import signature
 
+    from memoranda.errors import NoVectorsError
     from memoranda.store import Reindexable
     from memoranda_cli.stores import chosen_url, opened
 
     url = chosen_url(url)
+    asked = mode.value if mode else ""
     picked = False
     async with opened(url, store_options) as store:
-        lacking = mode is not None and mode.value in ("semantic", "hybrid") and mode.value not in store.capabilities
+        lacking = asked in ("semantic", "hybrid") and asked not in store.capabilities
         takes_one = "embeddings" in signature(getattr(type(store), "from_url", type(store))).parameters
         if lacking and takes_one and _installed_embedders():
             # Whoever asks for meaning and names no embedder wants the one that is installed.
             store_options, picked = [*(store_options or ()), "embeddings=auto"], True
-    async with opened(url, store_options) as store:
-        asked: Any = mode.value if mode else store.default_mode
-        if asked != "substring" and asked not in store.capabilities:
-            raise _without_embedder(asked)
-        if not query or asked == "substring":
-            how: Any = mode.value if mode else None
-            return None, await store.search(query=query, mode=how, order=order.value, **filters)
-        ranked = await store.search_ranked(query=query, mode=asked, **filters)
-        made = not picked or any("semantic" in found.parts for found in ranked)
-    if not made:
-        say("No vectors yet: they are made once, for all that is stored.")
-        async with opened(url, store_options, "change") as store:
-            if isinstance(store, Reindexable):
-                await store.reindex()
-            ranked = await store.search_ranked(query=query, mode=asked, **filters)
-    return ranked, []
+    try:
+        async with opened(url, store_options) as store:
+            if not picked or asked in store.capabilities:  # PostgreSQL cannot compare before it has a table of vectors.
+                return await _found(store, query, mode, order, filters)
+    except NoVectorsError:
+        if not picked:
+            raise
+    say("No vectors yet: they are made once, for all that is stored.")
+    async with opened(url, store_options, "change") as store:
+        if isinstance(store, Reindexable):
+            await store.reindex()
+        return await _found(store, query, mode, order, filters)
+
+
+async def _found(
+    store: BaseStore, query: str, mode: Mode | None, order: Order, filters: dict[str, Any]
+) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
+    """Return what a store finds: with scores where the query is a question."""
+    asked: Any = mode.value if mode else store.default_mode
+    if asked != "substring" and asked not in store.capabilities:
+        raise _without_embedder(asked)
+    if not query or asked == "substring":
+        how: Any = mode.value if mode else None
+        return None, await store.search(query=query, mode=how, order=order.value, **filters)
+    return await store.search_ranked(query=query, mode=asked, **filters), []
 
 
 def _installed_embedders() -> list[str]:

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from memoranda.errors import OtherModelError, StoreError
+from memoranda.errors import NoVectorsError, OtherModelError
 from memoranda.ranking import NEAREST, RankedItem, Scored, Weights, query_without_names, rank_hybrid, speaker_of
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
@@ -93,10 +93,7 @@ class Retrieval:
 
         model, speakers = await connections.read(work)
         if model is None:  # No embedder has opened it to write yet.
-            raise StoreError(
-                f"The SQLite file {connections.database.path!r} holds no vectors yet. Call reindex(), or run "
-                f"'memoranda reindex' with the same embedder."
-            )
+            raise NoVectorsError(f"The SQLite file {connections.database.path!r}")
         if model != vectors.model:
             raise OtherModelError(f"The SQLite file {connections.database.path!r}", model, vectors.model)
         return await vectors.query_vector(query_without_names(query, speakers))
