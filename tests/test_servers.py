@@ -21,8 +21,11 @@ import redis
 import redis.cluster
 
 from memoranda_testing.servers import (
+    PGBOUNCER_VARIABLE,
     POSTGRES_VARIABLE,
     REDIS_VARIABLE,
+    MissingServerError,
+    PgBouncer,
     PostgresServer,
     RedisServer,
     ServerError,
@@ -304,8 +307,18 @@ def _listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def test_a_pooler_gives_a_transaction_to_whichever_server_process_is_free(postgres: PostgresServer) -> None:
-    with pgbouncer(postgres.url) as pooler, pooler.database() as url:
+@pytest.fixture
+def pooler(postgres: PostgresServer) -> Iterator[PgBouncer]:
+    with contextlib.ExitStack() as stack:
+        try:
+            running = stack.enter_context(pgbouncer(postgres.url))
+        except MissingServerError as missing:
+            pytest.skip(str(missing))
+        yield running
+
+
+async def test_a_pooler_gives_a_transaction_to_whichever_server_process_is_free(pooler: PgBouncer) -> None:
+    with pooler.database() as url:
         # A statement cannot be prepared here and used there.
         first, second = [await asyncpg.connect(url, statement_cache_size=0) for _ in range(2)]
         await first.execute("BEGIN")
@@ -316,6 +329,18 @@ async def test_a_pooler_gives_a_transaction_to_whichever_server_process_is_free(
         await second.execute("COMMIT")
         await first.close()
         await second.close()
+
+
+def test_a_machine_that_can_have_no_pooler_says_what_it_lacks(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if Path("/usr/sbin/pgbouncer").exists():
+        pytest.skip("PgBouncer is installed, and is found without a PATH")
+    monkeypatch.delenv(PGBOUNCER_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingServerError, match=PGBOUNCER_VARIABLE), pgbouncer(postgres.url):
+        pass
 
 
 async def test_a_standby_that_is_promoted_has_what_was_confirmed_and_the_old_primary_can_follow_it() -> None:

@@ -33,7 +33,7 @@ from memoranda_testing.servers._postgres import (
 from memoranda_testing.servers._process import ExternalServer, LocalServer, Server
 from memoranda_testing.servers._redis import REDIS_VARIABLE, RedisServer, redis_server
 from memoranda_testing.servers._replication import PostgresGroup, PostgresNode, postgres_group
-from memoranda_testing.servers._system import ServerError, free_port
+from memoranda_testing.servers._system import MissingServerError, ServerError, free_port
 from memoranda_testing.servers._tls import Certificates
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "ExternalPostgresServer",
     "ExternalServer",
     "LocalServer",
+    "MissingServerError",
     "ModelServer",
     "PgBouncer",
     "PostgresGroup",

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from memoranda_testing.servers._postgres import fresh_database
 from memoranda_testing.servers._process import LocalServer
-from memoranda_testing.servers._system import ServerError, reachable, unprivileged_account
+from memoranda_testing.servers._system import MissingServerError, ServerError, reachable, unprivileged_account
 
 PGBOUNCER_VARIABLE = "MEMORANDA_TEST_PGBOUNCER"
 
@@ -29,9 +29,9 @@ def pgbouncer(url: str, *, settings: Mapping[str, str] | None = None) -> PgBounc
     """Return a PgBouncer in transaction mode before the PostgreSQL at `url`, to use as a context manager.
 
     It is the program that `MEMORANDA_TEST_PGBOUNCER` names, else one on the PATH or in /usr/sbin, else Debian's own
-    package, fetched with `apt-get download` and unpacked in a folder of this user's, which needs no root; none of these
-    is a `ServerError`. By default it is as unkind as it can be: few connections to the server, and each transaction
-    on the one that was idle longest. `settings` are lines of its configuration.
+    package, fetched with `apt-get download` and unpacked in a folder of this user's, which needs no root; where there
+    is none of these, starting it is a `MissingServerError`. By default it is as unkind as it can be: few connections
+    to the server, and each transaction on the one that was idle longest. `settings` are lines of its configuration.
     """
     return PgBouncer(url, settings or {})
 
@@ -87,8 +87,14 @@ class PgBouncer(LocalServer):
         unpacked = self.folder / "pgbouncer"
         for package in _packages():
             subprocess.run(["dpkg", "-x", str(package), str(unpacked)], check=True, capture_output=True)
-        libraries = next(path.parent for path in unpacked.rglob("libcares.so*"))
+        libraries = ":".join(sorted({str(path.parent) for path in unpacked.rglob("*.so*")}))
         self._program = ["env", f"LD_LIBRARY_PATH={libraries}", str(unpacked / "usr" / "sbin" / "pgbouncer")]
+        tried = subprocess.run([*self._program, "--version"], capture_output=True, text=True, check=False)
+        if tried.returncode:
+            raise MissingServerError(
+                f"The PgBouncer of this system's packages does not run without being installed: {tried.stderr.strip()} "
+                f"Install it, or set {PGBOUNCER_VARIABLE} to the path of the program."
+            )
 
     def _command(self) -> list[str]:
         self._write("users.txt", f'"{self._user}" "{unquote(self._target.password or "")}"\n')
@@ -129,6 +135,8 @@ class PgBouncer(LocalServer):
 def _present_program() -> Path | None:
     named = os.environ.get(PGBOUNCER_VARIABLE)
     if named:
+        if not os.access(named, os.X_OK):
+            raise ServerError(f"{PGBOUNCER_VARIABLE} names {named!r}, which is no program.")
         return Path(named)
     found = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
     return Path(found) if found else None
@@ -152,7 +160,7 @@ def _packages() -> list[Path]:
 
 def _fetch(folder: Path) -> None:
     if not shutil.which("apt-get") or not shutil.which("dpkg"):
-        raise ServerError(
+        raise MissingServerError(
             f"No PgBouncer was found for the tests, and without apt-get none can be fetched: install it (on macOS with "
             f"'brew install pgbouncer'), or set {PGBOUNCER_VARIABLE} to the path of the program."
         )
@@ -168,7 +176,7 @@ def _fetch(folder: Path) -> None:
     if not complaint:
         complaint = _apt_get(folder, *options, "download", *_needed_libraries(next(folder.glob("*.deb"))))
     if complaint:
-        raise ServerError(
+        raise MissingServerError(
             f"No PgBouncer was found for the tests, and apt-get could not fetch it: {complaint} Install PgBouncer, or "
             f"set {PGBOUNCER_VARIABLE} to the path of the program."
         )
@@ -177,7 +185,12 @@ def _fetch(folder: Path) -> None:
 def _apt_get(folder: Path, *arguments: str) -> str:
     """Run apt-get in a folder, and return what it complains of when it fails."""
     command = ["apt-get", "-qq", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False)
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it took longer than {_DOWNLOAD_SECONDS:.0f} seconds."
     return (done.stderr.strip() or f"it ended with {done.returncode}.") if done.returncode else ""
 
 

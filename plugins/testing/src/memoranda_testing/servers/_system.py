@@ -19,6 +19,10 @@ class ServerError(RuntimeError):
     """A test server could not be found, started or controlled; the message says which, why and what to do."""
 
 
+class MissingServerError(ServerError):
+    """This machine has no such server and cannot get one, so that a test of it has to be left out."""
+
+
 class AccountOptions(TypedDict, total=False):
     """The arguments of `subprocess` that choose the account of a command."""
 
