@@ -16,7 +16,7 @@ from memoranda_testing.model.histories import check_histories, check_steps, comp
 from memoranda_testing.model.playing import Failure, Player, Stepped
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.stage import Stage
-from memoranda_testing.model.steps import Call, Cancelled, Many, ManyIds, Moved, Reopened, Step, Together
+from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Moved, Reopened, Step, Together
 
 
 async def cancelled(work: Coroutine[Any, Any, Any], at: int) -> Any:
@@ -29,6 +29,7 @@ __all__ = [
     "Cancelled",
     "Clock",
     "Failure",
+    "Forked",
     "Generator",
     "Kinds",
     "Many",

@@ -103,6 +103,14 @@ _SENTENCES: dict[str, dict[str, tuple[str, str]]] = {
     "purge": {
         "": ("purge", "Remove items for good, deleted ones too, with every trace in every index, and return how many.")
     },
+    "exists": {"": ("exists", "Whether there is such a store, opened or not; nothing is made by asking.")},
+    "fork": {
+        "": (
+            "fork",
+            "Return a new session that shares the past of a session up to the item ``at``, that one included.",
+        ),
+        "no error": ("fork", "Raises InputError if the session does not show such an item."),
+    },
     "close": {"": ("close", "Wait for calls under way, then release everything, in whichever loops.")},
 }
 

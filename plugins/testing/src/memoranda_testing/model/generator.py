@@ -23,7 +23,7 @@ from memoranda_testing.model.alphabet import (
     World,
 )
 from memoranda_testing.model.reference import Model, Refused
-from memoranda_testing.model.steps import Call, Cancelled, Moved, Reopened, Step, Together
+from memoranda_testing.model.steps import Call, Cancelled, Forked, Moved, Reopened, Step, Together
 
 _HANDLES = (0, 0, 0, 1, 0, 1, 2, 3, 4, 8, 16, 17, 5, 9, 6, 10, 12, 18, 20, 24, 7, 11, 13, 19, 21, 25, 14, 22, 26, 28)
 _ALL = (15, 23, 27, 29, 30, 31)
@@ -54,7 +54,8 @@ class Generator:
         self._waiting: list[Step] = []
         self.drawn = 0
         """How many steps were drawn, the looks at everything not counted."""
-        reads = ("get", "get_many", "search", "search", "search_ranked", "window", "head", "count", "scan", "owners")
+        reads = ["get", "get_many", "search", "search", "search_ranked", "window", "head", "count", "scan", "owners"]
+        reads.append("exists")
         writes = ["add", "add", "add_many", "add_many", "update", "update_many", "append", "apply", "clear", "pop"]
         if Capability.DELETE in capabilities:
             writes += ["delete", "delete", "restore"]
@@ -82,6 +83,9 @@ class Generator:
         if self.kinds.together and world.chance(0.06):
             self._waiting += self.audits()
             return self._together(model)
+        if self.forks and world.chance(0.05):
+            self._waiting += self.audits()
+            return self.forked(model)
         call = self.call(model)
         if call.writes:
             self._waiting += self.audits()
@@ -94,8 +98,10 @@ class Generator:
         fields = (*SCOPE_FIELDS, "namespace")
         for method in ("append", "update", "pop") if self.kinds.together else ():
             yield self._together(model, method)
+        if self.forks:
+            yield from (self.forked(model), self.forked(model), *self.audits())
         for field in fields:
-            for method in sorted(set(self._reads) - {"get"}):
+            for method in sorted(set(self._reads) - {"get", "exists"}):
                 yield self._narrow(method, [field], model)
         yield from (self._narrow(method, ["user_id", "session_id"], model) for method in ("search", "count", "scan"))
         for method in ("search", "count", "scan", "search", "search_ranked", "search", "count", "window"):
@@ -255,6 +261,30 @@ class Generator:
         head = self._head_of(items[0], model)
         turns = [Call("append", {"items": [item], "after": head}, None, self._instance()) for item in items]
         return Together(tuple(turns))
+
+    @property
+    def forks(self) -> bool:
+        """Whether sessions can be forked, and nothing is left of it afterwards."""
+        return {Capability.FORK, Capability.PURGE} <= self.capabilities and not self.world.is_shared
+
+    def forked(self, model: Model) -> Forked:
+        """Return a session that is forked, most often at an item that it shows."""
+        world, scope = self.world, self._scope()
+        there = [row.item for row in model.rows.values() if not row.deleted and row.item.metadata.session_id]
+        item = world.one(there) if there and world.chance(0.9) else None
+        session = world.one(world.owners["session_id"]) if item is None else str(item.metadata.session_id)
+        if item is not None and scope is not None and world.chance(0.7):
+            held = {name: getattr(item.metadata, name) for name in SCOPE_FIELDS if getattr(scope, name) is not None}
+            scope = MemoryMetadata(**{**held, "session_id": None}, namespace=item.metadata.namespace)
+        at = self._id(model) if item is None else item.id
+        said = [self.item(model) for _ in range(world.random.randint(0, 3))]
+        for each in said:
+            # Whether the past ends elsewhere once the item has expired that it ends at, no contract says.
+            each.__dict__.update({"ttl": None, "expires_at": None})
+            if item is not None and world.chance(0.7):
+                each.__dict__["metadata"] = item.metadata
+        scope = None if scope == MemoryMetadata() else scope
+        return Forked(session, at, tuple(said), scope, self._instance())
 
     # Items and filters
 
@@ -469,6 +499,9 @@ class Generator:
             "archived": world.one((None, None, True, False)),
             "order": world.one((None, "created", "added", "updated")),
         }
+
+    def _exists(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
+        return {}
 
     def _owners(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         world = self.world

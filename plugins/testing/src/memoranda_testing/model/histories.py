@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from random import Random
 
+from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
@@ -18,7 +19,7 @@ from memoranda_testing.model.program import program
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.shrinking import shrunk
 from memoranda_testing.model.stage import START, Stage
-from memoranda_testing.model.steps import Call, Cancelled, Moved, Step, Together
+from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved, Step, Together
 
 SHRINKING = 5.0
 """How many seconds a failure may be shrunk; the sooner it ends, the longer is the program that shows it."""
@@ -108,6 +109,11 @@ def _answers(failure: Failure, stage: Stage) -> list[Answer | None]:
         elif isinstance(step, Together):
             for call in step.calls:
                 modelled(model, call)
+        elif isinstance(step, Forked):
+            for call in step.calls():
+                if call.method == "add":
+                    modelled(model, call)
+            model.handle().purge(metadata=MemoryMetadata(session_id=BRANCH))
         elif isinstance(step, (Call, Cancelled)):
             answer = modelled(model, step if isinstance(step, Call) else step.call)
         answers.append(answer)

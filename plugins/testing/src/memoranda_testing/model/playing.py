@@ -10,11 +10,11 @@ from typing import Any
 
 from memoranda.errors import MemoryError
 from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability
+from memoranda.store import BaseStore, Capability, copy_item
 from memoranda_testing.case import Clock
 from memoranda_testing.model.answers import Answer, Difference, difference, seen, spoil
 from memoranda_testing.model.reference import Model, Refused
-from memoranda_testing.model.steps import Call, Cancelled, Moved, Reopened, Step, Together, spelled_out
+from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved, Reopened, Step, Together, spelled_out
 
 SETTLING = 0.1
 """How many seconds a call that was cancelled may still be on its way in the engine underneath."""
@@ -29,6 +29,8 @@ class Failure:
     wanted: Answer
     found: Answer
     difference: Difference
+    position: int | None = None
+    """Which of the calls it was that follow a fork."""
 
 
 @dataclass
@@ -65,12 +67,17 @@ class Player:
             return await self._together(step)
         elif isinstance(step, Cancelled):
             return await self._cancelled(step)
+        elif isinstance(step, Forked):
+            return await self._forked(step)
         else:
-            wanted = modelled(self.model, step)
-            found = await self._answer(step)
-            unlike = difference(wanted, found)
-            return None if unlike is None else Failure(tuple(self.played), step, wanted, found, unlike)
+            return await self._called(step)
         return None
+
+    async def _called(self, call: Call) -> Failure | None:
+        wanted = modelled(self.model, call)
+        found = await self._answer(call)
+        unlike = difference(wanted, found)
+        return None if unlike is None else Failure(tuple(self.played), call, wanted, found, unlike)
 
     async def _answer(self, call: Call) -> Answer:
         return await answered(self.instances[call.instance % len(self.instances)], call, self.patience)
@@ -107,6 +114,28 @@ class Player:
             "together", f"no order of the {len(step.calls)} calls gives these answers ({names}) and this state.", ""
         )
         return Failure(tuple(self.played), step.calls[0], Answer(), found[0], unlike)
+
+    async def _forked(self, step: Forked) -> Failure | None:
+        """Fork a session, tell the model under which name, and compare what both show of it until it is ended."""
+        call = step.fork
+        wanted, found = modelled(self.model, call), await self._answer(call)
+        if wanted.errors or found.errors:
+            unlike = difference(wanted, found)
+            return None if unlike is None else Failure(tuple(self.played), call, wanted, found, unlike)
+        branch = found.value
+        expected = self.model.handle(call.scope).fork(**call.arguments)
+        record = await self.instances[step.instance % len(self.instances)].get(branch)
+        told = None if record is None else _unnamed(record, branch)
+        unlike = difference(Answer(seen(_unnamed(expected, BRANCH))), Answer(seen(told)))
+        if unlike is not None:
+            return Failure(tuple(self.played), call, wanted, Answer(seen(told)), unlike)
+        assert record is not None, "it is what the model expects"
+        self.model.put(record)
+        for position, each in enumerate(step.calls(branch)):
+            failure = await self._called(each)
+            if failure is not None:
+                return replace(failure, position=position)
+        return None
 
     async def _cancelled(self, step: Cancelled) -> Failure | None:
         """Cancel the call, and find it done or not done."""
@@ -179,6 +208,17 @@ class Stepped:
                 value = yield signal
             except BaseException as raised:  # noqa: BLE001  # it is the coroutine's to handle
                 error = raised
+
+
+def _unnamed(record: MemoryItem, branch: str) -> MemoryItem:
+    """Return the record of a forked session without what a store makes up: its name, and when it was made."""
+    unnamed = copy_item(record)
+    values = {name: BRANCH if value == branch else value for name, value in record.__dict__.items()}
+    values["metadata"] = record.metadata.model_copy(
+        update={"session_id": BRANCH if record.metadata.session_id == branch else record.metadata.session_id}
+    )
+    unnamed.__dict__.update({**values, "created_at": "", "updated_at": ""})
+    return unnamed
 
 
 async def _awaited(stepped: Stepped) -> Any:

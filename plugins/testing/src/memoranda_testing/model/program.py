@@ -11,7 +11,18 @@ from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetad
 from memoranda.store import BaseStore
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.playing import Failure, scope_arguments
-from memoranda_testing.model.steps import Call, Cancelled, Many, ManyIds, Moved, Reopened, Step, Together
+from memoranda_testing.model.steps import (
+    BRANCH,
+    Call,
+    Cancelled,
+    Forked,
+    Many,
+    ManyIds,
+    Moved,
+    Reopened,
+    Step,
+    Together,
+)
 
 
 def written(value: Any) -> str:
@@ -95,6 +106,8 @@ def _step(step: Step, wanted: Answer | None) -> list[str]:
     if isinstance(step, Together):
         calls = ", ".join(call_text(call) for call in step.calls)
         return [f"print(await asyncio.gather({calls}, return_exceptions=True))"]
+    if isinstance(step, Forked):
+        return _forked(step)
     if isinstance(step, Cancelled):
         return [
             "with suppress(asyncio.CancelledError):",
@@ -105,10 +118,28 @@ def _step(step: Step, wanted: Answer | None) -> list[str]:
     return [_awaited(step)]
 
 
+def _forked(step: Forked, upto: int | None = None) -> list[str]:
+    """Return the lines that fork a session and add to both sides, as far as the call of this number."""
+    lines = [f"branch = await {call_text(step.fork)}"]
+    for call in list(step.calls())[:upto]:
+        if call.method == "add":
+            lines += ["with suppress(IdConflictError):", f"    {_awaited(call)}"]
+        elif call.writes:
+            lines.append(_awaited(call))
+    return [line.replace(repr(BRANCH), "branch") for line in lines]
+
+
 def _last(failure: Failure) -> list[str]:
     step = failure.steps[-1]
+    before: list[str] = []
+    if isinstance(step, Forked) and failure.position is not None:
+        before, step = _forked(step, failure.position), list(step.calls())[failure.position]
     if not isinstance(step, Call):
         return [*_step(step, None), f"# {failure.difference.sentence}"]
+    return [*before, *(line.replace(repr(BRANCH), "branch") for line in _compared(step, failure))]
+
+
+def _compared(step: Call, failure: Failure) -> list[str]:
     if failure.wanted.errors:
         names = ", ".join(dict.fromkeys(failure.wanted.errors))
         return [

@@ -21,7 +21,7 @@ from memoranda.errors import (
     VersionConflictError,
 )
 from memoranda.integrity import conversation_of, whole_groups
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, utc_text
+from memoranda.items import SCOPE_FIELDS, BranchMemory, MemoryItem, MemoryMetadata, utc_text
 from memoranda.ranking import RankedItem, conversation_key, passage_of, rank_text
 from memoranda.store import (
     EVERYTHING,
@@ -31,6 +31,7 @@ from memoranda.store import (
     Order,
     Owner,
     Page,
+    as_one_session,
     check_clearing,
     check_filter,
     copy_item,
@@ -43,6 +44,8 @@ from memoranda.store import (
 )
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
+from memoranda_testing.model.forks import record_of, shown
+from memoranda_testing.model.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +61,6 @@ class Refused(Exception):  # noqa: N818  # not an error of the model: what the s
     def __init__(self, *kinds: type[MemoryError]) -> None:
         super().__init__(", ".join(kind.__name__ for kind in kinds))
         self.kinds = kinds
-
-
-@dataclass(slots=True)
-class Row:
-    """An item as it is stored; a deleted one can be restored."""
-
-    item: MemoryItem
-    deleted: bool = False
 
 
 @dataclass
@@ -187,6 +182,7 @@ class ModelHandle:
             self._asked(**filters)
             return []
         wanted = self._filter(**filters)
+        fits = shown(self.model.rows, wanted)
         scope = in_order(self._matching(wanted.scope()), "created")
         conversations: dict[Any, list[MemoryItem]] = {}
         for item in reversed(scope):
@@ -196,7 +192,7 @@ class ModelHandle:
             query,
             [[passage_of(item) for item in said] for said in conversations.values()],
             total=len(scope),
-            wanted=lambda item_id: wanted.matches(by_id[item_id]),
+            wanted=lambda item_id: fits(by_id[item_id]),
             limit=page.end,
         )
         found = [RankedItem(copy_item(by_id[one.key]), one.score, one.parts, one.terms) for one in ranked]
@@ -207,7 +203,9 @@ class ModelHandle:
     ) -> list[MemoryItem]:
         """Return a conversation as a model may be shown it: read all of it, then cut."""
         self._begin()
-        said = as_said(self._matching(self._filter(**filters)))
+        wanted = self._filter(**filters)
+        session = None if wanted.metadata is None else wanted.metadata.session_id
+        said = as_said(as_one_session(self._matching(wanted), session))
         found = list(said)
         if rounds is not None:
             found = last_rounds(found, rounds)
@@ -259,6 +257,10 @@ class ModelHandle:
             return []
         found = self._matching(self._filter(metadata=within, archived=None))
         return Listing(by, depth, tuple(suffix)).of(found)[page.offset : page.end]
+
+    def exists(self) -> bool:
+        """Whether there is such a store: there is, since it is open."""
+        return True
 
     # Writing
 
@@ -397,6 +399,19 @@ class ModelHandle:
         self.model.now(looks=True)
         return AtMost(self.model.over)
 
+    def fork(self, session_id: str, *, at: str) -> BranchMemory:
+        """Let a session share the past of another, and return its record, under a name that is to be replaced."""
+        self._begin()
+        self._require(Capability.FORK)
+        wanted = self._filter(metadata=MemoryMetadata(session_id=session_id), archived=None)
+        item = next((item for item in self._matching(wanted) if item.id == at), None)
+        if item is None:
+            raise Refused(InputError)
+        record = record_of(item, session_id)
+        if self.scope is not None:
+            record.__dict__["metadata"] = self._stamped(record.metadata, self.scope)
+        return record
+
     # Removing
 
     def clear(self, *, metadata: MemoryMetadata | None = None, **filters: Any) -> int:
@@ -493,7 +508,8 @@ class ModelHandle:
     def _matching(self, wanted: Filter, *, deleted: bool = False) -> list[MemoryItem]:
         """Return the items that match, in the order of their adding."""
         rows = self.model.rows.values()
-        return [row.item for row in rows if (deleted or not row.deleted) and wanted.matches(row.item)]
+        fits = shown(self.model.rows, wanted)
+        return [row.item for row in rows if (deleted or not row.deleted) and fits(row.item)]
 
     def _head(self, wanted: Filter) -> str | None:
         return self._last(self._matching(wanted))

@@ -10,7 +10,7 @@ from typing import Any
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import copy_item
 from memoranda_testing.model.playing import Failure
-from memoranda_testing.model.steps import Call, Cancelled, Many, ManyIds, Step, Together
+from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Step, Together
 
 Attempt = Callable[[Sequence[Step]], Awaitable[Failure | None]]
 """Plays steps on an empty store and returns how they fail."""
@@ -79,6 +79,11 @@ def _plainer_steps(step: Step) -> Iterator[Step]:
     elif isinstance(step, Cancelled):
         for call in _plainer_calls(step.call):
             yield replace(step, call=call)
+    elif isinstance(step, Forked):
+        if step.scope is not None:
+            yield replace(step, scope=None)
+        for items in _plainer_values(list(step.items)):
+            yield replace(step, items=tuple(items))
     elif isinstance(step, Together):
         if len(step.calls) > 2:
             yield Together(step.calls[1:])

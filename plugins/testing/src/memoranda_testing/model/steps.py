@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
@@ -12,7 +12,7 @@ from memoranda.store import copy_item
 WRITES = frozenset(
     {
         *("add", "add_many", "append", "apply", "update", "update_many", "touch", "sweep"),
-        *("clear", "pop", "delete", "restore", "purge"),
+        *("clear", "pop", "delete", "restore", "purge", "fork"),
     }
 )
 """The methods that change what is stored."""
@@ -118,4 +118,48 @@ class Reopened:
     """The store is closed, and the same data is opened in a new one."""
 
 
-Step = Call | Together | Cancelled | Moved | Reopened
+BRANCH = "the session that fork() returned"
+"""Stands in a call for the name of a forked session, which the store makes up."""
+
+
+@dataclass(frozen=True)
+class Forked:
+    """A session is forked, each side is added to and looked at, and the new one is ended again."""
+
+    session_id: str
+    at: str
+    items: tuple[MemoryItem, ...] = ()
+    """What is said afterwards: in the new session, in the old one, and so on in turn."""
+    scope: MemoryMetadata | None = None
+    instance: int = 0
+
+    @property
+    def fork(self) -> Call:
+        """The call that forks it."""
+        return Call("fork", {"session_id": self.session_id, "at": self.at}, self.scope, self.instance)
+
+    def calls(self, branch: str = BRANCH) -> Iterator[Call]:
+        """Yield what is asked and done on a session that was forked; what ends it comes last."""
+        there = MemoryMetadata(session_id=branch)
+        yield from self._looks(there)
+        for number, item in enumerate(self.items):
+            said = copy_item(item)
+            session = self.session_id if number % 2 else branch
+            said.__dict__["metadata"] = item.metadata.model_copy(update={"session_id": session})
+            yield Call("add", {"item": said}, None, self.instance)
+            yield from self._looks(there)
+        yield Call("purge", {"metadata": there}, None, self.instance)
+
+    def _looks(self, there: MemoryMetadata) -> Iterator[Call]:
+        plain = Call("window", {"metadata": there}, None, self.instance)
+        yield plain
+        yield replace(plain, arguments={"metadata": there, "rounds": 1})
+        for order in ("added", "created"):
+            yield replace(plain, method="search", arguments={"metadata": there, "limit": 100, "order": order})
+            yield replace(plain, method="scan", arguments={"metadata": there, "order": order})
+        yield replace(plain, method="count")
+        yield replace(plain, method="head")
+        yield replace(plain, method="search_ranked", arguments={"metadata": there, "query": "tea milk", "mode": "text"})
+
+
+Step = Call | Together | Cancelled | Moved | Reopened | Forked
