@@ -11,6 +11,8 @@ from memoranda.items import BUILTIN_TYPES, MemoryItem
 
 logger = logging.getLogger(__name__)
 
+_BUILTIN = frozenset(BUILTIN_TYPES.values())
+
 
 class ItemTypes(Mapping[str, type[MemoryItem]]):
     """Item types by name: the core's, and those that plugins offer, which ``load`` imports when one is first met.
@@ -29,6 +31,11 @@ class ItemTypes(Mapping[str, type[MemoryItem]]):
         if found is MemoryItem:
             raise KeyError(name)
         return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the class of a name, or the default; asked for every item that is read."""
+        found = self._classes.get(name, default)
+        return found if found is default or found in _BUILTIN else super().get(name, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._classes)

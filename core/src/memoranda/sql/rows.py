@@ -13,10 +13,12 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from pydantic_core import from_json
+
 from memoranda.errors import CorruptStoreError
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.shapes import json_text
-from memoranda.store.codec import bare_item, dump_metadata, further_values, make_item, make_metadata
+from memoranda.store.codec import bare_item, bare_metadata, dump_metadata, further_values, make_item
 from memoranda.store.fields import TRUSTED
 
 ITEM_COLUMNS = (
@@ -33,13 +35,12 @@ ITEM_COLUMNS = (
 """The columns that :func:`unpack` reads, in its order; statements that return items select exactly these."""
 
 
-_BLANK = {cls: fields.blank for cls, fields in TRUSTED.items() if fields.blank is not None}
-"""The fields of a row without ``extra_json``, for classes of which items can share them."""
-
 _USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(further_values(AIMemory(content="")))}
 """What ``extra_json`` is in most rows of a class: there is nothing to take apart, but lists are each item's own."""
 
-_decoded = json.JSONDecoder().decode
+_EXTRA = '"extra":'
+_LONG = 1000
+
 _scope_of = itemgetter(*SCOPE_FIELDS)
 _STATUSES = {status.value: status for status in MemoryStatus}
 
@@ -98,66 +99,73 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
         ):
             raise TypeError("a column holds a value of the wrong type")
         cls = types.get(memory_type, MemoryItem)
-        if extra_json == "{}" and cls in _BLANK:
-            # Most rows of a conversation are of this kind, and there is nothing to take apart.
-            fields = {
-                "id": item_id,
-                "content": content,
-                "memory_type": memory_type,
-                "status": _STATUSES[status],
-                "metadata": _metadata(metadata),
-                "created_at": created_at,
-                "updated_at": updated_at,
-                "version": version,
-                **_BLANK[cls],
-            }
-            return bare_item(cls, fields, {})
+        known = TRUSTED.get(cls)
         base = {
             "id": item_id,
             "content": content,
             "memory_type": memory_type,
-            "status": status,
+            "status": status if known is None else _STATUSES[status],
             "metadata": _metadata(metadata),
             "created_at": created_at,
             "updated_at": updated_at,
             "version": version,
         }
-        if cls in TRUSTED and extra_json == _USUAL.get(cls):
-            base["status"] = _STATUSES[status]
-            TRUSTED[cls].fill(base, {})
-            return bare_item(cls, base, {})
-        further = {} if extra_json == "{}" else _decoded(extra_json)
-        if type(further) is not dict:
-            raise TypeError("extra_json is no object")
+        if known is not None and (extra_json == "{}" or extra_json == _USUAL.get(cls)):
+            # Most rows of a conversation are of this kind, and there is nothing to take apart.
+            further: dict[str, Any] = {}
+        else:
+            further = _decoded(extra_json)
+            if type(further) is not dict:
+                raise TypeError("extra_json is no object")
+        if known is not None:
+            known.fill(base, further)
+            return bare_item(cls, base, further)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
     return make_item(base, further, types)
 
 
 def _metadata(text: str) -> MemoryMetadata:
-    scope = _plain_scope(text)
-    if scope is None:
-        fields = json.loads(text)
-        extra = fields.get("extra") or {}
-        values = [fields.get(name) for name in SCOPE_FIELDS]
-        namespace = fields.get("namespace") or ()
-        if (
-            type(extra) is not dict
-            or not all(value is None or type(value) is str for value in values)
-            or not all(type(element) is str for element in namespace)
-        ):
-            raise TypeError("metadata has a value of the wrong type")
-        return make_metadata({**dict(zip(SCOPE_FIELDS, values, strict=True)), "namespace": namespace, "extra": extra})
-    return make_metadata({**scope, "namespace": (), "extra": {}})
+    """Return the metadata of its JSON, of which all items of a conversation or a place have the beginning in common."""
+    beginning, found, rest = text.partition(_EXTRA)
+    if found and len(beginning) < _LONG and (fields := _scope_and_place(beginning)):
+        if rest == "{}}":
+            return bare_metadata({**fields, "extra": {}})
+        try:
+            extra = from_json(rest[:-1], cache_strings="keys")
+        except ValueError:
+            extra = None  # More follows, or it is written as no backend writes it.
+        if type(extra) is dict and rest[-1] == "}":
+            return bare_metadata({**fields, "extra": extra})
+    return bare_metadata(_checked(_decoded(text)))
 
 
 @lru_cache(maxsize=1024)
-def _plain_scope(text: str) -> dict[str, str | None] | None:
-    """Return the scope of metadata without ``extra``, parsed once for all the items of a conversation."""
-    fields = json.loads(text)
-    if fields.get("extra") or fields.get("namespace") or len(text) > 1000:
+def _scope_and_place(beginning: str) -> dict[str, Any] | None:
+    """Return the metadata that begins so and goes on with ``extra``; None where ``extra`` is not its own."""
+    try:
+        found = json.loads(f"{beginning}{_EXTRA}{{}}}}")
+    except ValueError:
         return None
-    values = {name: fields.get(name) for name in SCOPE_FIELDS}
-    if not all(value is None or type(value) is str for value in values.values()):
+    return _checked(found) if "extra" in found else None
+
+
+def _checked(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of metadata, in their order. Raises TypeError for values that they cannot have."""
+    fields: dict[str, Any] = {name: found.get(name) for name in SCOPE_FIELDS}
+    place, extra = found.get("namespace") or (), found.get("extra") or {}
+    if (
+        not all(value is None or type(value) is str for value in fields.values())
+        or not all(type(element) is str for element in place)
+        or type(extra) is not dict
+    ):
         raise TypeError("metadata has a value of the wrong type")
-    return values
+    return {**fields, "namespace": tuple(place), "extra": extra}
+
+
+def _decoded(text: str) -> Any:
+    """Return the value of JSON text, in half the time that Python's own way to it takes."""
+    try:
+        return from_json(text, cache_strings="keys")
+    except ValueError:
+        return json.loads(text)  # Half a pair of surrogates is none of Unicode, but Python reads it.

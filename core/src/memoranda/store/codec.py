@@ -84,6 +84,11 @@ def make_metadata(fields: dict[str, Any]) -> MemoryMetadata:
     extra = fields.pop("extra")  # The last of the fields, as in items that were validated.
     fields["namespace"] = tuple(fields.get("namespace") or ())
     fields["extra"] = extra
+    return bare_metadata(fields)
+
+
+def bare_metadata(fields: dict[str, Any]) -> MemoryMetadata:
+    """Build metadata from all of its fields, in their order and of their types."""
     metadata: MemoryMetadata = _new(MemoryMetadata)
     _set_dict(metadata, fields)
     _set_fields_set(metadata, set())

@@ -46,9 +46,6 @@ class ItemFields:
         # Most defaults can be shared by all items; only the others are made for each.
         self._shared = {name: None if _is_made(field) else field.default for name, field in model.items()}
         self._made = tuple((name, default) for name, default in self.defaults if _is_made(model[name]))
-        shared = not self.nested and all(field.default_factory is None for field in model.values())
-        self.blank = {name: default() for name, default in self.defaults} if shared and self.plain else None
-        """The values of an item that was stored with none of these fields, where items can share them."""
         # None is left out of fields that all items have, as most have none. Any other value is written, the default
         # too: a later release may have another one.
         self._left_out = frozenset(
@@ -90,10 +87,18 @@ class ItemFields:
             if name not in further:
                 fields[name] = default()
         if further:
-            for name in [name for name in further if name in self._shared]:
-                fields[name] = value = further.pop(name)
-                if type(value) not in self.kinds[name]:
-                    raise TypeError(f"{name} is of the wrong type")
+            kinds, taken = self.kinds, 0
+            for name, value in further.items():
+                if name in kinds:
+                    if type(value) not in kinds[name]:
+                        raise TypeError(f"{name} is of the wrong type")
+                    fields[name] = value
+                    taken += 1
+            if taken == len(further):
+                further.clear()  # Nearly always there is nothing that the class does not know.
+            elif taken:
+                for name in [name for name in further if name in kinds]:
+                    del further[name]
 
     def sound(self, held: Mapping[str, Any]) -> bool:
         """Whether each of these fields, as far as they are plain, has a value of its type."""
