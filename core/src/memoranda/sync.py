@@ -365,10 +365,11 @@ class SyncStore:
         suffix: Iterable[str] = (),
         limit: int | None = None,
         offset: int = 0,
+        counts: bool = True,
     ) -> Iterator[Owner]:
         """Yield who has something, in order."""
         return self._streamed(
-            self._store.owners(by, within=within, depth=depth, suffix=suffix, limit=limit, offset=offset)
+            self._store.owners(by, within=within, depth=depth, suffix=suffix, limit=limit, offset=offset, counts=counts)
         )
 
     def fork(self, session_id: str, *, at: str) -> str:

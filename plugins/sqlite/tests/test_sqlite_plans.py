@@ -13,6 +13,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.sql import Statement
 from memoranda.store import Created, Expiry, FieldEquals, Filter, Listing, Order, Page, Value
 from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_sqlite.dialect import register_functions
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.substrings import find_rows
 
@@ -40,6 +41,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 
     asyncio.run(create())
     opened = sqlite3.connect(path)
+    register_functions(opened)
     yield opened
     opened.close()
 
@@ -128,6 +130,19 @@ def test_the_namespaces_of_a_user_are_listed_and_counted_from_an_index_alone(con
     ):
         found = plan(connection, statement)
         assert "USING COVERING INDEX memory_items_by_user_namespace (user_id=?" in found
+        assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+@pytest.mark.parametrize("listing", [Listing("namespace", counts=False), Listing("namespace", 2, counts=False)])
+def test_namespaces_that_nobody_counts_are_one_step_each(
+    connection: sqlite3.Connection, listing: Listing, user: str | None
+) -> None:
+    wanted = Filter(metadata=MemoryMetadata(user_id=user), archived=None, further=(ALIVE,))
+    index = "by_namespace (" if user is None else "by_user_namespace (user_id=? AND "
+    for last in (None, b"x"):
+        found = plan(connection, STATEMENTS.namespaces_after(listing, wanted, last, 100))
+        assert found.count(f"SEARCH memory_items USING INDEX memory_items_{index}namespace>?)") == 2
         assert "TEMP B-TREE" not in found
 
 

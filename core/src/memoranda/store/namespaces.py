@@ -16,6 +16,8 @@ def namespace_key(namespace: Sequence[str]) -> str:
 
 def namespace_of(key: str) -> tuple[str, ...]:
     """Return the namespace that :func:`namespace_key` made this text from."""
+    if "~" not in key:
+        return tuple(key.split("/")[:-1])
     return tuple([element.replace("~1", "/").replace("~0", "~") for element in key.split("/")[:-1]])
 
 

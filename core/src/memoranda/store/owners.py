@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from memoranda.errors import InputError, shown
 from memoranda.items import SCOPE_FIELDS, MemoryItem
-from memoranda.shapes import whole_number
+from memoranda.shapes import truth, whole_number
 from memoranda.store.namespaces import namespace_key, namespace_of
 
 OwnerField = Literal["user_id", "session_id", "task_id", "agent_id", "namespace"]
@@ -35,6 +35,8 @@ class Listing:
     by: OwnerField = "user_id"
     depth: int | None = None
     suffix: tuple[str, ...] = ()
+    counts: bool = True
+    """Whether anybody looks at more than the values; where not, an engine need not go through the items."""
 
     def of(self, items: Iterable[MemoryItem]) -> list[Owner]:
         """Return the owners of items, in order: what an engine does without reading them all."""
@@ -63,7 +65,9 @@ class Listing:
             assert isinstance(owner.value, tuple)
             if self.suffix and owner.value[-len(self.suffix) :] != self.suffix:
                 continue
-            cut = Owner(owner.value[: self.depth], owner.count, owner.first, owner.last)
+            cut = owner
+            if self.depth is not None and len(owner.value) > self.depth:
+                cut = Owner(owner.value[: self.depth], owner.count, owner.first, owner.last)
             if waiting is not None and waiting.value != cut.value:
                 yield waiting
                 waiting = None
@@ -72,7 +76,7 @@ class Listing:
             yield waiting
 
 
-def check_listing(by: str, depth: int | None, suffix: Iterable[str]) -> Listing:
+def check_listing(by: str, depth: int | None, suffix: Iterable[str], counts: bool = True) -> Listing:
     """Return what is to be listed. Raises InputError, naming the argument."""
     if by not in get_args(OwnerField):
         known = ", ".join((*SCOPE_FIELDS, "namespace"))
@@ -84,4 +88,4 @@ def check_listing(by: str, depth: int | None, suffix: Iterable[str]) -> Listing:
         raise InputError("depth and suffix are for namespaces alone.", field="by")
     if depth is not None and whole_number(depth, "depth") == 0:
         raise InputError("depth must be at least 1.", field="depth")
-    return Listing(by, depth, end)  # type: ignore[arg-type]  # checked above
+    return Listing(by, depth, end, truth(counts, "counts"))  # type: ignore[arg-type]  # checked above

@@ -31,6 +31,7 @@ async def list_namespaces(store: BaseStore, places: Places, op: ListNamespacesOp
             suffix=suffixes[0] if suffixes else (),
             limit=op.limit,
             offset=op.offset,
+            counts=False,
         )
         return [places.relative(owner.value) async for owner in found if isinstance(owner.value, tuple)]
     return await _page(_matching(store, places, prefixes, suffixes), op)
@@ -45,7 +46,7 @@ async def _matching(
 ) -> AsyncIterator[Namespace]:
     """Yield whole namespaces that match; no more are gone through than those below the plain part of a prefix."""
     place = max((_before_any(prefix) for prefix in prefixes), key=len, default=())
-    async for owner in store.owners("namespace", within=places.below(place)):
+    async for owner in store.owners("namespace", within=places.below(place), counts=False):
         if isinstance(owner.value, tuple):
             namespace = places.relative(owner.value)
             if all(_begins(namespace, each) for each in prefixes) and all(

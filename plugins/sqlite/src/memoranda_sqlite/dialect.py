@@ -152,10 +152,19 @@ def extra_equals(metadata: Any, key: str, wanted: str) -> bool:
         return False
 
 
+def past(name: bytes, depth: int) -> bytes:
+    """Return the first key that can be behind a namespace and all that are the same to this depth."""
+    elements = name.split(b"/")[:-1]
+    if len(elements) < depth:
+        return name + b"\0"
+    return b"/".join(elements[:depth]) + bytes([ord("/") + 1])
+
+
 def register_functions(connection: sqlite3.Connection) -> None:
     """Give a connection the functions that the statements call."""
     connection.create_function("memoranda_contains", 2, contains, deterministic=True)
     connection.create_function("memoranda_is_text", 1, is_text, deterministic=True)
     connection.create_function("memoranda_extra_equals", 3, extra_equals, deterministic=True)
     connection.create_function("memoranda_extra", 4, extra_passes, deterministic=True)
+    connection.create_function("memoranda_past", 2, past, deterministic=True)
     connection.create_function("memoranda_field", 4, field_passes, deterministic=True)

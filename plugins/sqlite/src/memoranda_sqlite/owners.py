@@ -7,20 +7,26 @@ from typing import Any
 
 from memoranda.store import Filter, Listing, Owner, namespace_of
 from memoranda_sqlite.scanning import Fetch
-from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.statements import SQLiteStatements, lists_places
 
 PAGE = 500
 """How many owners are read at a time."""
 
+FIRST = 150
+"""How many namespaces that nobody counts are read in the event loop: so many it reads in less than a millisecond."""
+
 
 async def listed(
-    statements: SQLiteStatements, fetch: Fetch, listing: Listing, wanted: Filter
+    statements: SQLiteStatements, at_once: Fetch, fetch: Fetch, listing: Listing, wanted: Filter
 ) -> AsyncGenerator[Owner, None]:
-    """Yield the owners of what matches, in order."""
+    """Yield the owners of what matches, in order. ``at_once`` reads in the event loop where it can."""
+    select, read, size = statements.owners_after, fetch, PAGE
+    if not listing.counts and lists_places(listing, wanted):
+        select, read, size = statements.namespaces_after, at_once, FIRST
     last: bytes | None = None
     waiting: Owner | None = None
     while True:
-        rows = await fetch(*statements.owners_after(listing, wanted, last, PAGE))
+        rows = await read(*select(listing, wanted, last, size))
         for owner in listing.shown(_owners(listing, rows)):
             # Namespaces that the depth makes one may lie on both sides of a page's end.
             if waiting is not None and waiting.value == owner.value:
@@ -29,9 +35,9 @@ async def listed(
             if waiting is not None:
                 yield waiting
             waiting = owner
-        if len(rows) < PAGE:
+        if len(rows) < size:
             break
-        last = rows[-1][0]
+        last, read, size = rows[-1][0], fetch, PAGE
     if waiting is not None:
         yield waiting
 

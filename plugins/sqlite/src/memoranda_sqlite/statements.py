@@ -7,7 +7,20 @@ from dataclasses import replace
 
 from memoranda.items import MemoryMetadata
 from memoranda.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
-from memoranda.store import Below, Filter, InBranch, InScope, Listing, Order, Page, Past
+from memoranda.store import (
+    Below,
+    Contains,
+    ExtraEquals,
+    FieldEquals,
+    Filter,
+    InBranch,
+    InScope,
+    Listing,
+    Order,
+    Page,
+    Past,
+    Value,
+)
 from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
 from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.rows import Values, hidden
@@ -16,6 +29,7 @@ COLUMNS = ", ".join(ITEM_COLUMNS)
 HIDDEN = f"deleted = 1, state = {DELETED}"
 _SHOWN_AGAIN = f"deleted = 0, state = CASE WHEN archived_by IS NULL THEN {SHOWN} ELSE {ARCHIVED} END"
 _BLANK = Row(*[""] * len(Row._fields))
+_OF_ROWS = frozenset({FieldEquals, Value, ExtraEquals, Contains})
 _BOUND = len(_BLANK) + len(FURTHER_COLUMNS)
 
 
@@ -47,12 +61,16 @@ class _FromIndex(SQLiteDialect):
         return f"rowid {'' if expired else 'NOT '}IN {over}"
 
 
-class _FromLeadingColumn(_FromIndex):
+class _ByLeadingColumn(SQLiteDialect):
     """Has the planner take the index that begins with the namespace or the owner."""
 
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
         """Return the conditions; the sign keeps the planner from the index that begins with the state."""
         return [f"+{condition}" for condition in super().visibility(deleted, archived)]
+
+
+class _FromLeadingColumn(_ByLeadingColumn, _FromIndex):
+    """Does both."""
 
 
 class SQLiteStatements(Statements):
@@ -68,6 +86,7 @@ class SQLiteStatements(Statements):
         self._of_the_past = Statements(_ByTime("user_id"))
         self._from_index = Statements(_FromIndex())
         self._from_leading_column = Statements(_FromLeadingColumn())
+        self._by_leading_column = Statements(_ByLeadingColumn())
 
     def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
         """Return the WHERE text for a filter."""
@@ -130,12 +149,14 @@ class SQLiteStatements(Statements):
 
     def _chosen(self, parameters: Parameters, wanted: Filter, page: Page) -> str:
         """Return the text that selects the numbers of a page of rows, from an index alone where it can."""
-        return self._page_of(parameters, "rowid", self._from(wanted).conditions(parameters, wanted), page)
+        read = page.order == "updated" or any(type(each) in _OF_ROWS for each in wanted.conditions)
+        return self._page_of(parameters, "rowid", self._from(wanted, read).conditions(parameters, wanted), page)
 
-    def _from(self, wanted: Filter) -> Statements:
-        """Return what builds conditions that an index alone can answer."""
-        leads = not _fields_of(wanted) or _is_place(wanted)
-        return self._from_leading_column if leads else self._from_index
+    def _from(self, wanted: Filter, read: bool = False) -> Statements:
+        """Return what builds conditions that an index alone can answer, unless the rows are ``read`` anyway."""
+        if not _fields_of(wanted) or _is_place(wanted):
+            return self._by_leading_column if read else self._from_leading_column
+        return self._from_index
 
     def _page_of(self, parameters: Parameters, columns: str, where: str, page: Page) -> str:
         return (
@@ -173,8 +194,7 @@ class SQLiteStatements(Statements):
         """
         parameters = Parameters(self.dialect)
         column = self.dialect.owner_column(listing.by)
-        leads = listing.by == "namespace" and _fields_of(wanted) <= {"user_id"}
-        builder = self._from_leading_column if leads else self._from(wanted)
+        builder = self._from_leading_column if lists_places(listing, wanted) else self._from(wanted)
         where = f"{builder.conditions(parameters, wanted)} AND {self.dialect.has_owner(column)}"
         if last is not None:
             where += f" AND {column} > CAST({parameters.add(last)} AS TEXT)"
@@ -183,6 +203,29 @@ class SQLiteStatements(Statements):
             f"GROUP BY {column} ORDER BY {column} LIMIT {parameters.add(most)}"
         )
         return text, parameters.values
+
+    def namespaces_after(self, listing: Listing, wanted: Filter, last: bytes | None, most: int) -> Statement:
+        """Select the namespaces behind this one without looking at their items: each is one step in an index.
+
+        Of those that the depth of the listing makes one, the first stands for all, unless a suffix is asked for.
+        """
+        parameters = Parameters(self.dialect)
+        start = "namespace IS NOT NULL" if last is None else f"namespace > CAST({parameters.add(last)} AS TEXT)"
+        first = self._first_namespace(parameters, wanted, start)
+        step = "namespace > found.name"
+        if listing.depth is not None and not listing.suffix:
+            past = f"memoranda_past(CAST(found.name AS BLOB), {parameters.add(listing.depth)})"
+            step = f"namespace >= CAST({past} AS TEXT)"
+        text = (
+            f"WITH RECURSIVE found (name) AS (SELECT {first} UNION ALL "
+            f"SELECT {self._first_namespace(parameters, wanted, step)} FROM found WHERE found.name IS NOT NULL) "
+            f"SELECT CAST(name AS BLOB), 0, '', '' FROM found WHERE name IS NOT NULL LIMIT {parameters.add(most)}"
+        )
+        return text, parameters.values
+
+    def _first_namespace(self, parameters: Parameters, wanted: Filter, behind: str) -> str:
+        where = self._by_leading_column.conditions(parameters, wanted)
+        return f"(SELECT namespace FROM {TABLE} WHERE {behind} AND {where} ORDER BY namespace LIMIT 1)"
 
     def upserts(
         self, rows: Sequence[Values], within: MemoryMetadata | None, *, deleted: bool = False
@@ -206,6 +249,11 @@ class SQLiteStatements(Statements):
             f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
         )
         return text, parameters.values
+
+
+def lists_places(listing: Listing, wanted: Filter) -> bool:
+    """Whether namespaces are listed that lie in the order of an index."""
+    return listing.by == "namespace" and _fields_of(wanted) <= {"user_id"}
 
 
 def names_user_and_session(wanted: Filter) -> bool:

@@ -467,7 +467,7 @@ class SQLiteMemoryStore(BaseStore):
             self._ensure_open()
             return await self._opened().rows(text, values)
 
-        async for owner in listed(_STATEMENTS, fetch, listing, wanted):
+        async for owner in listed(_STATEMENTS, self._rows, fetch, listing, wanted):
             yield owner
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:

@@ -228,11 +228,31 @@ class OwnerCases(Cases):
             await listed(suffix=("p",)), [(("a", "x", "p"), 1), (("a", "y", "p"), 1), (("b", "p"), 1)], "by their end"
         )
 
+    async def test_owners_that_nobody_counts_are_the_same(self, store: BaseStore) -> None:
+        """Without counts the values are those with them, whatever is asked, and nothing else is said of them."""
+        user = self.user()
+        names = ("a", "b", "a~", "a/", "a/b", "~1", "é", "\U0001f375", "0")
+        places = [(one,) for one in names] + [(one, other, "p") for one in names for other in names[:4]]
+        await store.add_many([note("x", MemoryMetadata(user_id=user, namespace=place)) for place in places])
+        await store.add(note("gone", MemoryMetadata(user_id=user, namespace=("gone", "p"))))
+        await store.clear(metadata=MemoryMetadata(user_id=user, namespace=("gone",)))
+        await store.add(note("another's", MemoryMetadata(user_id=self.user(), namespace=("c", "p"))))
+        asked: list[dict[str, Any]] = [
+            *({}, {"depth": 1}, {"depth": 2}, {"depth": 9}, {"suffix": ("p",)}, {"suffix": ("p",), "depth": 1}),
+            *({"limit": 3, "offset": 2}, {"limit": 2, "offset": 1, "depth": 1}),
+        ]
+        for named in asked:
+            for place in ((), ("a",), ("a/",), ("nowhere",)):
+                within = MemoryMetadata(user_id=user, namespace=place)
+                counted = [owner.value async for owner in store.owners("namespace", within=within, **named)]
+                found = [owner async for owner in store.owners("namespace", within=within, counts=False, **named)]
+                equal(found, [Owner(value, 0, "", "") for value in counted], f"below {place!r} with {named!r}")
+
     async def test_what_owns_nothing_cannot_be_listed(self, store: BaseStore) -> None:
         """Only ids and namespaces own; depth and suffix are for namespaces."""
         asked: list[dict[str, Any]] = [
             *({"by": "content"}, {"by": ""}, {"by": "user_id", "depth": 1}, {"by": "namespace", "depth": 0}),
-            *({"by": "namespace", "suffix": "p"}, {"limit": -1}, {"offset": True}),
+            *({"by": "namespace", "suffix": "p"}, {"limit": -1}, {"offset": True}, {"counts": 0}),
         ]
         for named in asked:
             with raises(InputError, f"owners({named!r})"):

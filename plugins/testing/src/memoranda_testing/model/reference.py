@@ -249,6 +249,7 @@ class ModelHandle:
         suffix: Sequence[str] = (),
         limit: int | None = None,
         offset: int = 0,
+        counts: bool = True,
     ) -> list[Owner]:
         """Return who has something, in order."""
         self._begin()
@@ -256,7 +257,8 @@ class ModelHandle:
         if not page.limit:
             return []
         found = self._matching(self._filter(metadata=within, archived=None))
-        return Listing(by, depth, tuple(suffix)).of(found)[page.offset : page.end]
+        owners = Listing(by, depth, tuple(suffix)).of(found)[page.offset : page.end]
+        return owners if counts else [Owner(owner.value, 0, "", "") for owner in owners]
 
     def exists(self) -> bool:
         """Whether there is such a store: there is, since it is open."""
