@@ -23,8 +23,8 @@ VALUES: list[Any] = [
     *NUMBERS,
     *([], ["a"], ["a", "b"], [1], [1.0], {}, {"k": 1}, {"k": [None, True]}, ["a/b", "~"]),
 ]
-KEYS = ["score", "kind", "a.b", 'a"b', "$.user_id", "x' OR 1=1 --", "ключ", "extra"]
-EXTRAS: list[dict[str, Any]] = [{}, *({key: value} for key in KEYS[:3] for value in VALUES), {"extra": {"kind": 1}}]
+KEYS = ["score", "b-c d", "kind", "a.b", 'a"b', "$.user_id", "x' OR 1=1 --", "ключ", "extra"]
+EXTRAS: list[dict[str, Any]] = [{}, *({key: value} for key in KEYS[:4] for value in VALUES), {"extra": {"kind": 1}}]
 
 
 def some_items() -> list[MemoryItem]:
@@ -50,6 +50,7 @@ times = st.sampled_from(["2024-01-03", "2024-01-05T00:00:00+02:00", None])
 values = (
     st.sampled_from(VALUES)
     | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=3)
 )
 comparable = values.filter(lambda value: isinstance(value, (int, float, str)) and not isinstance(value, bool))

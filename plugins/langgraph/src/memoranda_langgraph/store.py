@@ -154,7 +154,7 @@ class MemorandaStore(LangGraphStore):
             page, scores = await self._nearest(op, question)
         if op.refresh_ttl:
             await self._refresh(page)
-        return [self._found(item, scores.get(item.id)) for item in page]
+        return [self._found(item, scores.get(item.id) if scores else None) for item in page]
 
     async def _newest(self, op: SearchOp) -> list[MemoryItem]:
         """Return a page of the items that match, last changed first."""
@@ -227,12 +227,16 @@ class MemorandaStore(LangGraphStore):
             await self._store.touch([each for item_id in mortal for each in (item_id, item_id + _OF_VECTORS)])
 
     def _found(self, item: MemoryItem, score: float | None) -> SearchItem:
+        created = changed = datetime.fromisoformat(item.created_at)
+        if item.updated_at != item.created_at:
+            changed = datetime.fromisoformat(item.updated_at)
+        metadata = item.metadata
         return SearchItem(
-            namespace=self._places.relative(item.metadata.namespace),
+            namespace=self._places.relative(metadata.namespace),
             key=_key_of(item),
-            value=item.metadata.extra,
-            created_at=datetime.fromisoformat(item.created_at),
-            updated_at=datetime.fromisoformat(item.updated_at),
+            value=metadata.extra,
+            created_at=created,
+            updated_at=changed,
             score=score,
         )
 

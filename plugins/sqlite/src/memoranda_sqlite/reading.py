@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 STEPS = 500
 """After how many of its instructions SQLite asks whether to go on; reading twenty items through an index takes 300."""
 
-MOST_ASKED = 8
+MOST_ASKED = 16
 """How often the answer is yes in the event loop: two hundred rows may be read, which takes less than a millisecond."""
 
 LONGEST = 64 << 10

@@ -1,7 +1,7 @@
-"""Conditions on values, as SQLite evaluates them: on columns natively, on what lies in JSON by a call back to Python.
+"""Conditions on values, as SQLite evaluates them: natively, or by a call back to Python where it is not exact.
 
-A call costs several times what SQLite's own functions do, so most rows are passed over by these first, where a number
-or a text is asked for under a plain key.
+A call costs several times what SQLite's own functions do. These answer for columns, and for texts, whole numbers, true
+and false that are asked for under a plain key of the JSON.
 
 Each means exactly what :meth:`memoranda.store.Value.matches` means. The names of columns come from a closed list; keys
 and values are bound.
@@ -28,7 +28,7 @@ _LARGEST = 2**63 - 1
 def value_text(parameters: Parameters, condition: Value) -> str:
     """Return the text of a condition."""
     if condition.in_extra:
-        return _unless_sure(parameters, condition) + _called("memoranda_extra", "metadata", parameters, condition)
+        return _of_json(parameters, condition)
     if condition.name == "namespace":
         return _of_column("namespace", parameters, condition.operator, _keys(condition))
     if condition.name == "version":
@@ -38,27 +38,65 @@ def value_text(parameters: Parameters, condition: Value) -> str:
     return _called("memoranda_field", "extra_json", parameters, condition)
 
 
-_SIGNS = {"$eq": "=", **_COMPARED}
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_ -]+")
+_SIGNS = {"$eq": "=", **_COMPARED}
+_NATIVE: dict[type, frozenset[str]] = {
+    bool: frozenset({"$eq"}),
+    **dict.fromkeys((str, int, float), frozenset(_SIGNS)),
+}
 _EXACT = 2**53
+_MARGIN = 1e-9
 
 
-def _unless_sure(parameters: Parameters, condition: Value) -> str:
-    """Return a condition that every row passes which passes the real one; it stands before it, or is empty.
+def _of_json(parameters: Parameters, condition: Value) -> str:
+    """Return the condition on a key of ``metadata.extra``.
 
-    SQLite orders all texts behind all numbers, and knows true as 1: what passes for that is asked again. The text must
-    not depend on the key and the value, so those that are not plain are bound as no path at all.
+    The text must not depend on the key and the value, so those that are not plain are bound as no path at all.
     """
     wanted = condition.value
-    if condition.operator not in _SIGNS or isinstance(wanted, bool) or not isinstance(wanted, (str, int, float)):
-        return ""
+    if type(wanted) not in _NATIVE or condition.operator not in _NATIVE[type(wanted)]:
+        return _called("memoranda_extra", "metadata", parameters, condition)
     plain = _PLAIN_KEY.fullmatch(condition.name) and (isinstance(wanted, str) or abs(wanted) < _EXACT)
-    path = f'$.extra."{condition.name}"' if plain else None
-    unknown = f"{parameters.add(path)} IS NULL"
-    found = f"json_extract(metadata, {parameters.add(path)}) {_SIGNS[condition.operator]} "
-    found += parameters.add(wanted if plain else None)
+    path = f"$.extra.{condition.name}" if plain else None
+    text = f"CASE WHEN {parameters.add(path)} IS NULL THEN "
+    text += _called("memoranda_extra", "metadata", parameters, condition)
     # json_valid() guards it: one unreadable row must not make the whole statement fail.
-    return f"({unknown} OR CASE WHEN json_valid(metadata) THEN {found} END) AND "
+    text += " WHEN json_valid(metadata) THEN "
+    if type(wanted) is bool:
+        return f"{text}{_kind(parameters, path)} = {parameters.add(json_text(wanted))} END"
+    if type(wanted) is str:
+        return f"{text}{_compared(parameters, path, condition)} AND {_kind(parameters, path)} = 'text' END"
+    text += f"{_nearly(parameters, path, condition)} AND CASE {_kind(parameters, path)} "
+    text += f"WHEN 'integer' THEN {_compared(parameters, path, condition)} "
+    return f"{text}WHEN 'real' THEN {_called('memoranda_extra', 'metadata', parameters, condition)} END END"
+
+
+def _kind(parameters: Parameters, path: str | None) -> str:
+    return f"json_type(metadata, {parameters.add(path)})"
+
+
+def _found(parameters: Parameters, path: str | None) -> str:
+    return f"json_extract(metadata, {parameters.add(path)})"
+
+
+def _compared(parameters: Parameters, path: str | None, condition: Value) -> str:
+    wanted = None if path is None else condition.value
+    return f"{_found(parameters, path)} {_SIGNS[condition.operator]} {parameters.add(wanted)}"
+
+
+def _nearly(parameters: Parameters, path: str | None, condition: Value) -> str:
+    """Return a condition that few numbers pass beside those that pass the real one, which is asked of these alone.
+
+    SQLite may read a number with a fraction wrong in its last digit, and Python is asked about each.
+    """
+    wanted = 0 if path is None else condition.value
+    margin = _MARGIN * (1 + abs(wanted))
+    found = _found(parameters, path)
+    if condition.operator == "$eq":
+        return f"{found} BETWEEN {parameters.add(wanted - margin)} AND {parameters.add(wanted + margin)}"
+    if condition.operator in ("$gt", "$gte"):
+        return f"{found} >= {parameters.add(wanted - margin)}"
+    return f"{found} <= {parameters.add(wanted + margin)}"
 
 
 def _called(function: str, column: str, parameters: Parameters, condition: Value) -> str:
