@@ -36,6 +36,11 @@ def read(metadata: str) -> MemoryMetadata:
     return unpack([*row[:4], metadata, *row[5:8], 1]).metadata
 
 
+def test_metadata_may_leave_out_what_it_has_not() -> None:
+    assert read('{"user_id":"ada","session_id":"s"}') == MemoryMetadata(user_id="ada", session_id="s")
+    assert read('{"user_id":"ada","extra" :{"k":[1]}}') == MemoryMetadata(user_id="ada", extra={"k": [1]})
+
+
 @given(fields=METADATA, name=st.none() | TEXTS)
 def test_a_row_is_read_as_the_item_that_it_was_made_from(fields: dict[str, Any], name: str | None) -> None:
     item = MemoryItem(content="x", memory_type="langgraph.item", name=name, metadata=MemoryMetadata(**fields))

@@ -128,8 +128,8 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
 def _metadata(text: str) -> MemoryMetadata:
     """Return the metadata of its JSON, of which all items of a conversation or a place have the beginning in common."""
     beginning, found, rest = text.partition(_EXTRA)
-    if found and len(beginning) < _LONG and (fields := _scope_and_place(beginning)):
-        if rest == "{}}":
+    if len(beginning) < _LONG and (fields := _scope_and_place(beginning, found)):
+        if rest == "{}}" or not found:
             return bare_metadata({**fields, "extra": {}})
         try:
             extra = from_json(rest[:-1], cache_strings="keys")
@@ -141,13 +141,17 @@ def _metadata(text: str) -> MemoryMetadata:
 
 
 @lru_cache(maxsize=1024)
-def _scope_and_place(beginning: str) -> dict[str, Any] | None:
-    """Return the metadata that begins so and goes on with ``extra``; None where ``extra`` is not its own."""
+def _scope_and_place(beginning: str, found: str) -> dict[str, Any] | None:
+    """Return the metadata that is this text, or that begins so and goes on with ``extra``.
+
+    None is for what has some ``extra`` in it already, or goes on with one that is not its own.
+    """
     try:
-        found = json.loads(f"{beginning}{_EXTRA}{{}}}}")
+        held = json.loads(f"{beginning}{found}{{}}}}" if found else beginning)
     except ValueError:
         return None
-    return _checked(found) if "extra" in found else None
+    fields = _checked(held)
+    return None if fields["extra"] or ("extra" in held) is not bool(found) else fields
 
 
 def _checked(found: dict[str, Any]) -> dict[str, Any]:
