@@ -72,7 +72,7 @@ class MemorandaSession:
         """
         most = resolve_session_limit(limit, self.session_settings)
         if most is None or most < 0:
-            return _given([item async for item in self._items.scan(archived=False, order="added")])
+            return _given(await self._newest(EVERYTHING))
         if isinstance(limit, ShownLimit):
             return _given(await self._shown(most))
         return _given(await self._newest(most))
