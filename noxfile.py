@@ -342,7 +342,7 @@ def recipes(session: nox.Session) -> None:
     """Run the classes for other frameworks that people copy, each with its framework."""
     frameworks = ["google-adk>=2,<3", "langchain-core>=1,<2", "llama-index-core>=0.14,<0.15", "strands-agents>=1,<2"]
     session.install("-e", "core", "-e", "plugins/testing", *frameworks, *group("test"))
-    run_pytest(session, "tests/test_examples.py", "-k", "adk or langchain or llama_index or strands")
+    run_pytest(session, "tests/test_framework_examples.py", "-k", "adk or langchain or llama_index or strands")
 
 
 def unpacked_sdist(session: nox.Session, requirement: str) -> Path:
