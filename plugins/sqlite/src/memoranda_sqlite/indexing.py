@@ -7,6 +7,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from memoranda_sqlite import text_index
 from memoranda_sqlite.worker import Worker, deliver
@@ -14,7 +15,10 @@ from memoranda_sqlite.worker import Worker, deliver
 logger = logging.getLogger(__name__)
 
 FILL_AT = 20_000
-"""How many rows may wait for the indexes however busy the writer is. Searches go through the waiting ones."""
+"""How many rows may wait for the indexes before the writer's pauses are used. Searches go through the waiting ones."""
+
+MOST_WAITING = 500_000
+"""How many may wait however busy the writer is: going through more takes searches too long."""
 
 FILL_AT_REST = 100
 """How many may wait once nothing has been written for a while, or when somebody searches."""
@@ -30,10 +34,14 @@ AT_A_TIME, BREATH = 10, 0.0001
 for the interpreter: whoever reads meanwhile would get his turn only every five milliseconds."""
 
 
+Pace = Literal["calm", "hurried", "broken off"]
+
+
 class Filler:
     """Counts the rows that wait for the indexes and has them filled.
 
-    Batches take turns with other writes. An error is logged and left for the next time: the rows still wait, and
+    Batches take turns with other writes, and are broken off for them: a program that writes without a pause writes at
+    full speed, until very many rows wait. An error is logged and left for the next time: the rows still wait, and
     searches read them. An ``idle`` one fills nothing: the file may not be written.
     """
 
@@ -42,7 +50,9 @@ class Filler:
         self._explained = explained
         self._waiting = 0
         self._written = 0
-        self._running = False
+        self._left = 0
+        self._seen = 0
+        self._running = self._broken_off = False
         self._idle = idle
         self._stopped = idle
         self._timer_loop: asyncio.AbstractEventLoop | None = None
@@ -62,7 +72,7 @@ class Filler:
         """Take note of rows that were stored."""
         self._waiting += rows
         self._written += rows
-        if self._waiting >= FILL_AT:
+        if self._waiting - self._left >= FILL_AT or self._waiting >= MOST_WAITING:
             self._run()
 
     def searched(self) -> None:
@@ -111,36 +121,54 @@ class Filler:
         """Fill one batch and ask for the next; runs on the writer's thread."""
         error: Exception | None = None
         done = 0
+        if self._broken_off and self._written != self._seen and not self._ends:
+            self._give_way()
+            return
+        self._seen = self._written
         try:
             size = LARGE_BATCH if self._waiting >= FILL_AT // 2 else SMALL_BATCH
-            done = 0 if self._stopped else _filled(self._worker.connection, size, lambda: bool(self._ends))
+            done = 0 if self._stopped else _filled(self._worker.connection, size, self._pace)
             self._waiting = max(self._waiting - done, 0)
         except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
             error = self._explained(raised)
             logger.info("The text indexes could not be filled now: %s", error)
+        self._broken_off = self._pace() == "broken off"
         if done and not self._stopped and self._worker.submit(self._batch):
             return  # The next one has its turn behind the writes that came meanwhile.
         self._finished(error)
 
+    def _give_way(self) -> None:
+        """Leave the rest for a pause, or until many more rows have come."""
+        self._left = self._waiting
+        self._running = self._broken_off = False
+        if self._ends:
+            self._run()
+
+    def _pace(self) -> Pace:
+        if self._ends:
+            return "hurried"
+        return "broken off" if self._worker.wanted and self._waiting < MOST_WAITING else "calm"
+
     def _finished(self, error: Exception | None) -> None:
-        self._running = False
+        self._running = self._broken_off = False
+        self._left = 0
         ends, self._ends = self._ends, []
         for end in ends:
             deliver(end, None, error)
 
 
-def _filled(connection: sqlite3.Connection, size: int, hurried: Callable[[], bool]) -> int:
+def _filled(connection: sqlite3.Connection, size: int, pace: Callable[[], Pace]) -> int:
     """Fill one batch in one transaction and return how many rows it had."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         done = 0
         while done < size:
-            if hurried():
+            if pace() == "hurried":
                 done += text_index.fill(connection, size - done)
                 break
             some = text_index.fill(connection, AT_A_TIME)
             done += some
-            if not some:
+            if not some or pace() == "broken off":
                 break
             time.sleep(BREATH)
         connection.execute("COMMIT")

@@ -132,6 +132,11 @@ class Worker:
             self._jobs.put(job)
             return True
 
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for the thread; a long job that can be broken off does so then."""
+        return not self._jobs.empty()
+
     async def run(self, work: Work[Result]) -> Result:
         """Run the function on the thread with the connection and return its result."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
