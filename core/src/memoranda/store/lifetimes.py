@@ -27,7 +27,7 @@ class Lifetimes:
 
     def now(self, clock: Callable[[], float]) -> str:
         """Return the present as items carry times."""
-        present = utc_text(datetime.fromtimestamp(clock(), UTC))
+        present = datetime.fromtimestamp(clock(), UTC).isoformat(timespec="microseconds")
         self.latest = max(self.latest, present)
         return self.latest
 
