@@ -6,6 +6,8 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import CorruptStoreError, IdConflictError
 from memoranda_sqlite import SQLiteMemoryStore
@@ -54,3 +56,88 @@ async def test_an_unreadable_row_in_a_group_fails_alone_and_leaves_no_transactio
             other.execute("BEGIN IMMEDIATE")  # Nobody holds the file.
         other.close()
         assert await store.count(metadata=ADA) == 3
+
+
+def commits(path: Path) -> int:
+    """Count the commits in the file's log: the last frame of each says how large the file is then."""
+    log = path.with_name(f"{path.name}-wal").read_bytes()
+    page = int.from_bytes(log[8:12], "big")
+    return sum(log[start + 4 : start + 8] != bytes(4) for start in range(32, len(log), 24 + page))
+
+
+async def test_adds_of_one_turn_of_the_loop_share_one_commit(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with SQLiteMemoryStore(path) as store:
+        await store.add(HumanMemory(content="the first", metadata=ADA))
+        before = commits(path)
+
+        await asyncio.gather(*(store.add(HumanMemory(content=f"{number}", metadata=ADA)) for number in range(20)))
+
+        assert commits(path) == before + 1
+        assert await store.count() == 21
+
+
+async def test_what_was_added_before_the_store_is_closed_is_stored(tmp_path: Path) -> None:
+    store = SQLiteMemoryStore(tmp_path / "a.db")
+    await store.init()
+
+    await asyncio.gather(store.add(HumanMemory(id="last", content="x")), store.close())
+
+    async with store:
+        assert await store.get("last") is not None
+
+
+@pytest.mark.parametrize("ttl", [None, 1000.0], ids=["plain", "with a lifetime"])
+async def test_a_large_batch_names_the_first_item_that_is_refused_and_stores_none(
+    tmp_path: Path, ttl: float | None
+) -> None:
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([HumanMemory(id=f"taken-{number}", content="ada's", metadata=ADA) for number in (1, 2)])
+        batch = [HumanMemory(id=f"{number}", content="bob's", metadata=BOB) for number in range(150)]
+        batch[70] = batch[70].model_copy(update={"id": "taken-2"})
+        batch[71] = batch[71].model_copy(update={"id": "taken-1"})
+
+        with pytest.raises(IdConflictError, match="taken-2"):
+            await store.add_many(batch, ttl=ttl)
+
+        assert await store.count(metadata=BOB) == 0
+        assert await store.count(metadata=ADA) == 2
+
+
+@pytest.mark.parametrize("within", [None, ADA], ids=["anywhere", "within a scope"])
+async def test_an_id_that_is_twice_in_a_large_batch_has_the_last_content_and_the_first_place(
+    tmp_path: Path, within: MemoryMetadata | None
+) -> None:
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        batch = [HumanMemory(id=f"{number}", content="once", metadata=ADA) for number in range(100)]
+        batch[60] = batch[60].model_copy(update={"id": "5", "content": "twice"})
+
+        await store.add_many(batch, within=within)
+
+        again = await store.get("5")
+        assert again is not None
+        assert (again.content, again.version) == ("twice", 2)
+        ids = [item.id async for item in store.scan(order="added")]
+        assert ids == [f"{number}" for number in range(100) if number != 60]
+
+
+async def test_an_add_does_not_wait_until_the_text_indexes_are_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memoranda_sqlite.indexing.FILL_AT", 1_500)
+    monkeypatch.setattr("memoranda_sqlite.indexing.REST", 0.05)
+    path = tmp_path / "a.db"
+
+    def indexed() -> int:
+        with sqlite3.connect(path) as other:
+            ((found,),) = other.execute("SELECT value FROM memoranda_meta WHERE key = 'indexed'")
+        other.close()
+        return int(found)
+
+    async with SQLiteMemoryStore(path) as store:
+        await store.add_many([HumanMemory(content=f"word{number} " * 20) for number in range(1_500)])
+        await store.add(HumanMemory(content="in between"))
+        assert indexed() < 1_500
+
+        while indexed() < 1_501:  # The next pause is used.
+            await asyncio.sleep(0.02)

@@ -291,7 +291,7 @@ class Statements:
         """
         dialect, parameters = self.dialect, Parameters(self.dialect)
         values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
-        owned = self._owned(parameters, "excluded.", within)
+        owned = self.owned(parameters, "excluded.", within)
         text = self.upsert_text(
             f"VALUES ({', '.join(values)}, {int(deleted)}, 1)", owned, "version" if returning else ""
         )
@@ -339,8 +339,11 @@ class Statements:
         )
         return text, parameters.values
 
-    def _owned(self, parameters: Parameters, new: str, within: MemoryMetadata | None) -> str:
-        """Return the condition under which a row may be replaced: the same user, and inside the scope."""
+    def owned(self, parameters: Parameters, new: str, within: MemoryMetadata | None) -> str:
+        """Return the condition under which an upsert may replace a row: the same user, and inside the scope.
+
+        ``new`` is what the columns of the new row are named by.
+        """
         user = self.dialect.scope_column("user_id")
         conditions = [
             self.dialect.same(f"stored.{user}", f"{new}{user}"),

@@ -10,15 +10,16 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import count, groupby
 
-from memoranda.errors import IdConflictError, VersionConflictError
+from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
 from memoranda.sql import Statement, unpack
 from memoranda.store import Filter, Page, Write, check_owner, metadata_matches, readable, with_lifetime
 from memoranda_sqlite import erasing, text_index
-from memoranda_sqlite.rows import CREATED_AT, EXPIRES_AT, ID, Values, packed, with_created
+from memoranda_sqlite.rows import CREATED_AT, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
 from memoranda_sqlite.schema import TABLE, meta
 from memoranda_sqlite.statements import HIDDEN, SQLiteStatements
+from memoranda_sqlite.writing import store_rows
 
 Types = Mapping[str, type[MemoryItem]]
 
@@ -64,11 +65,9 @@ class Changes:
         hidden: frozenset[str] = frozenset(),
     ) -> None:
         """Store rows in their order. Raises IdConflictError for the first that is refused."""
-        for is_hidden, run in groupby(rows, lambda row: row[ID] in hidden):
-            text, bound = self._statements.upserts(list(run), within, deleted=is_hidden)
-            for values in bound:
-                if connection.execute(text, values).rowcount != 1:
-                    raise IdConflictError(values[ID])
+        for is_hidden, group in groupby(rows, lambda row: row[ID] in hidden):
+            run = [as_hidden(row) if is_hidden else row for row in group]
+            store_rows(connection, self._statements.upserting(within, deleted=is_hidden), run)
 
     def _checked(self, connection: sqlite3.Connection, write: Write, rows: Sequence[Values]) -> list[Values]:
         """Return the rows as they are to be stored, having looked at what is held under their ids."""

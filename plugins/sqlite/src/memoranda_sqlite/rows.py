@@ -29,10 +29,12 @@ def packed(item: MemoryItem) -> Values:
     if metadata["extra"] or metadata["namespace"]:
         row = pack(item)
         text, further = row.metadata, row.extra_json
+        place = namespace_key(metadata["namespace"]) or None
     else:
         # Most items are of this kind, and are put together here: bulk loading spends a quarter of its time on rows.
         values = further_values(item)
         text, further = _plain_text(*_scope_of(metadata)), json_text(values) if values else "{}"
+        place = None
     archived_by = held["archived_by"]
     return (
         held["id"],
@@ -44,7 +46,7 @@ def packed(item: MemoryItem) -> Values:
         held["created_at"],
         held["updated_at"],
         *_scope_of(metadata),
-        namespace_key(metadata["namespace"]) or None,
+        place,
         archived_by,
         held["expires_at"],
         SHOWN if archived_by is None else ARCHIVED,
@@ -63,6 +65,6 @@ def with_created(values: Values, created_at: str) -> Values:
     return (*values[:CREATED_AT], created_at, *values[CREATED_AT + 1 :])
 
 
-def hidden(values: Values) -> Values:
+def as_hidden(values: Values) -> Values:
     """Return the row of an item that arrives deleted."""
     return (*values[:STATE], DELETED)

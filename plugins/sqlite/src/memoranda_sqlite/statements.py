@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from typing import Any
 
 from memoranda.items import MemoryMetadata
 from memoranda.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
@@ -23,14 +26,36 @@ from memoranda.store import (
 )
 from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
 from memoranda_sqlite.dialect import SQLiteDialect
-from memoranda_sqlite.rows import Values, hidden
+from memoranda_sqlite.rows import Values
 
 COLUMNS = ", ".join(ITEM_COLUMNS)
 HIDDEN = f"deleted = 1, state = {DELETED}"
 _SHOWN_AGAIN = f"deleted = 0, state = CASE WHEN archived_by IS NULL THEN {SHOWN} ELSE {ARCHIVED} END"
-_BLANK = Row(*[""] * len(Row._fields))
 _OF_ROWS = frozenset({FieldEquals, Value, ExtraEquals, Contains})
-_BOUND = len(_BLANK) + len(FURTHER_COLUMNS)
+_ONE_ROW = ", ".join("?" * (len(Row._fields) + len(FURTHER_COLUMNS)))
+_SHARED = Statements(SQLiteDialect())
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """The statement that stores rows, any number of them at once; ``scope`` is bound behind the last."""
+
+    condition: str
+    scope: tuple[Any, ...] = ()
+    deleted: bool = False
+
+    def of(self, rows: Sequence[Values]) -> Statement:
+        """Return the statement for these rows, bound; it changes as many rows, unless some are refused."""
+        text = _upsert_text(self.condition, self.deleted, len(rows))
+        if len(rows) == 1:
+            return text, (*rows[0], *self.scope) if self.scope else rows[0]
+        return text, [*chain.from_iterable(rows), *self.scope]
+
+
+@lru_cache(maxsize=64)
+def _upsert_text(condition: str, deleted: bool, rows: int) -> str:
+    row = f"({_ONE_ROW}, {int(deleted)}, 1)"
+    return _SHARED.upsert_text(f"VALUES {', '.join([row] * rows)}", condition, "")
 
 
 class _PassingOver(SQLiteDialect):
@@ -227,15 +252,11 @@ class SQLiteStatements(Statements):
         where = self._by_leading_column.conditions(parameters, wanted)
         return f"(SELECT namespace FROM {TABLE} WHERE {behind} AND {where} ORDER BY namespace LIMIT 1)"
 
-    def upserts(
-        self, rows: Sequence[Values], within: MemoryMetadata | None, *, deleted: bool = False
-    ) -> tuple[str, Sequence[Values]]:
-        """Return the statement that stores rows within a scope, and the values to bind for each of them."""
-        text, values = self.upsert(_BLANK, within, returning=False, deleted=deleted)
-        conditions = values[_BOUND:]
-        if deleted:
-            rows = [hidden(row) for row in rows]
-        return text, [(*row, *conditions) for row in rows] if conditions else rows
+    def upserting(self, within: MemoryMetadata | None, *, deleted: bool = False) -> Upsert:
+        """Return the statement that stores rows within a scope; with ``deleted`` they are :func:`hidden` ones."""
+        parameters = Parameters(self.dialect)
+        condition = self.owned(parameters, "excluded.", within)
+        return Upsert(condition, tuple(parameters.values), deleted)
 
     def among(self, wanted: Filter, numbers: str, page: Page) -> Statement:
         """Select a page of those rows that match and whose numbers are in the JSON array."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import IdConflictError, StoreClosedError, StoreMisuseError
+from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
@@ -47,7 +47,7 @@ from memoranda_sqlite.rows import CONTENT, EXPIRES_AT, ID, Values, packed
 from memoranda_sqlite.scanning import scanned
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.substrings import find_rows
-from memoranda_sqlite.writing import keep_vectors
+from memoranda_sqlite.writing import keep_vectors, store_rows
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
@@ -67,7 +67,7 @@ _MOST_WAITING = 2_000
 """How many rows may wait for the text index when a ranked search begins: it takes all their words apart itself."""
 
 _STATEMENTS = SQLiteStatements()
-_UPSERT, _ = _STATEMENTS.upserts((), None)
+_UPSERT = _STATEMENTS.upserting(None)
 _VERSION_OF = "SELECT version FROM memory_items WHERE id = ?"
 
 
@@ -236,8 +236,8 @@ class SQLiteMemoryStore(BaseStore):
         self, rows: Sequence[Values], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
     ) -> None:
         """Store rows and nothing else, together with those of others who wait."""
-        text, bound = (_UPSERT, rows) if within is None else _STATEMENTS.upserts(rows, within)
-        await self._opened().writer.upsert(text, bound, vectors)
+        upsert = _UPSERT if within is None else _STATEMENTS.upserting(within)
+        await self._opened().writer.upsert(upsert, rows, vectors)
 
     def _changes(self) -> Changes:
         return Changes(_STATEMENTS, self.item_types, indexed=self._opened().filler.available)
@@ -272,9 +272,7 @@ class SQLiteMemoryStore(BaseStore):
         """Compare and set one item and return its new version. Raises the conflict that it meets."""
         stored = connection.execute(*_STATEMENTS.get(item.id)).fetchone()
         check_expected(item, None if stored is None else unpack(stored, self.item_types), within)
-        text, (bound,) = _STATEMENTS.upserts([row], within)
-        if connection.execute(text, bound).rowcount != 1:
-            raise IdConflictError(item.id)  # A deleted item of another user has this id.
+        store_rows(connection, _STATEMENTS.upserting(within), [row])  # A deleted item of another user may have this id.
         ((version,),) = connection.execute(_VERSION_OF, (item.id,))
         return int(version)
 
@@ -525,4 +523,8 @@ class SQLiteMemoryStore(BaseStore):
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; one that cannot be read is left out, and the log says so."""
-        return readable(partial(unpack, types=self.item_types), rows)
+        types = self.item_types
+        try:
+            return [unpack(row, types) for row in rows]
+        except CorruptStoreError:
+            return readable(partial(unpack, types=types), rows)

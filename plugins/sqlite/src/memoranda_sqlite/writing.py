@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeVar
@@ -24,6 +24,8 @@ from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
 from memoranda_sqlite.indexing import Filler
+from memoranda_sqlite.rows import ID, Values
+from memoranda_sqlite.statements import Upsert
 from memoranda_sqlite.worker import Worker, settle
 
 Result = TypeVar("Result")
@@ -45,6 +47,11 @@ def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]
     if vectors:
         connection.executemany(_DROP_VECTOR, [(item_id,) for vector, item_id, _ in vectors if vector is None])
         connection.executemany(KEEP_VECTOR, [values for values in vectors if values[0] is not None])
+
+
+AT_ONCE = (64, 8, 1)
+"""How many rows one statement stores. SQLite keeps a copy of each page that a statement changes, since a trigger may
+fail; and the interpreter is let go and taken again at each statement, which costs most while others are busy."""
 
 
 class Request:
@@ -79,32 +86,49 @@ class Call(Request):
 
 
 class Upserts(Request):
-    """Rows to be stored by one statement, all or none. A row that changes nothing was refused."""
+    """Rows to be stored by one statement, all or none."""
 
-    __slots__ = ("rows", "text", "vectors")
+    __slots__ = ("rows", "upsert", "vectors")
 
-    def __init__(self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]]) -> None:
         super().__init__(len(rows))
-        self.text = text
+        self.upsert = upsert
         self.rows = rows
         self.vectors = vectors
 
     def apply(self, connection: sqlite3.Connection) -> None:
         """Store the rows; the first one that is refused is named."""
-        if connection.executemany(self.text, self.rows).rowcount == len(self.rows):
-            keep_vectors(connection, self.vectors)
-            return
-        # Which one it was is found by doing it again, one by one, in the place of the first attempt.
-        connection.execute("ROLLBACK")
-        connection.execute("BEGIN IMMEDIATE")
-        for row in self.rows:
-            if connection.execute(self.text, row).rowcount != 1:
-                raise IdConflictError(row[0])
+        store_rows(connection, self.upsert, self.rows)
         keep_vectors(connection, self.vectors)
 
 
 class _RefusedError(Exception):
     """One of the requests of a group was refused; each is tried again by itself."""
+
+
+def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Values]) -> None:
+    """Store rows in their order, in a transaction. Raises IdConflictError for the first that is refused."""
+    for part in _parts(rows):
+        if len(part) > 1:
+            connection.execute("SAVEPOINT part")
+            if connection.execute(*upsert.of(part)).rowcount == len(part):
+                connection.execute("RELEASE part")
+                continue
+            # Which one it was is found by doing it again, one by one, in the place of the first attempt.
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+        for row in part:
+            if connection.execute(*upsert.of([row])).rowcount != 1:
+                raise IdConflictError(row[ID])
+
+
+def _parts(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
+    """Yield the rows in parts of a few sizes, so that their statements stay prepared."""
+    start = 0
+    for size in AT_ONCE:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
 
 
 class Writer:
@@ -128,11 +152,11 @@ class Writer:
         self._filler = filler
         self._eraser = eraser
         self._queue: deque[Request] = deque()
-        self._scheduled = False
+        self._gathering: asyncio.AbstractEventLoop | None = None
 
-    async def upsert(self, text: str, rows: Sequence[Sequence[Any]], vectors: Sequence[Sequence[Any]] = ()) -> None:
+    async def upsert(self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]] = ()) -> None:
         """Store rows with their vectors, all or none. Raises IdConflictError for the first that is refused."""
-        await self._queued(Upserts(text, rows, vectors))
+        await self._queued(Upserts(upsert, rows, vectors))
         self._filler.wait_for_rest()
         self._eraser.written()
 
@@ -151,20 +175,37 @@ class Writer:
         if self._worker.closed:
             raise StoreClosedError("The SQLite store")
         self._queue.append(request)
-        if not self._scheduled:
-            self._scheduled = True
-            if not self._worker.submit(self._drain):
-                raise StoreClosedError("The SQLite store")
+        loop = request.future.get_loop()
+        if self._gathering is None:
+            # Not at once: whoever has his turn in the loop before that shares the commit.
+            self._gathering = loop
+            loop.call_soon(self.submit)
+        elif self._gathering is not loop:
+            self.submit()  # Another thread's loop may be at its end.
         return request.future
+
+    def submit(self) -> None:
+        """Have everything written that waits."""
+        self._gathering = None
+        if self._queue and not self._worker.submit(self._drain):
+            refused = self._taken()
+            for request in refused:
+                request.error = StoreClosedError("The SQLite store")
+            _deliver(refused)
+
+    def _taken(self) -> list[Request]:
+        """Return what waits, without those whose callers have given up; it waits no longer."""
+        taken = []
+        with suppress(IndexError):
+            while True:
+                taken.append(self._queue.popleft())
+        return [request for request in taken if not request.future.cancelled()]
 
     def _drain(self) -> None:
         """Write everything that waits. Runs on the worker's thread."""
-        self._scheduled = False  # Before the queue is emptied: what comes later asks for another round.
-        requests = []
-        while self._queue:
-            request = self._queue.popleft()
-            if not request.future.cancelled():
-                requests.append(request)
+        requests = self._taken()
+        if not requests:
+            return
         try:
             self._check_file()
             self._write(self._worker.connection, requests)
@@ -194,30 +235,29 @@ class Writer:
 
 def _write_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    for _, group in groupby(requests, key=_statement):
-        first, *others = group
-        if isinstance(first, Upserts):
-            upserts = [first, *(other for other in others if isinstance(other, Upserts))]
-            rows = [row for upsert in upserts for row in upsert.rows]
-            if connection.executemany(first.text, rows).rowcount != len(rows):
-                raise _RefusedError
-            for upsert in upserts:
-                keep_vectors(connection, upsert.vectors)
-        else:
-            for request in (first, *others):
+    for upsert, group in groupby(requests, key=_upsert):
+        if upsert is None:
+            for request in group:
                 request.result = request.apply(connection)
+            continue
+        upserts = [request for request in group if isinstance(request, Upserts)]
+        for part in _parts([row for request in upserts for row in request.rows]):
+            if connection.execute(*upsert.of(part)).rowcount != len(part):
+                raise _RefusedError
+        for request in upserts:
+            keep_vectors(connection, request.vectors)
     connection.execute("COMMIT")
 
 
-def _statement(request: Request) -> str:
-    return request.text if isinstance(request, Upserts) else ""
+def _upsert(request: Request) -> Upsert | None:
+    return request.upsert if isinstance(request, Upserts) else None
 
 
 def _write_alone(connection: sqlite3.Connection, request: Request) -> None:
     if isinstance(request, Upserts) and len(request.rows) == 1 and not request.vectors:
         # One statement is a transaction by itself.
-        if connection.execute(request.text, request.rows[0]).rowcount != 1:
-            raise IdConflictError(request.rows[0][0])
+        if connection.execute(*request.upsert.of(request.rows)).rowcount != 1:
+            raise IdConflictError(request.rows[0][ID])
         return
     connection.execute("BEGIN IMMEDIATE")
     request.result = request.apply(connection)
