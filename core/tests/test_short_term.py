@@ -17,12 +17,14 @@ from memoranda import (
     MemoryStatus,
     MemoryStore,
     ShortTermMemory,
+    SummaryMemory,
     SystemMemory,
     ToolMemory,
 )
 from memoranda.errors import InputError, MemoryError, StoreClosedError
-from memoranda.integrity import is_whole
+from memoranda.integrity import is_whole, whole_groups
 from memoranda.store import Observer
+from memoranda.windowing import as_said, last_rounds, newest
 
 META = MemoryMetadata(user_id="u1", session_id="s1")
 
@@ -357,3 +359,79 @@ async def test_any_search_is_a_valid_context(acts: list[Any], limit: int, rounds
     systems = acts.count("system")
     assert len(found) <= (max(limit, systems) if limit else 0)
     assert sum(item.memory_type == "system" for item in found) == (systems if limit else 0)
+
+
+PLACES = [
+    MemoryMetadata(user_id="u1", session_id="s1", task_id=task, agent_id=agent) for task in "xy" for agent in "mn"
+]
+SAYINGS = st.builds(
+    lambda kind, place, calls, at, group, archived: (kind, place, calls, at, group, archived),
+    st.sampled_from(["human", "human", "ai", "ai", "tool", "tool", "system", "summary"]),
+    st.sampled_from([PLACES[0], *PLACES, MemoryMetadata(user_id="u2", session_id="s1")]),
+    st.lists(st.sampled_from("abc"), max_size=2),
+    st.sampled_from([0, 0, 0, 0, 0, -3]),
+    st.sampled_from([None] * 9 + ["g"]),
+    st.sampled_from([None] * 5 + ["sum"]),
+)
+
+
+def saying(number: int, act: tuple[Any, ...]) -> MemoryItem:
+    kind, place, calls, at, group, archived = act
+    common: dict[str, Any] = {
+        "content": f"{kind}{number}",
+        "metadata": place,
+        "created_at": f"2025-01-01T00:00:{30 + at + number * (not at) % 30:02}+00:00",
+        "group": group,
+        "archived_by": archived,
+    }
+    if kind == "ai":
+        return AIMemory(tool_calls=[{"id": call} for call in calls], **common)
+    if kind == "tool":
+        return ToolMemory(tool_call_id=(calls or [""])[0], also_answers=calls[1:], **common)
+    kinds = {"human": HumanMemory, "system": SystemMemory, "summary": SummaryMemory}
+    return kinds[kind](**common)
+
+
+async def shown_of_all(memory: ShortTermMemory, metadata: MemoryMetadata, limit: int) -> list[str]:
+    """Return what the documented steps make of the conversation, all of it taken together."""
+    everything = as_said([item async for item in memory.scan(metadata=metadata, archived=False, order="added")])
+    found = last_rounds(everything, memory.max_rounds) if memory.max_rounds else everything
+    return said(whole_groups(newest(found, limit), everything))
+
+
+@given(st.lists(SAYINGS, max_size=24), st.integers(1, 25), st.integers(0, 4), st.booleans())
+async def test_a_search_shows_what_the_whole_conversation_gives(
+    acts: list[Any], limit: int, rounds: int, of_one_user: bool
+) -> None:
+    memory = ShortTermMemory(scope="session", max_rounds=rounds)
+    items = [saying(number, act) for number, act in enumerate(acts)]
+    await memory.add_many(items)
+    for item in items[::5]:
+        await memory.add(item)  # Replaced, it keeps its place.
+    metadata = MemoryMetadata(user_id="u1" if of_one_user else None, session_id="s1")
+    assert said(await memory.search(metadata=metadata, limit=limit)) == await shown_of_all(memory, metadata, limit)
+
+
+@pytest.mark.parametrize("between", [3, 700])
+async def test_a_result_far_behind_its_call_is_not_taken_for_the_answer_to_another_agents_call(between: int) -> None:
+    memory = ShortTermMemory(scope="session", max_rounds=2)
+    mine, other = PLACES[0], PLACES[1]
+    await memory.add(AIMemory(content="mine", metadata=mine, tool_calls=[{"id": "c"}]))
+    await memory.add_many(turns(*["h", "a"] * between, metadata=mine))
+    await memory.add_many([HumanMemory(content="h1", metadata=mine), HumanMemory(content="h2", metadata=mine)])
+    await memory.add(AIMemory(content="other", metadata=other, tool_calls=[{"id": "c"}]))
+    await memory.add(ToolMemory(content="result", metadata=mine, tool_call_id="c"))
+    assert said(await memory.search(metadata=META, limit=20)) == ["h1", "h2"]
+
+
+async def test_a_search_copies_and_shares_nothing_with_what_is_stored() -> None:
+    memory = ShortTermMemory(scope="session", max_rounds=2)
+    await memory.add_many(turns("h1", "a1", "h2", "a2"))
+    first, second, *_ = await memory.search(metadata=META)
+    first.metadata.extra["mine"] = True
+    first.content = "changed"
+    assert second.metadata.extra == {}
+    assert "content" not in second.model_fields_set
+    again = await memory.search(metadata=META)
+    assert said(again) == ["h1", "a1", "h2", "a2"]
+    assert all(item.metadata.extra == {} and item.model_fields_set == set() for item in again)

@@ -29,7 +29,9 @@ from typing import NamedTuple
 from memoranda.items import MemoryItem
 
 ConversationKey = tuple[str | None, str | None]
-_Own = tuple[str, str | None, str | None, str | None, str | None]  # a call's id, and whose call it is
+CallKey = tuple[str, str | None, str | None, str | None, str | None]
+"""A call's id, and whose call it is: user, session, task and agent."""
+
 _Shared = tuple[str, str | None, str | None]  # the same without the task and the agent
 
 
@@ -57,6 +59,16 @@ def answered_ids(item: MemoryItem) -> list[str]:
     further = getattr(item, "also_answers", None)
     first = str(getattr(item, "tool_call_id", ""))
     return [first, *map(str, further)] if further and isinstance(further, (list, tuple)) else [first]
+
+
+def call_keys(item: MemoryItem) -> list[CallKey]:
+    """Return what the calls of an item are known by to the results of its own task and agent."""
+    return [_own(item, call_id) for call_id in call_ids(item)]
+
+
+def answered_keys(item: MemoryItem) -> list[CallKey]:
+    """Return what the calls that an item answers are known by if its own task and agent made them."""
+    return [_own(item, call_id) for call_id in answered_ids(item) if call_id]
 
 
 def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None) -> list[MemoryItem]:
@@ -126,8 +138,8 @@ def _linked(items: Sequence[MemoryItem]) -> _Linked:
     links: list[Answer] = []
     missing: dict[int, int] = {}
     orphans: set[int] = set()
-    waiting: dict[_Own, list[int]] = {}
-    unclaimed: list[tuple[int, _Own]] = []
+    waiting: dict[CallKey, list[int]] = {}
+    unclaimed: list[tuple[int, CallKey]] = []
     for position, item in enumerate(items):
         kind = item.memory_type
         if kind == "tool":
@@ -197,21 +209,21 @@ def is_whole(items: Sequence[MemoryItem]) -> bool:
     return len(whole_groups(items)) == len(items)
 
 
-def _own(item: MemoryItem, call_id: str) -> _Own:
+def _own(item: MemoryItem, call_id: str) -> CallKey:
     metadata = item.metadata
     return call_id, metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id
 
 
 def _sub_agents_answers(
-    items: Sequence[MemoryItem], results: Sequence[tuple[int, _Own]], links: Sequence[Answer]
+    items: Sequence[MemoryItem], results: Sequence[tuple[int, CallKey]], links: Sequence[Answer]
 ) -> list[Answer]:
     """Return which call each of these results answers, none of them of a task and agent that made such a call.
 
     What a task and agent answered itself is left to it, also where its answer comes later.
     """
     answered = Counter((link.caller, link.call_id) for link in links)
-    waiting: dict[_Shared, dict[_Own, list[int]]] = {}
-    foreign: dict[int, list[_Own]] = {}
+    waiting: dict[_Shared, dict[CallKey, list[int]]] = {}
+    foreign: dict[int, list[CallKey]] = {}
     for position, own in results:
         foreign.setdefault(position, []).append(own)
     found: list[Answer] = []

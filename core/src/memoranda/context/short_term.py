@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from memoranda.context.views import View
 from memoranda.errors import InputError, MemoryError
-from memoranda.integrity import whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.capabilities import SearchMode
-from memoranda.store.filters import Filter, Moment, check_filter, merge_scope, names_nothing
-from memoranda.store.forked import as_one_session
+from memoranda.store.filters import Moment, check_filter, merge_scope, names_nothing
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.pages import Order, Page
-from memoranda.windowing import as_said, check_rounds, last_rounds, newest
+from memoranda.store.shelf import Row
+from memoranda.turns import aside, sifting
+from memoranda.windowing import check_rounds
 
 SCOPES: dict[str, tuple[str, ...]] = {
     "user": ("user_id", "agent_id"),
@@ -23,6 +25,8 @@ SCOPES: dict[str, tuple[str, ...]] = {
     "task": ("user_id", "session_id", "task_id", "agent_id"),
 }
 """The fields of a metadata filter that each scope matches on."""
+
+_IGNORED = {scope: [name for name in SCOPE_FIELDS if name not in matched] for scope, matched in SCOPES.items()}
 
 
 class Conversation(BaseStore):
@@ -95,36 +99,20 @@ class Conversation(BaseStore):
         )
         bounds = self._bounds(metadata)
         session = None if bounds is None else bounds.session_id
-        matching = as_said(as_one_session((await self._search(wanted, Page(order=page.order)))[::-1], session))
-        found = last_rounds(matching, self.max_rounds) if self.max_rounds else matching
-        found = found[: len(found) - page.offset] if page.offset < len(found) else []
-        if memory_type is not None:
-            shown = found[-limit:] if limit else []
-        else:
-            shown = whole_groups(newest(found, limit), await self._said(wanted, matching))
+        shown = await self._viewed(View(wanted, self.max_rounds, page, memory_type is not None, session))
         if self._observers:
             self._observers.searched(query, shown)
         return await self._refreshed(shown, refresh)
 
-    async def _said(self, wanted: Filter, matching: Sequence[MemoryItem]) -> Sequence[MemoryItem]:
-        """Return what was said where a filter looks, oldest first, with the very objects that match it.
-
-        A keyword picks from the middle of a conversation; whose result is whose shows only in the whole of it.
-        """
-        scope = _scope_of(wanted)
-        kinds = {item.memory_type for item in matching}
-        grouped = any(item.group is not None for item in matching)
-        if scope == wanted or not (grouped or {"ai", "tool"} <= kinds):  # Nothing to pair, or nothing to pair it with.
-            return matching
-        known = {item.id: item for item in matching}
-        said = [known.pop(item.id, item) for item in reversed(await self._search(scope, Page(order="added")))]
-        return [*known.values(), *said]  # A result that was removed meanwhile answers nothing from up there.
+    @abstractmethod
+    async def _viewed(self, view: View) -> list[MemoryItem]:
+        """Return copies of what a view shows."""
 
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         """Return the filter with only the fields that the scope matches on."""
         check_filter(metadata)
-        if metadata is None:
-            return None
+        if metadata is None or all(getattr(metadata, name) is None for name in _IGNORED[self.matched_scope]):
+            return metadata
         fields = {name: getattr(metadata, name) for name in SCOPES[self.matched_scope]}
         narrowed = MemoryMetadata(**fields, namespace=metadata.namespace, extra=metadata.extra)
         if names_nothing(narrowed) and not names_nothing(metadata):
@@ -175,6 +163,18 @@ class ShortTermMemory(Conversation, InMemoryStore):
         self._in_scope(metadata)
         return await super().clear(metadata=metadata, since=since, until=until, where=where)
 
+    async def _viewed(self, view: View) -> list[MemoryItem]:
+        wanted = await self._with_past(view.wanted)
+        view = view if wanted is view.wanted else replace(view, wanted=wanted)
+        with self._turn:
+            entries, scope = self._looked_at(self._live, view.scope())
+            if isinstance(entries, Row):
+                shown = view.of_newest(entries)
+                if shown is not None:
+                    return shown
+            entries = entries.copy()
+        return await aside(sifting(len(entries)), view.of, entries, scope)
+
 
 class ScopedConversation(Conversation, ScopedStore):
     """A conversation within a scope; made by ``memory.scoped(user_id=…)``.
@@ -185,17 +185,13 @@ class ScopedConversation(Conversation, ScopedStore):
 
     def __init__(self, memory: Conversation, scope: MemoryMetadata) -> None:
         super().__init__(memory, scope)
+        self._memory = memory
         self.max_rounds = memory.max_rounds
         self.matched_scope = memory.matched_scope
+
+    async def _viewed(self, view: View) -> list[MemoryItem]:
+        return await self._memory._viewed(replace(view, wanted=view.wanted.narrowed(self.scope)))
 
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         merge_scope(check_filter(metadata), self.scope)  # Another scope than the handle's is refused, used or not.
         return super()._in_scope(metadata)
-
-
-def _scope_of(wanted: Filter) -> Filter:
-    """Return a filter for everything that was said where another one looks."""
-    scope = wanted.metadata
-    if scope is not None and scope.extra:
-        scope = scope.model_copy(update={"extra": {}})
-    return replace(wanted.scope(), metadata=scope)

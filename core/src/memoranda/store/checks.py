@@ -22,6 +22,10 @@ MAX_KEY_BYTES = 1000
 
 _SURELY_SHORT = MAX_KEY_BYTES // 4
 
+_NESTED_AT_A_GLANCE = 8
+
+_SMALL = 2**53
+
 _scope_of = itemgetter(*SCOPE_FIELDS)
 
 
@@ -98,32 +102,42 @@ def storable(item: MemoryItem) -> MemoryItem:
 
 
 class _Glance(NamedTuple):
-    """What the texts of a class's items are taken with, where they have no further fields but texts and lists."""
+    """What the fields of a class's items are taken with, where they are no more than texts, flags, lists and None."""
 
     texts: Callable[[Any], tuple[Any, ...]]
-    texts_or_none: tuple[str, ...]
+    texts_or_none: Callable[[Any], tuple[Any, ...]]
+    flags: tuple[str, ...]
     lists: tuple[str, ...]
-    seldom: tuple[str, ...]
-    """Fields that are None in most items; one that is not is looked at closely."""
+    seldom: Callable[[Any], tuple[Any, ...]]
+    """Takes the fields that are None in most items; one that is not is looked at closely."""
+    nothing: tuple[None, ...]
 
 
 def _glance(fields: ItemFields) -> _Glance | None:
     texts = [name for name, kinds in fields.kinds.items() if kinds == {str}]
+    flags = [name for name, kinds in fields.kinds.items() if kinds == {bool}]
     optional = [name for name, kinds in fields.kinds.items() if kinds == {str, NoneType}]
     lists = [name for name, kinds in fields.kinds.items() if kinds == {list}]
     seldom = [name for name, kinds in fields.kinds.items() if NoneType in kinds and name not in optional]
     optional.remove("expires_at")
     seldom.append("expires_at")
-    if {*texts, *optional, *lists, *seldom} != {*fields.names}:
+    if {*texts, *flags, *optional, *lists, *seldom} != {*fields.names}:
         return None
-    return _Glance(itemgetter("id", "memory_type", *texts), tuple(optional), tuple(lists), tuple(seldom))
+    return _Glance(
+        itemgetter("id", "memory_type", *texts),
+        itemgetter(*optional),
+        tuple(flags),
+        tuple(lists),
+        itemgetter(*seldom),
+        (None,) * len(seldom),
+    )
 
 
 _GLANCES = {cls: glance for cls, fields in TRUSTED.items() if (glance := _glance(fields)) is not None}
 
 
 def _needs_no_closer_look(item: MemoryItem) -> bool:
-    """Whether the item is like most: sound, of a type of this package, in plain ASCII, without anything nested.
+    """Whether the item is like most: sound, of a type of this package, in plain ASCII, with nothing of its owner's own.
 
     One look at all of its text together is several times faster than one at each field.
     """
@@ -133,22 +147,26 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     fields = item.__dict__
     try:
         scope = fields["metadata"].__dict__
-        if (
-            scope["extra"] != {}
-            or scope["namespace"] != ()
-            or (glance.lists and any(fields[name] != [] for name in glance.lists))
-        ):
-            return False
-        if any(fields[name] is not None for name in glance.seldom):
+        if scope["extra"] != {} or scope["namespace"] != () or glance.seldom(fields) != glance.nothing:
             return False
         content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
-        others = [fields[name] for name in glance.texts_or_none]
-        others += _scope_of(scope)
-        together = "".join([content, *glance.texts(fields), *[text for text in others if text is not None]])
+        texts = [text for text in glance.texts_or_none(fields) + _scope_of(scope) if text is not None]
+        texts += glance.texts(fields)
+        short = "".join(texts)
+        for name in glance.lists:
+            listed = fields[name]
+            if type(listed) is not list or (listed and not _is_plain(listed, _NESTED_AT_A_GLANCE)):
+                return False
+        for name in glance.flags:
+            if type(fields[name]) is not bool:
+                return False
         return (
-            together.isascii()
-            and "\0" not in together
-            and len(together) - len(content) <= _SURELY_SHORT
+            len(short) <= _SURELY_SHORT
+            and short.isascii()
+            and "\0" not in short
+            and isinstance(content, str)
+            and content.isascii()
+            and "\0" not in content
             and type(fields["status"]) is MemoryStatus
             and type(fields["version"]) is int
             and fields["version"] >= 0
@@ -157,3 +175,25 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return False
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether a JSON value is of Python's own types throughout, in ASCII, with small numbers, and not deep."""
+    kind = type(value)
+    if kind is str:
+        return bool(value.isascii()) and "\0" not in value
+    if kind is bool or value is None:
+        return True
+    if kind is int:
+        return bool(-_SMALL < value < _SMALL)
+    if not depth or kind not in (dict, list):
+        return False
+    if kind is dict:
+        for key in value:
+            if type(key) is not str or not key.isascii() or "\0" in key:
+                return False
+        value = value.values()
+    for inner in value:  # noqa: SIM110 - a generator would take longer than the checks
+        if not _is_plain(inner, depth - 1):
+            return False
+    return True

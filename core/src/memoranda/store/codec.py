@@ -148,9 +148,9 @@ def _copied(value: Any) -> Any:
     if kind in _ATOMS:
         return value
     if kind is list:
-        return [_copied(inner) for inner in value]
+        return [inner if type(inner) in _ATOMS else _copied(inner) for inner in value]
     if kind is dict:
-        return {key: _copied(inner) for key, inner in value.items()}
+        return {key: inner if type(inner) in _ATOMS else _copied(inner) for key, inner in value.items()}
     return checked_json(value, "value")  # Tuples, other mappings and classes of one's own become plain JSON.
 
 
@@ -160,11 +160,57 @@ def copy_item(item: ItemT) -> ItemT:
     known = TRUSTED.get(cls)
     if known is None:
         return item.model_copy(deep=True)
+    # Written out, without make_metadata and bare_item: it is most of what reading from memory costs.
     fields = item.__dict__.copy()
-    metadata = fields["metadata"].__dict__
-    extra = metadata["extra"]
-    fields["metadata"] = make_metadata({**metadata, "extra": _copied(extra) if extra else {}})
+    held = fields["metadata"].__dict__.copy()
+    extra = held["extra"]
+    held["extra"] = _copied(extra) if extra else {}
+    metadata: MemoryMetadata = _new(MemoryMetadata)
+    _set_dict(metadata, held)
+    _set_fields_set(metadata, set())
+    _set_extra(metadata, None)
+    _set_private(metadata, None)
+    fields["metadata"] = metadata
     for name in known.nested:
         fields[name] = _copied(fields[name])
     further = item.__pydantic_extra__
-    return bare_item(cls, fields, _copied(further) if further else {})
+    copied: ItemT = _new(cls)
+    _set_dict(copied, fields)
+    _set_fields_set(copied, set())
+    _set_extra(copied, _copied(further) if further else {})
+    _set_private(copied, None)
+    return copied
+
+
+_NONE_SET: set[str] = set()
+_NONE_FURTHER: dict[str, Any] = {}
+
+
+def shelved_copy(item: ItemT, version: int, alike: MemoryMetadata | None = None) -> ItemT:
+    """Return a copy for a store's own shelf, with this version; what reads it copies it once more.
+
+    Nobody changes it there, so that copies share what is empty, and the metadata ``alike``, of an item that has been
+    put there before, if it is the same and has no ``extra``. It takes half the time and the room of :func:`copy_item`.
+    """
+    cls = type(item)
+    known = TRUSTED.get(cls)
+    if known is None:
+        kept = item.model_copy(deep=True)
+        kept.__dict__["version"] = version
+        return kept
+    fields = item.__dict__.copy()
+    held = fields["metadata"].__dict__
+    if alike is not None and not held["extra"] and alike.__dict__ == held:
+        fields["metadata"] = alike
+    else:
+        fields["metadata"] = make_metadata({**held, "extra": _copied(held["extra"])})
+    fields["version"] = version
+    for name in known.nested:
+        fields[name] = _copied(fields[name])
+    further = item.__pydantic_extra__
+    shelved: ItemT = _new(cls)
+    _set_dict(shelved, fields)
+    _set_fields_set(shelved, _NONE_SET)
+    _set_extra(shelved, _copied(further) if further else _NONE_FURTHER)
+    _set_private(shelved, None)
+    return shelved

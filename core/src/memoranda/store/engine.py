@@ -45,7 +45,8 @@ SWEEP_AGAIN = 60.0
 
 logger = logging.getLogger(__name__)
 
-_NOBODY_WAITS: AbstractAsyncContextManager[object] = nullcontext()
+NOBODY_WAITS: AbstractAsyncContextManager[object] = nullcontext()
+"""What :meth:`Engine._alone` returns where no writer needs to be kept out."""
 
 
 class Engine(ABC):
@@ -353,7 +354,7 @@ class Engine(ABC):
         """
         if self.access == "read":
             raise UnsupportedError(repr(self), "writing", remedy="It was opened for reading only.")
-        return self._write_lock.held() if self._serialises_writes else _NOBODY_WAITS
+        return self._write_lock.held() if self._serialises_writes else NOBODY_WAITS
 
     def _prepared(self, item: MemoryItem) -> MemoryItem:
         """Return the item as it is to be stored; a scoped handle stamps it here."""

@@ -95,6 +95,9 @@ def check_filter(metadata: MemoryMetadata | None, field: str = "metadata") -> Me
     return metadata
 
 
+_ARCHIVED, _SHOWN = Archived(True), Archived(False)
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which items are meant. Build it with :meth:`of`, which checks every part.
@@ -119,12 +122,12 @@ class Filter:
     def __post_init__(self) -> None:
         conditions = list(metadata_conditions(self.metadata))
         if self.archived is not None:
-            conditions.append(Archived(self.archived))
+            conditions.append(_ARCHIVED if self.archived else _SHOWN)
         if self.memory_type is not None:
             conditions.append(FieldEquals("memory_type", self.memory_type))
         if self.status is not None:
             conditions.append(FieldEquals("status", self.status))
-        folded = fold(self.query)
+        folded = fold(self.query) if self.query else ""
         if folded:
             conditions.append(Contains(folded))
         conditions += self.further
@@ -132,7 +135,8 @@ class Filter:
         keep(self, "folded", folded)
         keep(self, "conditions", tuple(conditions))
         keep(self, "_fields", tuple([(each.field, each.value) for each in conditions if type(each) is InScope]))
-        keep(self, "_tests", tuple([each.matches for each in conditions if type(each) is not InScope]))
+        tests = [each.matches for each in conditions if type(each) is not InScope and each is not _SHOWN]
+        keep(self, "_tests", tuple(tests))
 
     @classmethod
     def of(
@@ -178,7 +182,9 @@ class Filter:
 
     def matches(self, item: MemoryItem) -> bool:
         """Whether the item passes every condition."""
-        # The fields of a scope are compared in place: stores in memory come here for every item that they look at.
+        # What most filters ask for is compared in place: stores in memory come here for every item that they look at.
+        if self.archived is False and item.archived_by is not None:
+            return False
         found = item.metadata.__dict__
         for name, value in self._fields:
             if found[name] != value:

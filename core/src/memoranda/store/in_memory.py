@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -14,12 +14,12 @@ from memoranda.ranking.results import RankedItem
 from memoranda.ranking.scopes import rank_scope
 from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
-from memoranda.store.codec import copy_item
+from memoranda.store.codec import copy_item, shelved_copy
 from memoranda.store.conditions import InBranch
 from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.pages import Order, Page
-from memoranda.store.shelf import Entry, Shelf, matching, names_at_most_one_field
+from memoranda.store.shelf import BY, Entry, Shelf, matching, names_at_most_one_field
 from memoranda.store.succession import check_expected, successor
 from memoranda.store.writes import Write, kept
 from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
@@ -72,7 +72,11 @@ class InMemoryStore(BaseStore):
     @guarded
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         with self._turn:
-            self._put(successor(self._stored(item.id), item, within))
+            held = self._live.get(item.id) or self._hidden.get(item.id)
+            if held is None:
+                self._put_new(shelved_copy(item, 1, self._live.kin(item.metadata)))
+            else:
+                self._put(successor(held.item, item, within))
 
     async def _apply(self, write: Write) -> int:
         if write.expected is not None:
@@ -154,7 +158,7 @@ class InMemoryStore(BaseStore):
         if include_deleted:
             entries = sorted(entries + self._looked_at(self._hidden, branched)[0])
         if order != "created":
-            entries.sort(key=_BY[order])
+            entries.sort(key=BY[order])
         async for some in slices(entries, AT_ONCE):
             for entry in some:
                 if wanted.matches(entry.item):
@@ -286,15 +290,20 @@ class InMemoryStore(BaseStore):
 
     def _put(self, item: MemoryItem, *, hidden: bool = False) -> None:
         """Keep the item, in the place of the one it replaces."""
-        added = None
         for shelf in (self._live, self._hidden):
-            entry = shelf.get(item.id)
-            if entry is not None:
-                shelf.take(entry)
-                added = entry.added
-        if added is None:
-            self._added += 1
-            added = self._added
+            held = shelf.get(item.id)
+            if held is not None:
+                shelf.take(held)
+                self._keep(item, held.added, hidden=hidden)
+                return
+        self._put_new(item, hidden=hidden)
+
+    def _put_new(self, item: MemoryItem, *, hidden: bool = False) -> None:
+        """Keep an item whose id is not held."""
+        self._added += 1
+        self._keep(item, self._added, hidden=hidden)
+
+    def _keep(self, item: MemoryItem, added: int, *, hidden: bool) -> None:
         if item.memory_type == "branch":
             self._branches.add(item.id)
         (self._hidden if hidden else self._live).put(Entry(item.created_at, added, item, []))
@@ -327,19 +336,12 @@ def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:
     return [copy_item(entry.item) for entry in entries]
 
 
-_BY: dict[Order, Callable[[Entry], tuple[str, int]]] = {
-    "created": lambda entry: (entry.created_at, entry.added),
-    "added": lambda entry: ("", entry.added),
-    "updated": lambda entry: (entry.item.updated_at, entry.added),
-}
-
-
 def _sorted(entries: Iterable[Entry], page: Page) -> list[Entry]:
     """Return a page of entries, newest first."""
     if page.limit == 1 and not page.offset:
-        newest = max(entries, key=_BY[page.order], default=None)
+        newest = max(entries, key=BY[page.order], default=None)
         return [] if newest is None else [newest]
-    return sorted(entries, key=_BY[page.order], reverse=True)[page.offset : page.end]
+    return sorted(entries, key=BY[page.order], reverse=True)[page.offset : page.end]
 
 
 def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list[MemoryItem]:

@@ -37,9 +37,11 @@ class Reading(Engine):
         if metadata is not None:
             check_filter(metadata)
         item = await self._get(item_id)
-        if item is None or not metadata_matches(metadata, item.metadata) or self._is_over(item):
+        if item is None or (metadata is not None and not metadata_matches(metadata, item.metadata)):
             return None
-        return (await self._refreshed([item], refresh))[0]
+        if item.expires_at is not None and self._is_over(item):
+            return None
+        return item if refresh is False else (await self._refreshed([item], refresh))[0]
 
     async def get_many(
         self, ids: Iterable[str], *, metadata: MemoryMetadata | None = None, refresh: bool = False

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
-from operator import itemgetter
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter
+from memoranda.store.pages import Order
+from memoranda.windowing import stays
 
 _SPARSE = 64
 """Up to how many entries a list is gone through for each one that leaves it; beyond, each is looked for."""
-
-_scope_of = itemgetter(*SCOPE_FIELDS)
-
-Field = tuple[str, str | tuple[str, ...]]
-"""The name of a field and its value; a namespace is in the lists of all places above it too."""
 
 
 class Entry(NamedTuple):
@@ -40,13 +37,49 @@ class Entry(NamedTuple):
         return self.terms
 
 
+BY: dict[Order, Callable[[Entry], tuple[str, int]]] = {
+    "created": lambda entry: (entry.created_at, entry.added),
+    "added": lambda entry: ("", entry.added),
+    "updated": lambda entry: (entry.item.updated_at, entry.added),
+}
+"""What entries are sorted by, for each order."""
+
+
+class Row(list[Entry]):
+    """Entries in order, with what a window over a conversation asks of them."""
+
+    __slots__ = ("as_added", "staying")
+
+    def __init__(self) -> None:
+        self.as_added = True
+        """Whether they are in the order of their adding too, as they are unless a time was set back."""
+        self.staying: list[Entry] = []
+        """Those that every window shows: see :func:`memoranda.windowing.stays`."""
+
+    def insert_in_order(self, entry: Entry) -> None:
+        """Add an entry that does not simply go to the end."""
+        at = bisect_left(self, entry)
+        around = [*self[max(at - 1, 0) : at], entry, *self[at : at + 1]]
+        self.as_added = self.as_added and all(one.added < other.added for one, other in pairwise(around))
+        self.insert(at, entry)
+
+    def take(self, gone: Sequence[Entry]) -> None:
+        """Remove entries, which are in order and all there, touching only the stretch where they stand."""
+        _remove(self, gone)
+        if staying := [entry for entry in gone if stays(entry.item)]:
+            _remove(self.staying, staying)
+
+
 class Shelf:
     """Entries in order, found by id and by each field of their scope without touching any others."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, Entry] = {}
-        self._all: list[Entry] = []
-        self._by_field: dict[Field, list[Entry]] = {}
+        self._all = Row()
+        self._scopes: list[tuple[str, dict[str, Row]]] = [(name, {}) for name in SCOPE_FIELDS]
+        self._sessions = dict(self._scopes)["session_id"]
+        self._places: dict[tuple[str, ...], Row] = {}
+        """The entries of each namespace and of all that lie below it."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -57,50 +90,76 @@ class Shelf:
 
     def put(self, entry: Entry) -> None:
         """Add an entry whose id is not on the shelf."""
-        self._by_id[entry.item.id] = entry
-        for entries in (self._all, *(self._by_field.setdefault(field, []) for field in _fields(entry))):
-            # Memories mostly arrive in the order of their time.
-            if not entries or entries[-1] < entry:
-                entries.append(entry)
+        item = entry.item
+        self._by_id[item.id] = entry
+        rows = [self._all]
+        held = item.metadata.__dict__
+        for name, by_value in self._scopes:
+            value = held[name]
+            if value is not None:
+                row = by_value.get(value)
+                if row is None:
+                    row = by_value[value] = Row()
+                rows.append(row)
+        if held["namespace"]:
+            rows += [self._places.setdefault(place, Row()) for place in _above(held["namespace"])]
+        for row in rows:
+            # Memories mostly arrive in the order of their time, and new ones have the highest number.
+            if not row or (row[-1] < entry and row[-1][1] < entry[1]):
+                row.append(entry)
             else:
-                insort(entries, entry)
+                row.insert_in_order(entry)
+        if stays(item):
+            for row in rows:
+                insort(row.staying, entry)
 
     def take(self, entry: Entry) -> None:
         """Remove one entry."""
         self.take_many([entry])
 
     def take_many(self, gone: Sequence[Entry]) -> None:
-        """Remove several entries, which are in order, touching only the stretches of lists where they stand."""
-        by_field: dict[Field, list[Entry]] = {}
+        """Remove several entries, which are in order."""
+        leaving: dict[tuple[str, Any], list[Entry]] = {}
         for entry in gone:
             del self._by_id[entry.item.id]
-            for field in _fields(entry):
-                by_field.setdefault(field, []).append(entry)
+            held = entry.item.metadata.__dict__
+            for name, _ in self._scopes:
+                if held[name] is not None:
+                    leaving.setdefault((name, held[name]), []).append(entry)
+            for place in _above(held["namespace"]):
+                leaving.setdefault(("namespace", place), []).append(entry)
         if gone:
-            _remove(self._all, gone)
-        for field, leaving in by_field.items():
-            entries = self._by_field[field]
-            _remove(entries, leaving)
-            if not entries:
-                del self._by_field[field]
+            self._all.take(gone)
+        by_name: dict[str, dict[Any, Row]] = {**dict(self._scopes), "namespace": self._places}
+        for (name, value), entries in leaving.items():
+            row = by_name[name][value]
+            row.take(entries)
+            if not row:
+                del by_name[name][value]
 
-    def candidates(self, metadata: MemoryMetadata | None) -> list[Entry]:
-        """Return the shortest list that holds all entries of a scope, oldest first. It is the shelf's own."""
+    def candidates(self, metadata: MemoryMetadata | None) -> Row:
+        """Return the shortest row that holds all entries of a scope, oldest first. It is the shelf's own."""
         shortest = self._all
         if metadata is not None:
-            for name in SCOPE_FIELDS:
-                value = getattr(metadata, name)
+            held = metadata.__dict__
+            for name, by_value in self._scopes:
+                value = held[name]
                 if value is not None:
-                    entries = self._by_field.get((name, value))
-                    if entries is None:
-                        return []
-                    if len(entries) < len(shortest):
-                        shortest = entries
+                    row = by_value.get(value)
+                    if row is None:
+                        return Row()
+                    if len(row) < len(shortest):
+                        shortest = row
             if metadata.namespace:
-                entries = self._by_field.get(("namespace", metadata.namespace), [])
-                if len(entries) < len(shortest):
-                    shortest = entries
+                row = self._places.get(metadata.namespace, Row())
+                if len(row) < len(shortest):
+                    shortest = row
         return shortest
+
+    def kin(self, metadata: MemoryMetadata) -> MemoryMetadata | None:
+        """Return the metadata of the last entry of a session, or None: mostly that of the next one."""
+        row = self._sessions.get(metadata.session_id or "")
+        return row[-1].item.metadata if row else None
 
 
 def names_at_most_one_field(wanted: Filter) -> bool:
@@ -115,13 +174,9 @@ def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
     return [entry for entry in entries if matches(entry.item)]
 
 
-def _fields(entry: Entry) -> list[Field]:
-    held = entry.item.metadata.__dict__
-    fields: list[Field] = [
-        (name, value) for name, value in zip(SCOPE_FIELDS, _scope_of(held), strict=True) if value is not None
-    ]
-    place = held["namespace"]
-    return fields + [("namespace", place[:depth]) for depth in range(1, len(place) + 1)] if place else fields
+def _above(namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return a place and all places above it, without the root."""
+    return [namespace[:depth] for depth in range(1, len(namespace) + 1)]
 
 
 def _remove(entries: list[Entry], gone: Sequence[Entry]) -> None:

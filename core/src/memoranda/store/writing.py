@@ -12,7 +12,7 @@ from memoranda.store.capabilities import Capability
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item
 from memoranda.store.conditions import Expiry
-from memoranda.store.engine import Engine
+from memoranda.store.engine import NOBODY_WAITS, Engine
 from memoranda.store.filters import Filter, check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.writes import Expected, Write, conversation_filter
@@ -41,11 +41,20 @@ class Writing(Engine):
         field, for what no store can hold.
         """
         self._ensure_open()
-        check_filter(within, "within")
-        (item,) = self._accepted([item], ttl)
-        async with self._alone():
-            await self._commit(Write([item], within, keep_created=keep_created))
-        if self._observers:
+        if within is not None:
+            check_filter(within, "within")
+        observed = bool(self._observers)
+        if ttl is None and not observed:
+            item = self._with_lifetime(self._ready(item), None)
+        else:
+            (item,) = self._accepted([item], ttl)
+        waiting = self._alone()
+        if waiting is NOBODY_WAITS and not keep_created and not self._lifetimes.in_use:
+            await self._add(item, within)  # As all of the below comes to, without its cost.
+        else:
+            async with waiting:
+                await self._commit(Write([item], within, keep_created=keep_created))
+        if observed:
             self._observers.added([item])
 
     async def add_many(
@@ -243,16 +252,18 @@ class Writing(Engine):
         if ttl is not None:
             self._require(Capability.TTL)
             ttl = seconds(ttl, "ttl")
-        accepted = []
-        for given in each(items, "items", "memory items"):
-            item = self._prepared(self._as_read(storable(given)))
-            # Where a write waits for others, the caller may change the item meanwhile.
-            accepted.append(copy_item(item) if item is given and self._serialises_writes else item)
+        accepted = [self._ready(given) for given in each(items, "items", "memory items")]
         if self._observers:
             accepted = [self._observers.before_add(item) for item in accepted]
             accepted = [storable(item) for item in accepted]
             accepted = [self._prepared(self._as_read(item)) for item in accepted]
         return [self._with_lifetime(item, ttl) for item in accepted]
+
+    def _ready(self, given: MemoryItem) -> MemoryItem:
+        """Return the item checked, of the class that it is read as, and stamped."""
+        item = self._prepared(self._as_read(storable(given)))
+        # Where a write waits for others, the caller may change the item meanwhile.
+        return copy_item(item) if item is given and self._serialises_writes else item
 
     def _with_lifetime(self, item: MemoryItem, ttl: float | None) -> MemoryItem:
         if ttl is None and item.ttl is None and item.expires_at is None:
