@@ -7,18 +7,22 @@ A small scope is ranked as a whole. Of a larger one these are ranked, each with 
 * for a term that no content has: the newest of a speaker of that name, and those that have the beginning of the term;
 * where meaning counts, the nearest by their vectors.
 
-An engine answers these questions in its own way, and takes the numbers from here.
+:func:`gather` decides, and does no input or output: it yields small questions about the scope, and is sent the answers
+of an engine, which has its own names for the items. :func:`gathered` asks an engine that answers at once,
+:func:`gathered_async` one that is waited for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from heapq import nlargest
 from math import log
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from memoranda.ranking.dates import query_dates
 from memoranda.ranking.letters import letter_groups
-from memoranda.ranking.passages import Weights
+from memoranda.ranking.passages import Passage, Weights
+from memoranda.ranking.terms import query_terms
 
 WHOLE_SCOPE = 1_000
 """A scope of up to this many items is ranked as a whole."""
@@ -35,10 +39,145 @@ NEAREST = 200
 MOST_COUNTED = 200_000
 """Beyond this many items, how many more there are makes no difference to a ranking."""
 
+HEARD = 500
+"""How many of the newest items tell who speaks in a scope."""
+
 _SHORTEST_BEGINNING = 4
 _BEGINNING = 0.7
+_SAME = 1e-9  # A sum depends on the order of adding.
 
 KeyT = TypeVar("KeyT")
+
+
+class Size(NamedTuple):
+    """How many items are in the scope? A number; any above ``most`` stands for more than that."""
+
+    most: int
+
+
+class Whole(NamedTuple):
+    """What is in the scope? The passages of each conversation, oldest first."""
+
+
+class Frequencies(NamedTuple):
+    """How many items of the scope have each term? A mapping."""
+
+    terms: tuple[str, ...]
+
+
+class Best(NamedTuple):
+    """Which items have terms that tell most? The first by the sum of what each term tells, and the newest of equals.
+
+    Sums that differ by a thousand-millionth are equal. With ``matching`` only those count that match what is searched
+    for, and not only its scope.
+    """
+
+    told: Mapping[str, float]
+    most: int
+    matching: bool
+
+
+class OnDay(NamedTuple):
+    """Which items were created on a day (``2023-05-08``) or in a month (``2023-05``)? The newest."""
+
+    day: str
+    most: int
+
+
+class SpokenBy(NamedTuple):
+    """Which items have a speaker with this term in the name? The newest."""
+
+    term: str
+    most: int
+
+
+class WithLetters(NamedTuple):
+    """Which items have these letters in a word? The newest."""
+
+    letters: str
+    most: int
+
+
+class Nearest(NamedTuple):
+    """Which items are nearest in meaning to the query? The nearest."""
+
+    most: int
+
+
+class Around(NamedTuple):
+    """What was said around these items? For each, the passages of so many turns before and after, it in the middle.
+
+    Windows may be joined, and an item that is gone by now has none.
+    """
+
+    keys: Sequence[Any]
+    turns: int
+
+
+Question: TypeAlias = Size | Whole | Frequencies | Best | OnDay | SpokenBy | WithLetters | Nearest | Around
+
+
+class Candidates(NamedTuple):
+    """What is to be ranked: windows of consecutive turns, the size of the scope, and how common the terms are in it."""
+
+    windows: list[list[Passage]]
+    total: int
+    frequencies: Mapping[str, int]
+
+
+Gathering: TypeAlias = Generator[Question, Any, Candidates]
+
+
+def gather(query: str, weights: Weights, limit: int, *, filtered: bool, meaning: bool = False) -> Gathering:
+    """Find what is to be ranked for the best ``limit`` items.
+
+    ``filtered`` says that not all items of the scope match what is searched for: those that do not are neighbours of
+    others, but must not take the place of any that do. ``meaning`` says that vectors count.
+    """
+    if (yield Size(WHOLE_SCOPE)) <= WHOLE_SCOPE:
+        windows = yield Whole()
+        return Candidates(windows, sum(map(len, windows)), {})
+    total = min((yield Size(MOST_COUNTED)), MOST_COUNTED)
+    most = max(MOST_HITS, limit)
+    terms = query_terms(query)
+    frequencies = yield Frequencies(terms)
+    told = {term: rarity(total, frequencies[term]) for term in terms if frequencies[term]}
+    hits = list((yield Best(told, most, matching=False)) if told else ())
+    if filtered and len(hits) == most:
+        hits += yield Best(told, most, matching=True)
+    for day in query_dates(query):
+        hits += yield OnDay(day, NEWEST_FOUND)
+    for term in terms:
+        if not frequencies[term]:
+            hits += yield SpokenBy(term, NEWEST_FOUND)
+            letters = beginning(term)
+            hits += (yield WithLetters(letters, NEWEST_FOUND)) if letters else ()
+    if meaning:
+        hits += yield Nearest(NEAREST)
+    windows = yield Around(list(dict.fromkeys(hits)), turns_around(weights))
+    return Candidates(windows, total, frequencies)
+
+
+def gathered(gathering: Gathering, answer: Callable[[Question], Any]) -> Candidates:
+    """Return what is gathered from an engine that answers at once."""
+    try:
+        question = next(gathering)
+        while True:
+            question = gathering.send(answer(question))
+    except StopIteration as end:
+        candidates: Candidates = end.value
+        return candidates
+
+
+async def gathered_async(gathering: Gathering, answer: Callable[[Question], Awaitable[Any]]) -> Candidates:
+    """Return what is gathered from an engine whose answers are waited for."""
+    try:
+        question = next(gathering)
+        while True:
+            question = gathering.send(await answer(question))
+    except StopIteration as end:
+        candidates: Candidates = end.value
+        return candidates
 
 
 def turns_around(weights: Weights) -> int:
@@ -55,18 +194,23 @@ def rarity(size: int, frequency: int) -> float:
 
 
 def best_hits(
-    having: Iterable[tuple[Sequence[KeyT], int]], size: int, most: int, newest: Callable[[KeyT], Any]
+    having: Iterable[tuple[Iterable[KeyT], float]], most: int, newest: Callable[[list[KeyT], int], list[KeyT]]
 ) -> list[KeyT]:
-    """Return the items with the greatest sum of rarities; of equal ones, those that are ``newest``.
+    """Return the items with the greatest sums, as :class:`Best` asks for them.
 
-    For each term, ``having`` gives the items that have it, and in how many it is.
+    For each term, ``having`` gives the items that have it, and what it tells. ``newest`` returns so many of the items
+    that it is given, the newest ones.
     """
-    hits: dict[KeyT, float] = {}
-    for keys, frequency in having:
-        told = rarity(size, frequency)
+    sums: dict[KeyT, float] = {}
+    for keys, tells in having:
         for key in keys:
-            hits[key] = hits.get(key, 0.0) + told
-    return nlargest(most, hits, key=lambda key: (hits[key], newest(key)))
+            sums[key] = sums.get(key, 0.0) + tells
+    if len(sums) <= most:
+        return list(sums)
+    least = nlargest(most, sums.values())[-1]
+    above = [key for key, told in sums.items() if told > least + _SAME]
+    equal = [key for key, told in sums.items() if abs(told - least) <= _SAME]
+    return above + newest(equal, most - len(above))
 
 
 def beginning(term: str) -> str | None:

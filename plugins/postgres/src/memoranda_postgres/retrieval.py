@@ -10,11 +10,13 @@ from memoranda.embeddings import Embeddings, embed_texts, usual_weights
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
 from memoranda.ranking import (
+    HEARD,
     MOST_COUNTED,
-    NEAREST,
     RankedItem,
     Scored,
     Weights,
+    gather,
+    gathered_async,
     normalised,
     query_without_names,
     rank_hybrid,
@@ -23,7 +25,7 @@ from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
-from memoranda_postgres.text import Candidates, TextSearch
+from memoranda_postgres.text import Answers, TextSearch
 from memoranda_postgres.vectors import Vectors, similarity
 
 _OFF_LOOP = 1_000
@@ -51,7 +53,7 @@ class Retrieval:
         self._weights = weights or usual_weights(embeddings)
         self._embeddings = embeddings
         self._vectors = vectors
-        self._text = TextSearch(server, statements, self._weights)
+        self._text = TextSearch(server, statements)
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
@@ -59,15 +61,18 @@ class Retrieval:
         scope = wanted.scope()
         if mode == "semantic":
             return await self._semantic(query, wanted, scope, limit, store)
-        candidates = await self._text.candidates(query, scope, wanted, limit)
+        vector = await self._query_vector(query, scope, store) if mode == "hybrid" else None
+        answers = Answers(self._text, scope, wanted, lambda most: self._nearest(vector or (), scope, most))
+        gathering = gather(query, self._weights, limit, filtered=wanted != scope, meaning=vector is not None)
+        candidates = await gathered_async(gathering, answers.answer)
         similarities: dict[str, float] = {}
-        if mode == "hybrid":
-            candidates, similarities = await self._with_meaning(query, candidates, scope, store)
+        if vector is not None:
+            similarities = await self._present_vectors().similarities(vector, list(answers.rows))
         items: dict[str, MemoryItem] = {}
         sought = wanted.sought()  # All candidates are of the scope.
 
         def matches(key: str) -> bool:
-            for item in self._readable([candidates.rows[key]]):
+            for item in self._readable([answers.rows[key]]):
                 items[key] = item
                 return sought.matches(item)
             return False
@@ -84,11 +89,11 @@ class Retrieval:
                 limit=limit,
             )
 
-        ranked = scored() if len(candidates.rows) < _OFF_LOOP else await asyncio.to_thread(scored)
+        ranked = scored() if len(answers.rows) < _OFF_LOOP else await asyncio.to_thread(scored)
         return [RankedItem.of(items[found.key], found) for found in ranked]
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
-        vector = await self._query_vector(query, await self._text.speakers(scope), store)
+        vector = await self._query_vector(query, scope, store)
         size = await self._text.size(wanted, MOST_COUNTED)
         ranked = []
         for row in await self._present_vectors().nearest(vector, wanted, limit, size):
@@ -101,27 +106,17 @@ class Retrieval:
         types = self._types()
         return readable(lambda row: unpack(row[:_WIDTH], types), rows)
 
-    async def _with_meaning(
-        self, query: str, candidates: Candidates, scope: Filter, store: str
-    ) -> tuple[Candidates, dict[str, float]]:
-        """Return the candidates with the nearest items among them, and the cosines of all."""
-        speakers = {passage.speaker for window in candidates.windows for passage in window}
-        if not candidates.whole:
-            speakers |= await self._text.speakers(scope)
-        vector = await self._query_vector(query, speakers, store)
-        vectors = self._present_vectors()
-        if not candidates.whole:
-            near = [row["id"] for row in await vectors.nearest(vector, scope, NEAREST, candidates.total)]
-            rows, windows = await self._text.around(near, scope)
-            candidates = candidates._replace(rows=rows | candidates.rows, windows=candidates.windows + windows)
-        return candidates, await vectors.similarities(vector, list(candidates.rows))
+    async def _nearest(self, vector: Sequence[float], scope: Filter, most: int) -> list[str]:
+        size = await self._text.size(scope, MOST_COUNTED)
+        return [row["id"] for row in await self._present_vectors().nearest(vector, scope, most, size)]
 
-    async def _query_vector(self, query: str, names: set[str], store: str) -> list[float]:
+    async def _query_vector(self, query: str, scope: Filter, store: str) -> list[float]:
         assert self._embeddings is not None
         vectors = self._present_vectors()
         stored = await self._server.run(vectors.stored_model)
         if stored is not None and stored != (vectors.model, vectors.dimension):
             raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
+        names = await self._text.speakers(scope, HEARD)
         (vector,) = await embed_texts(self._embeddings, [query_without_names(query, names)], query=True)
         return list(normalised(vector))
 

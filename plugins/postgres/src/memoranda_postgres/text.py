@@ -1,29 +1,28 @@
-"""Candidates for a ranking, as the core's policy has it, answered by the server.
+"""What a ranked search looks at: the core's questions, answered by the server.
 
-A small scope is read whole, which gives exactly the ranking of the in-memory store. In a large one the full-text index
-finds the items; those few that have more words than it holds are compared one by one.
+The full-text index finds the items with a term; those few that have more words than it holds are compared one by one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memoranda.ranking import (
-    MOST_COUNTED,
-    MOST_HITS,
-    NEWEST_FOUND,
-    WHOLE_SCOPE,
+    Around,
+    Best,
+    Frequencies,
+    Nearest,
+    OnDay,
     Passage,
-    Weights,
-    beginning,
+    Question,
+    Size,
+    SpokenBy,
+    Whole,
+    WithLetters,
     make_passage,
-    query_dates,
-    query_terms,
-    rarity,
     speaker_of,
-    turns_around,
 )
 from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
@@ -34,60 +33,31 @@ from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, UNINDEXED, mark
 _FURTHER = ", ".join(("terms", "user_id", "session_id", "task_id"))
 
 
-class Candidates(NamedTuple):
-    """What is to be ranked: rows by id, windows of consecutive turns, the size of the scope, how common terms are.
+class Hit(NamedTuple):
+    """A row by which its neighbours are found."""
 
-    A row becomes an item only when it is among the results.
-    """
+    id: str
+    user_id: str | None
+    session_id: str | None
+    task_id: str | None
+    created_at: str
+    added: int
 
-    rows: dict[str, Any]
-    windows: list[list[Passage]]
-    total: int
-    frequencies: dict[str, int]
-    whole: bool
+
+_HIT_COLUMNS = ", ".join(Hit._fields)
 
 
 class TextSearch:
-    """Finds candidates for one store."""
+    """Reads what ranked searches of one store look at."""
 
-    def __init__(self, server: Server, statements: PostgresStatements, weights: Weights) -> None:
+    def __init__(self, server: Server, statements: PostgresStatements) -> None:
         self._server = server
         self._statements = statements
         self._columns = f"{statements.dialect.item_columns}, {_FURTHER}"
-        self._turns_around = turns_around(weights)
 
-    async def candidates(self, query: str, scope: Filter, wanted: Filter, limit: int) -> Candidates:
-        """Return what a text ranking in this scope needs to see, to find the best items that match ``wanted``."""
-        total = await self.size(scope, WHOLE_SCOPE)
-        if total <= WHOLE_SCOPE:
-            return await self._whole(scope)
-        total = await self.size(scope, MOST_COUNTED)
-        most = max(MOST_HITS, limit)
-        terms = query_terms(query)
-        frequencies = await self._frequencies(terms, scope)
-        told = {term: rarity(total, frequency) for term, frequency in frequencies.items() if frequency}
-        hits = await self._best(told, scope, most)
-        if wanted != scope and len(hits) == most:
-            # Those that do not match count as neighbours, but must not take the place of any that do.
-            hits += await self._best(told, wanted, most)
-        for day in query_dates(query):
-            hits += await self._newest(scope, "created_at >= {} AND created_at < {}", day, day + "\x7f")
-        for term in terms:
-            if not frequencies[term]:
-                hits += await self._by_name_and_letters(term, scope)
-        rows, windows = await self._around(hits, scope)
-        return Candidates(rows, windows, total, frequencies, whole=False)
-
-    async def around(self, ids: Sequence[str], scope: Filter) -> tuple[dict[str, Any], list[list[Passage]]]:
-        """Return the rows of items with the turns around them."""
-        text = (
-            f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {self._statements.dialect.by_ids('$1')}"
-        )
-        return await self._around(await self._server.fetch(text, [list(ids)]), scope)
-
-    async def speakers(self, scope: Filter) -> set[str]:
-        """Return who speaks in the newest part of a scope."""
-        text, values = self._statements.search(scope, Page(200))
+    async def speakers(self, scope: Filter, heard: int) -> set[str]:
+        """Return who speaks in so many of the newest items of a scope."""
+        text, values = self._statements.search(scope, Page(heard))
         return {
             speaker_of(_name(row["extra_json"]), row["memory_type"], row["content"])
             for row in await self._server.fetch(text, values)
@@ -103,20 +73,15 @@ class TextSearch:
         rows = await self._server.fetch(text, parameters.values)
         return int(rows[0][0])
 
-    async def _whole(self, scope: Filter) -> Candidates:
+    async def whole(self, scope: Filter) -> list[Any]:
+        """Return the rows of a scope, oldest first."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
         text = f"SELECT {self._columns} FROM {self._statements.dialect.table} WHERE {where} ORDER BY created_at, added"
-        rows = await self._server.fetch(text, parameters.values)
-        conversations: dict[Any, list[Passage]] = {}
-        for row in rows:
-            conversations.setdefault(_conversation(row), []).append(_passage(row))
-        return Candidates({row["id"]: row for row in rows}, list(conversations.values()), len(rows), {}, whole=True)
+        return await self._server.fetch(text, parameters.values)
 
-    async def _best(self, told: dict[str, float], scope: Filter, most: int) -> list[Any]:
+    async def best(self, told: Mapping[str, float], scope: Filter, most: int) -> list[Hit]:
         """Return the items whose terms tell most, by the sum of what each tells; of equal ones the newest."""
-        if not told:
-            return []
         parameters = Parameters(self._statements.dialect)
         sources = [
             f"SELECT *, {parameters.add(tells)}::float8 AS tells FROM {self._matches(parameters, [term], scope)}"
@@ -127,29 +92,26 @@ class TextSearch:
             # Rounded, since a sum depends on the order in which the server adds.
             f"ORDER BY round(sum(tells)::numeric, 9) DESC, created_at DESC, added DESC LIMIT {most}"
         )
-        return await self._server.fetch(text, parameters.values)
+        return await self._hits(text, parameters.values)
 
-    async def _by_name_and_letters(self, term: str, scope: Filter) -> list[Any]:
-        """Return the newest items of a speaker of this name, and those that have the beginning of the term.
-
-        A term is letters and figures, so that nothing in it is special to LIKE.
-        """
-        hits = await self._newest(scope, "lower(extra_json) LIKE {}", f'%"name"%{term}%')
-        letters = beginning(term)
-        if letters is not None:
-            hits += await self._newest(scope, f"{FOLDED} LIKE {{}}", f"%{letters}%")
-        return hits
-
-    async def _newest(self, scope: Filter, condition: str, *values: str) -> list[Any]:
+    async def newest(self, scope: Filter, most: int, condition: str, *values: str) -> list[Hit]:
         """Return the newest items of a scope that meet a condition, in which braces stand for the values."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
         also = condition.format(*map(parameters.add, values))
         text = (
             f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {where} AND {also} "
-            f"ORDER BY created_at DESC, added DESC LIMIT {NEWEST_FOUND}"
+            f"ORDER BY created_at DESC, added DESC LIMIT {most}"
         )
-        return await self._server.fetch(text, parameters.values)
+        return await self._hits(text, parameters.values)
+
+    async def hits(self, ids: Sequence[str]) -> list[Hit]:
+        """Return the rows of items by which their neighbours are found."""
+        dialect = self._statements.dialect
+        return await self._hits(f"SELECT {_HIT_COLUMNS} FROM {dialect.table} WHERE {dialect.by_ids('$1')}", [list(ids)])
+
+    async def _hits(self, text: str, values: Sequence[Any]) -> list[Hit]:
+        return [Hit(*row) for row in await self._server.fetch(text, values)]
 
     def _matches(self, parameters: Parameters, terms: Sequence[str], scope: Filter) -> str:
         """Return what yields the items of a scope that have any of the terms."""
@@ -178,7 +140,7 @@ class TextSearch:
         found = f"SELECT * FROM {dialect.table} WHERE {TERMS_VECTOR} @@ {matches} AND {visible} OFFSET 0"
         return f"SELECT {_HIT_COLUMNS} FROM ({found}) AS found WHERE {where}"
 
-    async def _frequencies(self, terms: Sequence[str], scope: Filter) -> dict[str, int]:
+    async def frequencies(self, terms: Sequence[str], scope: Filter) -> dict[str, int]:
         """Return how many items of the scope have each term."""
         counted = {}
         for term in terms:
@@ -188,21 +150,17 @@ class TextSearch:
             counted[term] = int(rows[0][0])
         return counted
 
-    async def _around(self, hits: Sequence[Any], scope: Filter) -> tuple[dict[str, Any], list[list[Passage]]]:
-        """Return the rows around hits, and each hit's window."""
+    async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> tuple[list[Any], list[list[str]]]:
+        """Return the rows around hits, and the ids of each hit's window."""
         chains: list[list[str]] = []
         for shape, alike in _by_shape(hits).items():
-            chains += await self._chains(shape, alike, scope)
+            chains += await self._chains(shape, alike, turns, scope)
         ids = list(dict.fromkeys(item_id for chain in chains for item_id in chain))
         dialect = self._statements.dialect
         text = f"SELECT {self._columns} FROM {dialect.table} WHERE {dialect.by_ids('$1')}"
-        rows = {row["id"]: row for row in await self._server.fetch(text, [ids])}
-        passages = {item_id: _passage(row) for item_id, row in rows.items()}
-        # An item that was removed between the two queries leaves a gap, which is harmless.
-        windows = [[passages[item_id] for item_id in chain if item_id in passages] for chain in chains]
-        return rows, windows
+        return await self._server.fetch(text, [ids]), chains
 
-    async def _chains(self, shape: tuple[bool, ...], hits: Sequence[Any], scope: Filter) -> list[list[str]]:
+    async def _chains(self, shape: tuple[bool, ...], hits: Sequence[Hit], reach: int, scope: Filter) -> list[list[str]]:
         """Return, for each hit, the ids of the turns around it in its conversation, oldest first."""
         dialect = self._statements.dialect
         parameters = Parameters(dialect)
@@ -217,20 +175,70 @@ class TextSearch:
         ]
         where = " AND ".join((*same, self._statements.conditions(parameters, scope)))
         place, hit = "(created_at, added)", "(hit_created_at, hit_added)"
-        reach = self._turns_around
         turns = f"SELECT id, created_at, added FROM {dialect.table} WHERE {where}"
         text = (
             f"SELECT ARRAY(SELECT id FROM ("
             f"({turns} AND {place} < {hit} ORDER BY created_at DESC, added DESC LIMIT {reach}) UNION ALL "
             f"({turns} AND {place} >= {hit} ORDER BY created_at, added LIMIT {reach + 1})"
             f") AS turns ORDER BY created_at, added) "
-            f"FROM unnest({arrays}) AS hits ({', '.join(f'hit_{name}' for name in _HIT_NAMES)})"
+            f"FROM unnest({arrays}) AS hits ({', '.join(f'hit_{name}' for name in Hit._fields)})"
         )
         return [row[0] for row in await self._server.fetch(text, parameters.values)]
 
 
-_HIT_NAMES = ("id", "user_id", "session_id", "task_id", "created_at", "added")
-_HIT_COLUMNS = ", ".join(_HIT_NAMES)
+class Answers:
+    """Answers the questions of one search. ``nearest`` gives the ids of the items that are most alike in meaning."""
+
+    def __init__(
+        self,
+        search: TextSearch,
+        scope: Filter,
+        wanted: Filter,
+        nearest: Callable[[int], Awaitable[Sequence[str]]],
+    ) -> None:
+        self._search = search
+        self._scope = scope
+        self._wanted = wanted
+        self._nearest = nearest
+        self.rows: dict[str, Any] = {}
+        """The rows of all passages that were given. A row becomes an item only when it is among the results."""
+
+    async def answer(self, question: Question) -> Any:
+        """Return the answer to a question of the policy."""
+        search, scope = self._search, self._scope
+        match question:
+            case Size(most):
+                return await search.size(scope, most)
+            case Whole():
+                return self._conversations(await search.whole(scope))
+            case Frequencies(terms):
+                return await search.frequencies(terms, scope)
+            case Best(told, most, matching):
+                return await search.best(told, self._wanted if matching else scope, most)
+            case OnDay(day, most):
+                return await search.newest(scope, most, "created_at >= {} AND created_at < {}", day, day + "\x7f")
+            # A term is letters and figures, so that nothing in it is special to LIKE.
+            case SpokenBy(term, most):
+                return await search.newest(scope, most, "lower(extra_json) LIKE {}", f'%"name"%{term}%')
+            case WithLetters(letters, most):
+                return await search.newest(scope, most, f"{FOLDED} LIKE {{}}", f"%{letters}%")
+            case Nearest(most):
+                return await search.hits(await self._nearest(most))
+            case Around(keys, turns):
+                return self._windows(*await search.around(keys, turns, scope))
+
+    def _conversations(self, rows: Sequence[Any]) -> list[list[Passage]]:
+        self.rows = {row["id"]: row for row in rows}
+        conversations: dict[Any, list[Passage]] = {}
+        for row in rows:
+            conversations.setdefault(_conversation(row), []).append(_passage(row))
+        return list(conversations.values())
+
+    def _windows(self, rows: Sequence[Any], chains: Sequence[Sequence[str]]) -> list[list[Passage]]:
+        self.rows = {row["id"]: row for row in rows}
+        passages = {row["id"]: _passage(row) for row in rows}
+        # An item that was removed between the two queries leaves a gap, which is harmless.
+        return [[passages[item_id] for item_id in chain if item_id in passages] for chain in chains]
 
 
 def _conversation(row: Any) -> tuple[str | None, str | None, str | None]:
@@ -265,9 +273,10 @@ def _any_of(lexeme: str, terms: str) -> str:
     return f"(SELECT string_agg({lexeme}, ' | ')::tsquery FROM unnest({terms}::text[]) AS term)"
 
 
-def _by_shape(hits: Iterable[Any]) -> dict[tuple[bool, ...], list[Any]]:
+def _by_shape(hits: Iterable[Hit]) -> dict[tuple[bool, ...], list[Hit]]:
     """Divide hits by which of user, session and task they have: an index serves = alone, and NULL equals nothing."""
-    shapes: dict[tuple[bool, ...], list[Any]] = {}
+    shapes: dict[tuple[bool, ...], list[Hit]] = {}
     for hit in hits:
-        shapes.setdefault(tuple(hit[name] is not None for name in ("user_id", "session_id", "task_id")), []).append(hit)
+        named = tuple(value is not None for value in (hit.user_id, hit.session_id, hit.task_id))
+        shapes.setdefault(named, []).append(hit)
     return shapes

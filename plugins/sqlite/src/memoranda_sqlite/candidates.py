@@ -1,23 +1,24 @@
-"""What a ranked search looks at, as the core's policy has it: answered from the rows of a scope and their indexes."""
+"""What a ranked search looks at: the core's questions, answered from the rows of a scope and their indexes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from memoranda.ranking import (
-    MOST_HITS,
-    NEWEST_FOUND,
-    WHOLE_SCOPE,
+    Around,
+    Best,
+    Frequencies,
+    Nearest,
+    OnDay,
     Passage,
-    Weights,
-    beginning,
+    Question,
+    Size,
+    SpokenBy,
+    Whole,
+    WithLetters,
     best_hits,
-    query_dates,
-    query_terms,
-    turns_around,
 )
 from memoranda.sql import Parameters
 from memoranda.store import Filter
@@ -25,51 +26,58 @@ from memoranda_sqlite.passages import MARK_COLUMNS, Mark, Passages, Turn
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import Having, ScopeRows
 
-_NEWEST = f"ORDER BY created_at DESC, rowid DESC LIMIT {NEWEST_FOUND}"
+_NEWEST = "ORDER BY created_at DESC, rowid DESC LIMIT"
 _SPOKEN_BY = (
     # Most rows name nobody, or somebody else: that is told sooner than JSON is read.
     "instr(lower(extra_json), ?) AND CASE WHEN json_valid(extra_json) "
     "THEN memoranda_contains(CAST(json_extract(extra_json, '$.name') AS BLOB), ?) END"
 )
+_LOOKED_AT = 10
+"""How many of the newest rows of a scope are looked at for each that is wanted, before the wanted ones are ordered."""
 
 
-@dataclass(slots=True)
-class Candidates:
-    """Passages in windows of consecutive turns, and the numbers of their rows by key."""
+class Answers:
+    """Answers the questions of one search, within one snapshot of the file. Items go by the numbers of their rows.
 
-    windows: list[list[Passage]] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)
-    total: int = 0
-    frequencies: dict[str, int] | None = None
+    ``wanted`` lies in the scope of ``rows``; ``nearest`` gives the rows that are most alike in meaning.
+    """
 
-
-class Gatherer:
-    """Gathers the candidates of one search, within one snapshot of the file."""
-
-    def __init__(self, rows: ScopeRows, passages: Passages, weights: Weights) -> None:
+    def __init__(
+        self, rows: ScopeRows, passages: Passages, wanted: Filter, nearest: Callable[[int], Sequence[int]]
+    ) -> None:
         self._rows = rows
         self._passages = passages
-        self._turns_around = turns_around(weights)
-        self._found = Candidates()
+        self._wanted = wanted
+        self._nearest = nearest
+        self._having: dict[str, Having] = {}
+        self.numbers: dict[str, int] = {}
+        """The numbers of the rows of all passages that were given, by their keys."""
 
-    def gather(self, query: str, wanted: Filter, limit: int, near: Sequence[int] = ()) -> Candidates:
-        """Return the candidates for the best ``limit`` items that match ``wanted``, which lies in the scope.
+    def answer(self, question: Question) -> Any:
+        """Return the answer to a question of the policy."""
+        match question:
+            case Size():
+                return self._rows.size
+            case Whole():
+                return self._conversations()
+            case Frequencies(terms):
+                self._having = self._rows.with_terms(terms)
+                return {term: found.frequency for term, found in self._having.items()}
+            case Best(told, most, matching):
+                return self._best([(self._having[term].numbers, told[term]) for term in told], most, matching)
+            case OnDay(day, most):
+                return self._newest(most, "created_at >= ? AND created_at < ?", day, day + "\U0010ffff")
+            case SpokenBy(term, most):
+                hint = term if term.isascii() else '"name"'  # SQLite knows the cases of ASCII letters alone.
+                return self._newest(most, _SPOKEN_BY, hint, term)
+            case WithLetters(letters, most):
+                return self._rows.containing(letters, f"{_NEWEST} {most}")
+            case Nearest(most):
+                return self._nearest(most)
+            case Around(keys, turns):
+                return self._windows(keys, turns)
 
-        ``near`` are the numbers of rows that are alike in meaning.
-        """
-        if self._rows.size <= WHOLE_SCOPE:
-            self._take_all()
-            return self._found
-        self._found.total = self._rows.size
-        terms = query_terms(query)
-        having = self._rows.with_terms(terms)
-        self._found.frequencies = {term: found.frequency for term, found in having.items()}
-        missing = [term for term in terms if not having[term].frequency]
-        certain = [*near, *self._on_dates(query_dates(query)), *self._by_names_and_letters(missing)]
-        self._take_windows([*certain, *self._best(list(having.values()), wanted, max(MOST_HITS, limit))])
-        return self._found
-
-    def _take_all(self) -> None:
+    def _conversations(self) -> list[list[Passage]]:
         marks = self._marks(self._rows.numbers or (), "ORDER BY created_at, rowid")
         turns = self._turns(marks)
         conversations: dict[object, list[Passage]] = {}
@@ -77,33 +85,42 @@ class Gatherer:
             turn = turns.get(mark.number)
             if turn is not None:
                 conversations.setdefault(turn.conversation, []).append(turn.passage)
-        self._found.windows = list(conversations.values())
-        self._found.total = len(turns)
+        return list(conversations.values())
 
-    def _take_windows(self, hits: Iterable[int]) -> None:
-        windows = self._around(dict.fromkeys(hits))
-        turns = self._turns(self._marks({number for window in windows for number in window}))
-        self._found.windows = [[turns[number].passage for number in window if number in turns] for window in windows]
+    def _best(self, having: Sequence[tuple[list[int], float]], most: int, matching: bool) -> list[int]:
+        rows = self._rows
+        if matching:
+            rows = ScopeRows(rows.connection, rows.statements, self._wanted)
+            found = {number for numbers, _ in having for number in numbers}
+            inside = {number for (number,) in rows.among("rowid", found)}
+            having = [([number for number in numbers if number in inside], tells) for numbers, tells in having]
+        return best_hits(having, most, lambda numbers, room: _newest_of(rows, numbers, room))
 
-    def _around(self, hits: Iterable[int]) -> list[list[int]]:
+    def _newest(self, most: int, condition: str, *values: str) -> list[int]:
+        return [number for (number,) in self._rows.select("rowid", f"{_NEWEST} {most}", condition, *values)]
+
+    def _windows(self, hits: Iterable[int], around: int) -> list[list[Passage]]:
         """Return each row with its neighbours in the conversation, oldest first."""
         parameters = Parameters(self._rows.statements.dialect)
-        before, after = self._turns_beside(parameters, "<", "DESC"), self._turns_beside(parameters, ">", "ASC")
+        before = self._turns_beside(parameters, "<", "DESC", around)
+        after = self._turns_beside(parameters, ">", "ASC", around)
         text = (
             f"SELECT hit.rowid, {before}, {after} "
             f"FROM json_each(?) AS given CROSS JOIN {TABLE} AS hit ON hit.rowid = given.value"
         )
         found = self._rows.connection.execute(text, (*parameters.values, json.dumps(list(hits))))
-        return [[*reversed(json.loads(earlier)), hit, *json.loads(later)] for hit, earlier, later in found]
+        windows = [[*reversed(json.loads(earlier)), hit, *json.loads(later)] for hit, earlier, later in found]
+        turns = self._turns(self._marks({number for window in windows for number in window}))
+        return [[turns[number].passage for number in window if number in turns] for window in windows]
 
-    def _turns_beside(self, parameters: Parameters, side: str, order: str) -> str:
+    def _turns_beside(self, parameters: Parameters, side: str, order: str, around: int) -> str:
         """Return the expression of the turns on one side of a hit, the nearest first."""
         where = self._rows.statements.conditions(parameters, self._rows.scope)
         return (
             f"(SELECT json_group_array(number) FROM (SELECT near.rowid AS number FROM {TABLE} AS near WHERE {where} "
             f"AND near.user_id IS hit.user_id AND near.session_id IS hit.session_id AND near.task_id IS hit.task_id "
             f"AND (near.created_at, near.rowid) {side} (hit.created_at, hit.rowid) "
-            f"ORDER BY near.created_at {order}, near.rowid {order} LIMIT {self._turns_around}))"
+            f"ORDER BY near.created_at {order}, near.rowid {order} LIMIT {around}))"
         )
 
     def _marks(self, numbers: Collection[int], rest: str = "") -> list[Mark]:
@@ -111,42 +128,16 @@ class Gatherer:
 
     def _turns(self, marks: Sequence[Mark]) -> dict[int, Turn]:
         turns = self._passages.of(self._rows.connection, marks)
-        self._found.numbers.update((turn.passage.key, number) for number, turn in turns.items())
+        self.numbers.update((turn.passage.key, number) for number, turn in turns.items())
         return turns
 
-    def _on_dates(self, dates: Iterable[str]) -> list[int]:
-        """Return the newest rows of the days or months that the query names."""
-        condition = "created_at >= ? AND created_at < ?"
-        found = (self._rows.select("rowid", _NEWEST, condition, date, date + "\U0010ffff") for date in dates)
-        return [number for rows in found for (number,) in rows]
 
-    def _by_names_and_letters(self, missing: Sequence[str]) -> list[int]:
-        """Return the newest rows whose speaker, or a word of which, begins as a term that no content has."""
-        found: list[int] = []
-        for term, letters in ((term, beginning(term)) for term in missing):
-            if letters is not None:
-                found += self._rows.containing(letters, _NEWEST)
-            hint = term if term.isascii() else '"name"'  # SQLite knows the cases of ASCII letters alone.
-            found += (number for (number,) in self._rows.select("rowid", _NEWEST, _SPOKEN_BY, hint, term))
-        return found
-
-    def _best(self, having: Sequence[Having], wanted: Filter, most: int) -> list[int]:
-        """Return the best hits, and the best that match ``wanted``.
-
-        Those that do not match count as neighbours of others that do, but must not take the place of any.
-        """
-        total = len({number for found in having for number in found.numbers})
-        filtered = wanted != self._rows.scope and total > most
-        ordered = best_hits(having, self._found.total, total if filtered else most, newest=int)
-        if not filtered:
-            return ordered
-        matching = ScopeRows(self._rows.connection, self._rows.statements, wanted)
-        return [*ordered[:most], *islice(_matching(matching, ordered, most), most)]
-
-
-def _matching(rows: ScopeRows, numbers: Sequence[int], step: int) -> Iterator[int]:
-    """Yield those of the numbers that lie in the scope, in the same order, reading a part at a time."""
-    for start in range(0, len(numbers), step):
-        part = numbers[start : start + step]
-        inside = {number for (number,) in rows.among("rowid", part)}
-        yield from (number for number in part if number in inside)
+def _newest_of(rows: ScopeRows, numbers: Collection[int], most: int) -> list[int]:
+    """Return the newest of these rows, which lie in the scope."""
+    if len(numbers) <= most:
+        return list(numbers)
+    wanted = frozenset(numbers)
+    # Where many are asked about, some of the scope's newest are among them: an index has those in order.
+    newest = rows.select("rowid", f"{_NEWEST} {_LOOKED_AT * most}")
+    found = [number for (number,) in newest if number in wanted][:most]
+    return found if len(found) == most else [n for (n,) in rows.among("rowid", numbers, f"{_NEWEST} {most}")]

@@ -7,10 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from memoranda.errors import NoVectorsError, OtherModelError
-from memoranda.ranking import NEAREST, RankedItem, Scored, Weights, query_without_names, rank_hybrid, speaker_of
+from memoranda.ranking import (
+    HEARD,
+    RankedItem,
+    Scored,
+    Weights,
+    gather,
+    gathered,
+    query_without_names,
+    rank_hybrid,
+    speaker_of,
+)
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
-from memoranda_sqlite.candidates import Candidates, Gatherer
+from memoranda_sqlite.candidates import Answers
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.decoding import Undecodable
 from memoranda_sqlite.matrices import Matrices
@@ -18,9 +28,6 @@ from memoranda_sqlite.passages import Passages, Types, items_of
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import ScopeRows
 from memoranda_sqlite.vectors import Vectors, nearest, stored_model
-
-HEARD = 500
-"""How many of the newest items tell who speaks in a scope."""
 
 
 class Retrieval:
@@ -45,8 +52,7 @@ class Retrieval:
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
-                candidates = self._candidates(connection, query, wanted, limit)
-                return self._ranked(connection, query, candidates, {}, wanted, limit, types)
+                return self._ranked(connection, query, None, wanted, limit, types)
 
         return await connections.read(work)
 
@@ -59,9 +65,7 @@ class Retrieval:
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
                 alike = self._matrices.of(connection, self._statements, wanted.scope()).similarities(vector)
-                candidates = self._candidates(connection, query, wanted, limit, nearest(alike, NEAREST))
-                by_key = {key: alike[number] for key, number in candidates.numbers.items() if number in alike}
-                return self._ranked(connection, query, candidates, by_key, wanted, limit, types)
+                return self._ranked(connection, query, alike, wanted, limit, types)
 
         return await connections.read(work)
 
@@ -110,38 +114,33 @@ class Retrieval:
         named = [row for row in rows if Undecodable not in map(type, row)]
         return {speaker_of(name, "", str(beginning)) for name, beginning in named} - {""}
 
-    def _candidates(
-        self,
-        connection: sqlite3.Connection,
-        query: str,
-        wanted: Filter,
-        limit: int,
-        near: Sequence[int] = (),
-    ) -> Candidates:
-        rows = ScopeRows(connection, self._statements, wanted.scope())
-        return Gatherer(rows, self._passages, self._weights).gather(query, wanted, limit, near)
-
     def _ranked(
         self,
         connection: sqlite3.Connection,
         query: str,
-        candidates: Candidates,
-        alike: Mapping[str, float],
+        alike: dict[int, float] | None,
         wanted: Filter,
         limit: int,
         types: Types,
     ) -> list[RankedItem]:
-        filtered = wanted != wanted.scope()
+        """Return the best items; ``alike`` says how alike in meaning each row is, where that counts."""
+        scope = wanted.scope()
+        rows = ScopeRows(connection, self._statements, scope)
+        answers = Answers(rows, self._passages, wanted, lambda most: nearest(alike or {}, most))
+        filtered = wanted != scope
+        gathering = gather(query, self._weights, limit, filtered=filtered, meaning=alike is not None)
+        candidates = gathered(gathering, answers.answer)
+        numbers = answers.numbers
         scored = rank_hybrid(
             query,
             candidates.windows,
-            alike,
+            {key: alike[number] for key, number in numbers.items() if number in alike} if alike else {},
             total=candidates.total,
             frequencies=candidates.frequencies,
             weights=self._weights,
             limit=None if filtered else limit,
         )
-        return _items(connection, scored, candidates, wanted, limit, types)
+        return _items(connection, scored, numbers, wanted, limit, types)
 
 
 @contextmanager
@@ -157,7 +156,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 def _items(
     connection: sqlite3.Connection,
     scored: Sequence[Scored],
-    candidates: Candidates,
+    numbers: Mapping[str, int],
     wanted: Filter,
     limit: int,
     types: Types,
@@ -168,9 +167,9 @@ def _items(
     step = max(min(limit, 500), 50)
     for start in range(0, len(scored), step):
         part = scored[start : start + step]
-        items = items_of(connection, [candidates.numbers[found.key] for found in part], types)
+        items = items_of(connection, [numbers[found.key] for found in part], types)
         for found in part:
-            item = items.get(candidates.numbers[found.key])
+            item = items.get(numbers[found.key])
             if item is not None and sought.matches(item):
                 ranked.append(RankedItem.of(item, found))
                 if len(ranked) == limit:

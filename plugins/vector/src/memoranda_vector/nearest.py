@@ -13,6 +13,9 @@ from memoranda_vector.table import Matrix, Table
 OFF_LOOP = 50_000_000
 """From this many numbers on, the product runs in a thread: it takes so long that others want their turn meanwhile."""
 
+Found = tuple[Rows, NDArray[np.float32]]
+"""Rows, and how similar each is."""
+
 _BELOW_ALL = np.float32(-2)
 """The similarity by which zero vectors are ordered: below that of opposite vectors."""
 

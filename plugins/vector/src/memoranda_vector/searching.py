@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
 from memoranda.ranking import (
-    NEAREST,
-    WHOLE_SCOPE,
+    HEARD,
+    Candidates,
     RankedItem,
     Weights,
     fold_words,
+    gather,
+    gathered,
     query_without_names,
     rank_hybrid,
     speaker_of,
-    turns_around,
 )
 from memoranda.store import Filter, copy_item
 from memoranda.turns import aside
 from memoranda_vector.ann import ApproximateIndex
-from memoranda_vector.facets import Rows
+from memoranda_vector.answers import Answers
 from memoranda_vector.nearest import best, similarities
 from memoranda_vector.table import Matrix, Table
 from memoranda_vector.vectors import embed_one
-from memoranda_vector.word_index import Turn, WordIndex
-
-_SAMPLE = 50
-_NO_ROWS: Rows = np.zeros(0, dtype=np.int32)
-_NO_NUMBERS: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
+from memoranda_vector.word_index import WordIndex
 
 
 class Searcher:
@@ -81,38 +77,21 @@ class Searcher:
         chosen = table.listed(await table.chosen(scope))
         stamps = table.stamps(chosen)
         asked = chosen if wanted == scope else table.listed(await table.chosen(wanted))
-        rows, found = _NO_ROWS, _NO_NUMBERS
-        if vector is not None:
-            rows, found = chosen, await similarities(table, chosen, vector)
+        near = None if vector is None else (chosen, await similarities(table, chosen, vector))
         # From here on nothing waits until all is gathered. What changed since the words were listed is left out, and so
         # are rows that were freed or given to somebody else's item meanwhile, and that another search has listed.
         same = chosen[table.stamps(chosen) == stamps]
         inside = words.listed(table.mask(same) & table.mask(table.listed(table.select(scope))))
-        whole = np.count_nonzero(inside) <= WHOLE_SCOPE
-        hits, frequencies = (_NO_ROWS, {}) if whole else words.hits(query, inside, limit)
-        if wanted != scope and not whole:
-            # Those that do not match count as neighbours, but must not take the place of any that do.
-            matching, _ = words.hits(query, inside & table.mask(asked), limit)
-            hits = np.union1d(hits, matching)
-        near = np.array([row for row, _ in best(table, rows, found, NEAREST) if inside[row]], dtype=np.int32)
-        if whole:
-            near = np.flatnonzero(inside).astype(np.int32)
-        windows = words.windows(np.union1d(hits, near), inside, turns_around(self._weights))
-        cosines = np.zeros(len(inside), dtype=np.float32)
-        cosines[rows] = found
-        similar = {turn.item.id: float(cosines[table.row_in_use(turn.item.id)]) for run in windows for turn in run}
-        return await aside(
-            len(similar),
-            _ranked_by_words,
-            query,
-            windows,
-            similar if with_meaning else {},
-            wanted,
-            total=int(inside.sum()),
-            frequencies=frequencies,
-            weights=self._weights,
-            limit=limit,
-        )
+        answers = Answers(table, words, inside, table.mask(asked), near)
+        gathering = gather(query, self._weights, limit, filtered=wanted != scope, meaning=with_meaning)
+        candidates = gathered(gathering, answers.answer)
+        similar: dict[str, float] = {}
+        if near is not None:
+            cosines = np.zeros(len(inside), dtype=np.float32)
+            cosines[near[0]] = near[1]
+            similar = {key: float(cosines[table.row_in_use(key)]) for key in answers.items}
+        weight, items = len(answers.items), answers.items
+        return await aside(weight, _ranked_by_words, query, candidates, similar, items, wanted, self._weights, limit)
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:
         return await embed_one(
@@ -120,13 +99,12 @@ class Searcher:
         )
 
     async def _speakers(self, query: str, scope: Filter) -> set[str]:
-        """Return the names of those who speak within the scope and whom the query may name."""
+        """Return who speaks in the newest items of the scope, if the query may name anybody."""
         facet = self._table.facets["speaker"]
-        codes = [code for word in set(fold_words(query)) if (code := facet.code(word)) is not None]
-        if not codes:
+        if all(facet.code(word) is None for word in fold_words(query)):
             return set()
-        rows = self._table.listed(await self._table.chosen(scope))
-        items = [self._table.item(row) for code in codes for row in rows[facet.codes[rows] == code][:_SAMPLE].tolist()]
+        newest = self._table.newest_first(await self._table.chosen(scope), HEARD)
+        items = [self._table.item(row) for row in newest.tolist()]
         return {speaker_of(item.name, "", item.content) for item in items}
 
 
@@ -140,22 +118,19 @@ def _ranked_by_meaning(shown: Iterable[tuple[MemoryItem | None, float]], wanted:
 
 def _ranked_by_words(
     query: str,
-    windows: Sequence[Sequence[Turn]],
+    candidates: Candidates,
     similar: Mapping[str, float],
+    items: Mapping[str, MemoryItem],
     wanted: Filter,
-    *,
-    total: int,
-    frequencies: Mapping[str, int],
     weights: Weights,
     limit: int,
 ) -> list[RankedItem]:
-    items = {turn.item.id: turn.item for run in windows for turn in run}
     scored = rank_hybrid(
         query,
-        [[turn.passage() for turn in run] for run in windows],
+        candidates.windows,
         similar,
-        total=total,
-        frequencies=frequencies,
+        total=candidates.total,
+        frequencies=candidates.frequencies,
         weights=weights,
         wanted=lambda key: wanted.matches(items[key]),
         limit=limit,

@@ -332,7 +332,7 @@ class Table:
         """Return the rows in the order of their code, then of time, then of adding, the first first."""
         return rows[np.lexsort((self._added[rows], self.times[rows], codes[rows]))]
 
-    def order(self, similarities: NDArray[np.float32], rows: Rows) -> NDArray[np.intp]:
+    def order(self, similarities: NDArray[np.floating[Any]], rows: Rows) -> NDArray[np.intp]:
         """Return the places of the rows by their similarity, the highest first; of equal ones the newest first."""
         return np.lexsort((self._added[rows], self.times[rows], similarities))[::-1]
 

@@ -1,4 +1,4 @@
-"""Candidates for a ranking, as the core's policy has it: rows by their words, dates and speakers, with their turns."""
+"""Rows by their words and speakers, and the turns around them."""
 
 from __future__ import annotations
 
@@ -6,45 +6,24 @@ import asyncio
 from array import array
 from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
-from memoranda.ranking import (
-    MOST_HITS,
-    NEWEST_FOUND,
-    Passage,
-    beginning,
-    date_terms,
-    index_terms,
-    passage_of,
-    query_dates,
-    query_terms,
-    rarity,
-)
+from memoranda.ranking import Passage, index_terms, passage_of
 from memoranda.turns import AT_ONCE, LETTERS_AT_ONCE
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Table
 
+Mask = NDArray[np.bool_]
+"""Which rows are meant, for every row up to the height of the table."""
+
 _FEW_CONVERSATIONS = 8
 
-# Terms are letters and digits, so that these never stand for a word of the content.
+# Terms are letters and digits, so that this never stands for a word of the content.
 _SPEAKER = "@"
-_DATE = "#"
-
-
-class Turn(NamedTuple):
-    """An item with its terms, as they were when a search asked."""
-
-    item: MemoryItem
-    terms: list[str]
-
-    def passage(self) -> Passage:
-        """Return the turn as ranking sees it."""
-        return passage_of(self.item, self.terms)
 
 
 class _Listing:
@@ -60,14 +39,14 @@ class _Listing:
 class WordIndex:
     """The rows of each term. It is made when words are first asked for, and kept up from then on.
 
-    A row is listed under the terms of its content, and under those of its speaker and its date with a sign before them.
+    A row is listed under the terms of its content, and under those of its speaker with a sign before them.
     Each row knows its place in every list that it is in, so that changing it touches these lists and nothing else. A
     term that no row has any more is forgotten.
     """
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._terms: dict[int, list[str]] = {}
+        self._passages: dict[int, Passage] = {}
         self._keys: dict[int, tuple[str, ...]] = {}
         self._places: dict[int, array[int]] = {}
         self._listings: dict[str, _Listing] = {}
@@ -100,7 +79,7 @@ class WordIndex:
                 if self._unlisted:
                     await asyncio.sleep(0)
 
-    def listed(self, scope: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def listed(self, scope: Mask) -> Mask:
         """Return a scope (a mask) without the rows that are not listed yet, because they changed in the last moment."""
         if self._unlisted:
             scope = scope.copy()
@@ -110,8 +89,10 @@ class WordIndex:
     def _put(self, row: int, item: MemoryItem) -> None:
         """List a row that is not listed under the terms of its item."""
         self._unlisted.pop(row, None)
-        terms = self._terms[row] = index_terms(item.content)
-        keys = self._keys[row] = _keys(item, terms)
+        terms = index_terms(item.content)
+        passage = self._passages[row] = passage_of(item, terms)
+        speaker = (_SPEAKER + term for term in index_terms(passage.speaker))
+        keys = self._keys[row] = tuple(dict.fromkeys([*terms, *speaker]))
         places = self._places[row] = array("i")
         for number, key in enumerate(keys):
             listing = self._listings.get(key)
@@ -123,7 +104,7 @@ class WordIndex:
 
     def _take(self, row: int) -> None:
         """Forget the terms of a row: the last of each list moves to its place there."""
-        if self._terms.pop(row, None) is None:
+        if self._passages.pop(row, None) is None:
             return
         for key, place in zip(self._keys.pop(row), self._places.pop(row), strict=True):
             listing = self._listings[key]
@@ -134,36 +115,20 @@ class WordIndex:
             elif not listing.rows:
                 del self._listings[key]
 
-    def hits(self, query: str, scope: NDArray[np.bool_], limit: int) -> tuple[Rows, dict[str, int]]:
-        """Return the rows of a scope (a mask) that a query may mean, and how many have each of its terms."""
-        having = {term: self._listed([term], scope) for term in query_terms(query)}
-        size = int(np.count_nonzero(scope))
-        told = np.zeros(len(scope), dtype=np.float32)
-        for rows in having.values():
-            told[rows] += rarity(size, len(rows))
-        found = np.flatnonzero(told).astype(np.int32)
-        best = found[self._table.order(told[found], found)[: max(MOST_HITS, limit)]]
-        certain = [self._on_date(date, scope) for date in query_dates(query)]
-        for term, rows in having.items():
-            if not len(rows):
-                certain += [self._listed([_SPEAKER + term], scope), self._with_letters(beginning(term), scope)]
-        newest = [self._table.newest_first(rows, NEWEST_FOUND) for rows in certain]
-        return np.unique(np.concatenate([best, *newest])), {term: len(rows) for term, rows in having.items()}
+    def with_term(self, term: str, scope: Mask) -> Rows:
+        """Return the rows of a scope that have a term."""
+        return self._listed([term], scope)
 
-    def _on_date(self, date: str, scope: NDArray[np.bool_]) -> Rows:
-        """Return the rows of a day (``2023-05-08``) or a month (``2023-05``)."""
-        terms = date_terms(date) or date_terms(f"{date}-01")[1:]
-        rows = self._listed([_DATE + terms[0]], scope)
-        for term in terms[1:]:
-            rows = np.intersect1d(rows, self._listed([_DATE + term], scope))
-        return rows
+    def spoken_by(self, term: str, scope: Mask) -> Rows:
+        """Return the rows of a scope whose speaker has this term in the name."""
+        return self._listed([_SPEAKER + term], scope)
 
-    def _with_letters(self, letters: str | None, scope: NDArray[np.bool_]) -> Rows:
-        """Return the rows with a term that has these letters in it."""
-        alike = [] if letters is None else [key for key in self._listings if letters in key]
-        return self._listed((key for key in alike if key[0] not in (_SPEAKER, _DATE)), scope)
+    def with_letters(self, letters: str, scope: Mask) -> Rows:
+        """Return the rows of a scope with a term that has these letters in it."""
+        alike = [key for key in self._listings if letters in key and key[0] != _SPEAKER]
+        return self._listed(alike, scope)
 
-    def _listed(self, keys: Iterable[str], scope: NDArray[np.bool_]) -> Rows:
+    def _listed(self, keys: Iterable[str], scope: Mask) -> Rows:
         """Return the rows of a scope that are listed under any of the keys."""
         listed = [np.empty(0, dtype=np.int32)]
         for key in keys:
@@ -173,7 +138,7 @@ class WordIndex:
                 listed.append(rows[scope[rows]])
         return np.unique(np.concatenate(listed))
 
-    def windows(self, rows: Rows, scope: NDArray[np.bool_], around: int) -> list[list[Turn]]:
+    def windows(self, rows: Rows, scope: Mask, around: int) -> list[list[Passage]]:
         """Return the rows with so many turns around each, as runs of consecutive turns of each conversation."""
         table = self._table
         codes = table.facets["conversation"].codes
@@ -186,13 +151,10 @@ class WordIndex:
         inside = np.clip(near, 0, len(turns) - 1)
         shown = np.unique(inside[(inside == near) & (spoken[inside] == spoken[places][:, np.newaxis])])
         breaks = np.flatnonzero((np.diff(shown) > 1) | (np.diff(spoken[shown]) != 0)) + 1
-        return [
-            [Turn(table.item(row), self._terms[row]) for row in turns[run].tolist()]
-            for run in np.split(shown, breaks)
-            if len(run)
-        ]
+        runs = (run for run in np.split(shown, breaks) if len(run))
+        return [[self._passages[row] for row in turns[run].tolist()] for run in runs]
 
-    def _same_conversations(self, rows: Rows, scope: NDArray[np.bool_]) -> Rows:
+    def _same_conversations(self, rows: Rows, scope: Mask) -> Rows:
         """Return the rows of a scope that belong to a conversation of these rows."""
         facet = self._table.facets["conversation"]
         codes = np.unique(facet.codes[rows])
@@ -202,10 +164,3 @@ class WordIndex:
             return together[scope[together]]
         within: Rows = np.flatnonzero(scope).astype(np.int32)
         return within[np.isin(facet.codes[within], codes)]
-
-
-def _keys(item: MemoryItem, terms: list[str]) -> tuple[str, ...]:
-    """Return what an item is listed under, each once."""
-    speaker = (_SPEAKER + term for term in index_terms(passage_of(item, terms).speaker))
-    date = (_DATE + term for term in date_terms(item.created_at))
-    return tuple(dict.fromkeys([*terms, *speaker, *date]))
