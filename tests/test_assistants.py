@@ -10,7 +10,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +22,21 @@ import memoranda
 from memoranda.store import BaseStore
 from memoranda_anthropic import AsyncMemoryTool
 from memoranda_mcp import Desk, Rights, make_server
-from memoranda_testing.servers import postgres_server, redis_server
+from memoranda_testing.servers import ENGINES, Engines
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, str]]:
-    with ExitStack() as stack:
-        postgres = stack.enter_context(postgres_server())
-        redis = stack.enter_context(redis_server())
-        yield {"postgresql": stack.enter_context(postgres.database()), "redis": redis.url}
+def engines() -> Iterator[Engines]:
+    with Engines() as started:
+        yield started
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql", "redis"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "memory":
-        return "memory://"
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'agent.db'}"
-    servers: dict[str, str] = request.getfixturevalue("servers")
-    return servers[request.param]
+@pytest.fixture(params=ENGINES)
+def url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
+    with engines.empty_store(request.param, tmp_path) as url:
+        yield url
 
 
 @pytest_asyncio.fixture

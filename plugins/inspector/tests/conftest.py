@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ import memoranda
 from memoranda.store import BaseStore
 from memoranda_inspector import Inspector, create_app
 from memoranda_inspector.demo import DemoModel, fill
-from memoranda_testing.servers import postgres_server, redis_server
+from memoranda_testing.servers import ENGINES, Engines
 
 BROWSER = Path(__file__).parent / "browser"
 PORT = 8765
@@ -79,33 +78,17 @@ def plain() -> Any:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Any]:
-    with postgres_server() as server:
-        yield server
+def engines() -> Iterator[Engines]:
+    with Engines() as started:
+        yield started
 
 
-@pytest.fixture(scope="session")
-def redis() -> Iterator[Any]:
-    with redis_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BaseStore]:
+@pytest.fixture(params=ENGINES)
+async def store(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> AsyncIterator[BaseStore]:
     """A store of each kind, empty."""
-    if request.param == "postgres":
-        with request.getfixturevalue("postgres").database() as url:
-            async with memoranda.open(url) as opened:
-                yield opened
-        return
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path / 'agent.db'}"}
-    if request.param == "redis":
-        server = request.getfixturevalue("redis")
-        url = f"{server.url}?namespace=t{uuid.uuid4().hex}"
-    else:
-        url = urls[request.param]()
-    async with memoranda.open(url) as opened:
-        yield opened
+    with engines.empty_store(request.param, tmp_path) as url:
+        async with memoranda.open(url) as opened:
+            yield opened
 
 
 @pytest.fixture

@@ -2,54 +2,39 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import memoranda
 import memoranda.sync
 from memoranda.store import BaseStore
-from memoranda_testing.servers import postgres_server, redis_server
-
-ENGINES = ["memory", "sqlite", "postgres", "redis"]
+from memoranda_testing.servers import ENGINES, LASTING_ENGINES, Engines
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[Callable[[str], Any]]:
-    """Start a server when it is first asked for, and stop it in the end."""
-    with ExitStack() as stack:
-        started: dict[str, Any] = {}
+def engines() -> Iterator[Engines]:
+    with Engines() as started:
+        yield started
 
-        def server(engine: str) -> Any:
-            if engine not in started:
-                started[engine] = stack.enter_context(postgres_server() if engine == "postgres" else redis_server())
-            return started[engine]
 
-        yield server
+@pytest.fixture(params=LASTING_ENGINES)
+def lasting_url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty store that other processes can open, too."""
+    with engines.empty_store(request.param, tmp_path) as url:
+        yield url
 
 
 @pytest.fixture(params=ENGINES)
-def url(request: pytest.FixtureRequest, servers: Callable[[str], Any], tmp_path: Path) -> Iterator[str]:
-    """The address of an empty store of each engine."""
-    engine = str(request.param)
-    if engine == "memory":
-        yield "memory://"
-    elif engine == "sqlite":
-        yield f"sqlite:///{tmp_path}/agent.db"
-    elif engine == "postgres":
-        with servers(engine).database() as address:
-            yield address
-    else:
-        yield f"{servers(engine).url}?namespace={uuid.uuid4().hex}"
+def url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty store."""
+    with engines.empty_store(request.param, tmp_path) as url:
+        yield url
 
 
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[BaseStore]:
-    """An open store of each engine."""
     async with memoranda.open(url) as opened:
         yield opened
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import START, StateGraph
@@ -90,15 +89,14 @@ with memoranda.sync.open(sys.argv[1]) as store:
 """
 
 
-def test_a_killed_process_loses_nothing_it_was_told_is_stored(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/agent.db"
-    with subprocess.Popen([sys.executable, "-c", _WORKER, url], stdout=subprocess.PIPE, text=True) as worker:
+def test_a_killed_process_loses_nothing_it_was_told_is_stored(lasting_url: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", _WORKER, lasting_url], stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
         told = [int(worker.stdout.readline()) for _ in range(20)]
         worker.kill()
         told += [int(line) for line in worker.stdout if line.endswith("\n")]
 
-    with memoranda.sync.open(url) as store:
+    with memoranda.sync.open(lasting_url) as store:
         handle = store.scoped(user_id="ada")
         kept = {item.value["n"] for item in MemorandaStore(handle).search(("notes",), limit=1_000_000)}
         steps = {found.metadata["step"] for found in MemorandaSaver(handle).list(None)}

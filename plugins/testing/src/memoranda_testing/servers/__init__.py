@@ -18,6 +18,7 @@ processes and its folder are gone in the end, even when the test run is killed.
 """
 
 from memoranda_testing.servers._cluster import RedisCluster, redis_cluster
+from memoranda_testing.servers._engines import ENGINES, LASTING_ENGINES, Engines
 from memoranda_testing.servers._model import ModelServer, completion, model_server
 from memoranda_testing.servers._network import UnreliableNetwork
 from memoranda_testing.servers._pgbouncer import PGBOUNCER_VARIABLE, PgBouncer, pgbouncer
@@ -37,10 +38,13 @@ from memoranda_testing.servers._system import MissingServerError, ServerError, f
 from memoranda_testing.servers._tls import Certificates
 
 __all__ = [
+    "ENGINES",
+    "LASTING_ENGINES",
     "PGBOUNCER_VARIABLE",
     "POSTGRES_VARIABLE",
     "REDIS_VARIABLE",
     "Certificates",
+    "Engines",
     "ExternalPostgresServer",
     "ExternalServer",
     "LocalServer",
