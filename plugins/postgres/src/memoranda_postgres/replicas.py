@@ -137,7 +137,9 @@ class ReplicatedServer(Server):
         try:
             yield
         finally:
-            _reading.reset(token)
+            # A call that was given up with its loop ends in another context, where nothing was set.
+            with contextlib.suppress(ValueError):
+                _reading.reset(token)
 
     @contextlib.contextmanager
     def writing(self, users: Users) -> Iterator[None]:
