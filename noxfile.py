@@ -44,6 +44,8 @@ SCALE = [
     "plugins/redis/tests/test_redis_cluster.py",
     "tests/test_many_processes.py",
 ]
+# It looks after the servers of one of these tests; etcd, in which it agrees, is the system's or Debian's.
+PATRONI = ["patroni[etcd3]>=4.1", "psycopg[binary]>=3.2"]
 # They need a browser, and are collected only where they are asked for by name.
 BROWSER_TESTS = "plugins/inspector/tests/browser"
 
@@ -363,7 +365,7 @@ def unpacked_sdist(session: nox.Session, requirement: str) -> Path:
 @nox.session(default=False)
 def scale(session: nox.Session) -> None:
     """Test what lies beyond one server, in full: poolers, replicas, failovers, clusters, many processes; in minutes."""
-    install_everything(session, *group("test"))
+    install_everything(session, *group("test"), *PATRONI)
     # One after the other: each starts several servers, and takes some of them down.
     run_pytest(session, EVERYTHING, "-s", *SCALE)
 

@@ -14,6 +14,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -29,6 +30,8 @@ from memoranda_testing.servers import (
     PostgresServer,
     RedisServer,
     ServerError,
+    UnreliableNetwork,
+    free_port,
     fresh_database,
     pgbouncer,
     postgres_group,
@@ -305,6 +308,15 @@ def _key_count(port: int) -> int:
 def _listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def test_a_network_to_a_server_that_is_gone_breaks_the_connection() -> None:
+    async with UnreliableNetwork(f"postgresql://127.0.0.1:{free_port()}/x") as network:
+        address = urlsplit(network.url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+        writer.close()
 
 
 @pytest.fixture

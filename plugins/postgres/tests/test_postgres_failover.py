@@ -11,18 +11,29 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from memoranda import HumanMemory
 from memoranda.errors import StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_testing.histories import History, Writers, broken_promises
-from memoranda_testing.servers import PostgresGroup, UnreliableNetwork, postgres_group
+from memoranda_testing.servers import (
+    MissingServerError,
+    PatroniGroup,
+    PostgresGroup,
+    UnreliableNetwork,
+    patroni_group,
+    postgres_group,
+)
 
 pytestmark = pytest.mark.xdist_group("failover")
 
 FAULTS = ("paused", "killed", "cut off")
 OUTAGES = (0.3, 0.0, 1.5, 4.0)
 """How many seconds there is no primary at all: less and more than a call is tried again for."""
+
+PATRONI_ROUNDS = 6
+"""Patroni takes 20 seconds at least to see that a primary is gone."""
 
 PATIENCE = 60.0
 """Within how many seconds of a promotion a call must succeed; a busy machine is slow to do anything."""
@@ -101,6 +112,56 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_done_twice_when_the_p
                     await asyncio.sleep(0.5)
                 show(writers.history, waits, tmp_path / "history.jsonl")
                 assert await broken_promises(writers.history, one) == []
+
+
+@pytest_asyncio.fixture
+async def patroni(request: pytest.FixtureRequest) -> AsyncIterator[PatroniGroup]:
+    """Three nodes under Patroni, where everything is asked for: they take minutes."""
+    if not request.config.getoption("everything", default=False):
+        pytest.skip("Patroni takes minutes; 'nox -s scale' has them.")
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            group = await stack.enter_async_context(patroni_group())
+        except MissingServerError as missing:
+            pytest.skip(str(missing))
+        yield group
+
+
+async def fail_over_under_patroni(group: PatroniGroup, fault: str, history: History) -> float:
+    """Take the primary away until Patroni has another, and give it back; return how long the change was felt."""
+    old = await group.primary()
+    history.event(f"the primary is {fault}")
+    await group.fail(old, fault)
+    await group.primary(besides=old)
+    promoted = history.event("Patroni has promoted a standby")
+    while (recovered := history.first_done(promoted)) is None:
+        assert history.now() < promoted + PATIENCE, f"No call succeeded within {PATIENCE:g} seconds of the new primary."
+        await asyncio.sleep(0.05)
+    # A frozen or cut off one comes back as the primary that it was, until its Patroni finds out.
+    await group.heal(old)
+    history.event("the old primary is back")
+    await group.wait_until_followed()
+    return recovered - promoted
+
+
+@pytest.mark.timeout(1800)
+async def test_nothing_acknowledged_is_lost_and_nothing_is_done_twice_when_patroni_changes_the_primary(
+    patroni: PatroniGroup, tmp_path: Path
+) -> None:
+    async with (
+        patroni.database() as url,
+        PostgresMemoryStore(url, max_size=6, timeout=15) as one,
+        PostgresMemoryStore(url) as other,
+    ):
+        writers = Writers([one, other], pause=0.02)
+        waits = []
+        async with writers.at_work():
+            for number in range(PATRONI_ROUNDS):
+                fault = FAULTS[number % len(FAULTS)]
+                waits.append((fault, await fail_over_under_patroni(patroni, fault, writers.history)))
+            await asyncio.sleep(0.5)
+        show(writers.history, waits, tmp_path / "history.jsonl")
+        assert await broken_promises(writers.history, one) == []
 
 
 def show(history: History, waits: list[tuple[str, float]], path: Path) -> None:

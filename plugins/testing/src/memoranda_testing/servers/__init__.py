@@ -1,4 +1,4 @@
-"""Real servers for tests: PostgreSQL with standbys and poolers, Redis and its cluster, without root, Docker or set-up.
+"""Real servers for tests: PostgreSQL with standbys and poolers, Redis and its cluster, without root or Docker.
 
 Each starter returns a context manager that suits a session-scoped fixture:
 
@@ -21,6 +21,7 @@ from memoranda_testing.servers._cluster import RedisCluster, redis_cluster
 from memoranda_testing.servers._engines import ENGINES, LASTING_ENGINES, Engines
 from memoranda_testing.servers._model import ModelServer, completion, model_server
 from memoranda_testing.servers._network import UnreliableNetwork
+from memoranda_testing.servers._patroni import ETCD_VARIABLE, PatroniGroup, PatroniNode, patroni_group
 from memoranda_testing.servers._pgbouncer import PGBOUNCER_VARIABLE, PgBouncer, pgbouncer
 from memoranda_testing.servers._postgres import (
     POSTGRES_VARIABLE,
@@ -39,6 +40,7 @@ from memoranda_testing.servers._tls import Certificates
 
 __all__ = [
     "ENGINES",
+    "ETCD_VARIABLE",
     "LASTING_ENGINES",
     "PGBOUNCER_VARIABLE",
     "POSTGRES_VARIABLE",
@@ -50,6 +52,8 @@ __all__ = [
     "LocalServer",
     "MissingServerError",
     "ModelServer",
+    "PatroniGroup",
+    "PatroniNode",
     "PgBouncer",
     "PostgresGroup",
     "PostgresNode",
@@ -63,6 +67,7 @@ __all__ = [
     "free_port",
     "fresh_database",
     "model_server",
+    "patroni_group",
     "pgbouncer",
     "postgres_group",
     "postgres_server",

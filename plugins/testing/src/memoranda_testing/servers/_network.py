@@ -65,9 +65,10 @@ class UnreliableNetwork:
                 try:
                     await self._pass_on(reader, writer, inner_reader, inner_writer)
                 finally:
-                    writer.transport.abort()
                     inner_writer.transport.abort()
         finally:
+            # Also where the server is gone, as it would refuse the connection itself.
+            writer.transport.abort()
             self._tasks.discard(task)
 
     async def _pass_on(

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import platform
 import re
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from memoranda_testing.servers._debian import DebianProgram
 from memoranda_testing.servers._postgres import fresh_database
 from memoranda_testing.servers._process import LocalServer
-from memoranda_testing.servers._system import MissingServerError, ServerError, reachable, unprivileged_account
+from memoranda_testing.servers._system import ServerError, unprivileged_account
 
 PGBOUNCER_VARIABLE = "MEMORANDA_TEST_PGBOUNCER"
 
-# What a small system may lack of its libraries; their names change from release to release.
-_LIBRARIES = ("libc-ares", "libcares", "libevent")
-_DOWNLOAD_SECONDS = 120.0
+_PGBOUNCER = DebianProgram(
+    "PgBouncer", "pgbouncer", "pgbouncer", PGBOUNCER_VARIABLE, ("libc-ares", "libcares", "libevent")
+)
 
 
 def pgbouncer(url: str, *, settings: Mapping[str, str] | None = None) -> PgBouncer:
@@ -80,21 +77,7 @@ class PgBouncer(LocalServer):
         return urlunsplit(self._target._replace(netloc=f"{credentials}@127.0.0.1:{self.port}", path=path))
 
     def _prepare(self) -> None:
-        found = _present_program()
-        if found is not None and reachable(found, self._account):
-            self._program = [str(found)]
-            return
-        unpacked = self.folder / "pgbouncer"
-        for package in _packages():
-            subprocess.run(["dpkg", "-x", str(package), str(unpacked)], check=True, capture_output=True)
-        libraries = ":".join(sorted({str(path.parent) for path in unpacked.rglob("*.so*")}))
-        self._program = ["env", f"LD_LIBRARY_PATH={libraries}", str(unpacked / "usr" / "sbin" / "pgbouncer")]
-        tried = subprocess.run([*self._program, "--version"], capture_output=True, text=True, check=False)
-        if tried.returncode:
-            raise MissingServerError(
-                f"The PgBouncer of this system's packages does not run without being installed: {tried.stderr.strip()} "
-                f"Install it, or set {PGBOUNCER_VARIABLE} to the path of the program."
-            )
+        self._program = _PGBOUNCER.command(self.folder, self._account)
 
     def _command(self) -> list[str]:
         self._write("users.txt", f'"{self._user}" "{unquote(self._target.password or "")}"\n')
@@ -130,71 +113,3 @@ class PgBouncer(LocalServer):
                 return True
         except OSError:
             return False
-
-
-def _present_program() -> Path | None:
-    named = os.environ.get(PGBOUNCER_VARIABLE)
-    if named:
-        if not os.access(named, os.X_OK):
-            raise ServerError(f"{PGBOUNCER_VARIABLE} names {named!r}, which is no program.")
-        return Path(named)
-    found = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
-    return Path(found) if found else None
-
-
-def _packages() -> list[Path]:
-    """Return Debian's packages, fetched once and kept in the user's cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memoranda-testing"
-    kept = cache / f"pgbouncer-{platform.machine()}"
-    if not kept.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as temporary:
-            fetched = Path(temporary) / "packages"
-            fetched.mkdir()
-            _fetch(fetched)
-            # Another test run may have been quicker; then there is something in the place already.
-            with contextlib.suppress(OSError):
-                fetched.rename(kept)
-    return sorted(kept.glob("*.deb"))
-
-
-def _fetch(folder: Path) -> None:
-    if not shutil.which("apt-get") or not shutil.which("dpkg"):
-        raise MissingServerError(
-            f"No PgBouncer was found for the tests, and without apt-get none can be fetched: install it (on macOS with "
-            f"'brew install pgbouncer'), or set {PGBOUNCER_VARIABLE} to the path of the program."
-        )
-    lists = folder.parent / "lists"
-    (lists / "partial").mkdir(parents=True)
-    # A system that was never updated has no lists of packages; then they are fetched into a folder of our own.
-    own_lists = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={lists}"]
-    complaint = _apt_get(folder, "download", "pgbouncer")
-    options: list[str] = []
-    if complaint:
-        options = own_lists
-        complaint = _apt_get(folder, *options, "update") or _apt_get(folder, *options, "download", "pgbouncer")
-    if not complaint:
-        complaint = _apt_get(folder, *options, "download", *_needed_libraries(next(folder.glob("*.deb"))))
-    if complaint:
-        raise MissingServerError(
-            f"No PgBouncer was found for the tests, and apt-get could not fetch it: {complaint} Install PgBouncer, or "
-            f"set {PGBOUNCER_VARIABLE} to the path of the program."
-        )
-
-
-def _apt_get(folder: Path, *arguments: str) -> str:
-    """Run apt-get in a folder, and return what it complains of when it fails."""
-    command = ["apt-get", "-qq", *arguments]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"it took longer than {_DOWNLOAD_SECONDS:.0f} seconds."
-    return (done.stderr.strip() or f"it ended with {done.returncode}.") if done.returncode else ""
-
-
-def _needed_libraries(package: Path) -> list[str]:
-    shown = subprocess.run(["dpkg-deb", "-f", str(package), "Depends"], capture_output=True, text=True, check=True)
-    names = [word.split()[0] for word in shown.stdout.replace("|", ",").split(",") if word.strip()]
-    return [name for name in names if name.startswith(_LIBRARIES)]
