@@ -47,6 +47,16 @@ INSERT INTO memory_ids VALUES ('one', 'uada'), ('two', 'uada');
 ADA = MemoryMetadata(user_id="ada")
 
 
+MANY = """
+INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json, created_at, updated_at, user_id,
+    session_id, folded, terms)
+SELECT 'many' || number, content, 'human', 'accepted', '{"user_id": "ada", "session_id": "s", "extra": {}}', '{}',
+    '2024-01-02T00:00:00.000000+00:00', '2024-01-02T00:00:00.000000+00:00', 'ada', 's', lower(content), 'made otherwise'
+FROM (SELECT number, CASE number WHEN 700 THEN 'A Xylophone' ELSE 'Nothing' END AS content
+    FROM generate_series(1, 1200) AS numbers (number)) AS old;
+"""
+
+
 async def make_first(url: str, partitions: int) -> None:
     """Make the tables of the first schema, with two items in them."""
     if partitions:
@@ -102,3 +112,15 @@ async def test_items_of_the_first_schema_are_read_found_and_changed(url: str, pa
         await store.add(HumanMemory(id="one", content="Spät", metadata=ADA), ttl=1_000)
         assert [item.id for item in await store.search(query="SPÄT")] == ["one"]
         assert [owner.count async for owner in store.owners(by="user_id")] == [2]
+
+
+async def test_words_of_older_items_are_found_in_a_scope_too_large_to_be_read_whole(url: str) -> None:
+    await make_first(url, 0)
+    connection = await asyncpg.connect(url)
+    await connection.execute(MANY)
+    await connection.close()
+    async with PostgresMemoryStore(url) as store:
+        for scope in (ADA, None):
+            (best, *_) = await store.search_ranked(query="xylophones", metadata=scope, mode="text", limit=3)
+            assert (best.item.id, best.terms) == ("many700", ("xylophon",))
+        assert {finding.name: finding.ok for finding in await store.doctor()}["terms"]

@@ -23,7 +23,7 @@ from memoranda.store import (
     key_bounds,
 )
 from memoranda_postgres.rows import jsonb_text, owner_of
-from memoranda_postgres.terms import FOLDED, TEXT_COLUMNS
+from memoranda_postgres.terms import FOLDED, TERM_KEYS, TEXT_COLUMNS
 from memoranda_postgres.values import value_condition
 
 SEQUENCE = "added"
@@ -50,6 +50,7 @@ _COLUMN_TYPES = {
     "archived": "boolean",
     "deleted": "integer",
     "version": "integer",
+    TERM_KEYS: "integer[]",
     "token": "bigint",
     SEQUENCE: "bigint",
 }
@@ -272,27 +273,29 @@ class PostgresStatements(Statements):
         rows come ``numbered``, their numbers are drawn here in the order of the arrays. ``fields`` are those that a row
         of the same id must share besides the user.
         """
-        columns = self.insert_columns
-        arrays = ", ".join(f"${at}::{self.dialect.column_type(name)}[]" for at, name in enumerate(columns, 1))
-        names = ", ".join(columns)
-        if not numbered:
-            drawn = f"nextval('{self.dialect.numbers_literal}')"
-            names = ", ".join(f"{drawn} AS {name}" if name == SEQUENCE else name for name in columns)
-        given = f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)})"
-        return self._claimed(given, fields)
+        drawn = SEQUENCE if numbered else f"nextval('{self.dialect.numbers_literal}') AS {SEQUENCE}"
+        return self._claimed(self._from_arrays(drawn), fields)
 
     def insert_or_lock_arrays(self) -> str:
         """Return the text that inserts those of the rows, given as in ``upsert_arrays``, whose ids are new.
 
         The others are locked and left as they are. It returns the ids of what was inserted.
         """
-        columns = self.insert_columns
-        arrays = ", ".join(f"${at}::{self.dialect.column_type(name)}[]" for at, name in enumerate(columns, 1))
         drawn = f"coalesce({SEQUENCE}, nextval('{self.dialect.numbers_literal}'))"
-        names = ", ".join(drawn if name == SEQUENCE else name for name in columns)
-        source = f'SELECT {names} FROM unnest({arrays}) AS given ({", ".join(columns)}) ORDER BY id COLLATE "C"'
+        source = f'{self._from_arrays(drawn)} ORDER BY id COLLATE "C"'
         # A row that meets a conflict is locked before the condition is looked at.
         return self.upsert_text(source, "false", "stored.id")
+
+    def _from_arrays(self, number: str) -> str:
+        """Return the text that selects rows given as one array per column, with this expression for their numbers."""
+        columns, keys = self.insert_columns, f"{TERM_KEYS}::{self.dialect.column_type(TERM_KEYS)}"
+        arrays = ", ".join(
+            f"${at}::{'text' if name == TERM_KEYS else self.dialect.column_type(name)}[]"
+            for at, name in enumerate(columns, 1)
+        )
+        told = {SEQUENCE: number, TERM_KEYS: keys}
+        names = ", ".join(told.get(name, name) for name in columns)
+        return f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)})"
 
     def claim_ids(self) -> str:
         """Return the text that locks ids, given as arrays of them and of owners, and reserves those that are new."""

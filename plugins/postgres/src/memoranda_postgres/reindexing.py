@@ -15,7 +15,7 @@ from memoranda_postgres.locking import lock_items
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import create_extension, extension_schema, lock
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import TEXT_COLUMNS, searchable
+from memoranda_postgres.terms import TERM_KEYS, TEXT_COLUMNS, array_text, searchable
 from memoranda_postgres.vectors import Vectors
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ async def rebuild(
     after = ""
     while True:
         rows = await server.fetch(
-            f"SELECT id, content, version, {', '.join(TEXT_COLUMNS)} FROM {dialect.table} "
+            f"SELECT id, content, version, user_id, {', '.join(TEXT_COLUMNS)} FROM {dialect.table} "
             f"WHERE id > $1 ORDER BY id LIMIT {_PAGE}",
             [after],
         )
@@ -110,9 +110,9 @@ async def rebuild(
 async def _set_terms(server: Server, statements: PostgresStatements, rows: Sequence[Any]) -> None:
     changed = []
     for row in rows:
-        made = searchable(row["content"])
+        made = folded, keys = searchable(row["content"], row["user_id"])
         if made != tuple(row[name] for name in TEXT_COLUMNS):
-            changed.append((row["id"], row["version"], *made))
+            changed.append((row["id"], row["version"], folded, array_text(keys)))
     if changed:
         columns = [list(column) for column in zip(*changed, strict=True)]
         await server.run(partial(_write_terms, server=server, dialect=statements.dialect, columns=columns))
@@ -124,10 +124,9 @@ async def _write_terms(
     async with server.transaction(connection):
         locked = await lock_items(server, connection, dialect, columns[0])
         await connection.execute(
-            f"UPDATE {dialect.table} AS stored SET {', '.join(f'{name} = made.{name}' for name in TEXT_COLUMNS)} "
-            f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[], $5::text[]) "
-            f"AS made (id, version, {', '.join(TEXT_COLUMNS)}) "
-            f"WHERE stored.id = made.id AND stored.version = made.version AND made.id IN (SELECT unnest($6::text[]))",
+            f"UPDATE {dialect.table} AS stored SET folded = made.folded, {TERM_KEYS} = made.keys::integer[] "
+            f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[]) AS made (id, version, folded, keys) "
+            f"WHERE stored.id = made.id AND stored.version = made.version AND made.id IN (SELECT unnest($5::text[]))",
             *columns,
             locked,
             timeout=server.timeout,

@@ -28,7 +28,7 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.text import Answers, TextSearch
 from memoranda_postgres.vectors import Vectors, similarity
 
-_OFF_LOOP = 1_000
+_OFF_LOOP = 300
 """From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
 
 _WIDTH = len(ITEM_COLUMNS)

@@ -6,9 +6,10 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from memoranda.items import MemoryItem
+from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
 from memoranda.sql import Row, pack
 from memoranda.store import namespace_key
@@ -51,6 +52,13 @@ def owner_of(user_id: str | None) -> str:
     return "" if user_id is None else f"u{user_id}"
 
 
+@lru_cache(maxsize=1024)
+def _named(metadata: str) -> str:
+    """Return the JSON of metadata whose ``extra`` is empty with the ids alone: JSONB spends as much on a null."""
+    ids = json.loads(metadata)
+    return json_text({name: ids[name] for name in SCOPE_FIELDS if ids[name] is not None})
+
+
 def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
     """Return the row of an item, with metadata as JSONB compares it, and the columns that stand beside the row.
 
@@ -58,7 +66,9 @@ def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
     comes the exact text of the metadata, where JSONB would give back another.
     """
     row, metadata = pack(item), item.metadata
-    if metadata.extra and _EXPONENT.search(row.metadata):
+    if not metadata.extra and not metadata.namespace:
+        row = row._replace(metadata=_named(row.metadata))
+    elif metadata.extra and _EXPONENT.search(row.metadata):
         row = row._replace(metadata=jsonb_text(row.metadata))
     return row, (
         metadata.user_id,

@@ -13,8 +13,17 @@ from memoranda.errors import InputError, SchemaTooNewError, StoreError
 from memoranda.ranking import terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
+from memoranda_postgres.rekeying import make_keys
 from memoranda_postgres.server import UNHURRIED, Server
-from memoranda_postgres.tables import MIGRATIONS, SCHEMA_VERSION, Index, create_tables, indexes, trigram_index
+from memoranda_postgres.tables import (
+    KEYED_FROM,
+    MIGRATIONS,
+    SCHEMA_VERSION,
+    Index,
+    create_tables,
+    indexes,
+    trigram_index,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +118,8 @@ async def _migrate(server: Server, connection: Connection, schema: str | None, p
         )
         version = await connection.fetchval(f"SELECT version FROM {dialect.meta}") or 0
         if version:
+            there = await connection.fetchval(f"SELECT partitions FROM {dialect.meta}")
+            dialect = PostgresDialect(name, partitioned=there > 0)
             statements = [statement for migration in MIGRATIONS[version - 1 :] for statement in migration(dialect)]
         else:
             statements = create_tables(dialect, partitions)
@@ -119,7 +130,10 @@ async def _migrate(server: Server, connection: Connection, schema: str | None, p
                 terms_fingerprint(),
             )
         for statement in statements:
-            await connection.execute(statement)
+            await connection.execute(statement, timeout=UNHURRIED)
+        if 0 < version < KEYED_FROM:
+            await make_keys(connection, dialect)
+            await connection.execute(f"UPDATE {dialect.meta} SET terms = $1", terms_fingerprint())
         await add_indexes(connection, dialect)
         await add_trigrams(connection, dialect)
         await connection.execute(f"UPDATE {dialect.meta} SET version = {SCHEMA_VERSION}")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memoranda_postgres.dialect import PARENT, PostgresDialect
-from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, UNINDEXED
+from memoranda_postgres.terms import FOLDED, TERM_KEYS, TERMS_VECTOR
 
 _COVERING = "created_at, added, deleted, archived) INCLUDE (expires_at)"
 
@@ -60,8 +60,7 @@ def indexes() -> list[Index]:
         Index("memory_items_expiry", "(expires_at) WHERE expires_at IS NOT NULL", "removing what has expired"),
         Index("memory_items_by_parent", f"({PARENT}) WHERE memory_type = 'branch'", "branches of a session"),
         Index("memory_items_bin", "(created_at, added) WHERE deleted = 1", "emptying the bin"),
-        Index("memory_items_terms", f"USING gin (({TERMS_VECTOR}))", 'search(mode="text")'),
-        Index("memory_items_unindexed", f"(user_id) WHERE {UNINDEXED}", 'search(mode="text") in items of many words'),
+        Index("memory_items_terms", f"USING gin ({TERMS_VECTOR})", 'search(mode="text")'),
     ]
 
 
@@ -93,8 +92,7 @@ def create_tables(dialect: PostgresDialect, partitions: int) -> list[str]:
     archived BOOLEAN NOT NULL DEFAULT false,
     exact_metadata TEXT,
     folded TEXT COLLATE "C",
-    terms TEXT COLLATE "C" NOT NULL,
-    lexemes TEXT COLLATE "C",
+    {TERM_KEYS} INTEGER[] NOT NULL,
     token BIGINT NOT NULL DEFAULT 0,
     added BIGINT NOT NULL DEFAULT nextval('{dialect.numbers_literal}'),
     namespace TEXT COLLATE "C" NOT NULL DEFAULT '',
@@ -130,8 +128,24 @@ def _grow(dialect: PostgresDialect) -> list[str]:
     ]
 
 
-MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_grow,)
+def _keep_text_once(dialect: PostgresDialect) -> list[str]:
+    """Return what brings the second schema to the third: numbers in the place of the terms.
+
+    The numbers themselves are made from the contents by :func:`memoranda_postgres.rekeying.make_keys`.
+    """
+    return [
+        *(f"DROP INDEX IF EXISTS {dialect.schema}.memory_items_{name}" for name in ("terms", "unindexed")),
+        f"ALTER TABLE {dialect.table} ADD COLUMN {TERM_KEYS} INTEGER[] NOT NULL DEFAULT '{{}}'",
+        f"ALTER TABLE {dialect.table} ALTER COLUMN {TERM_KEYS} DROP DEFAULT",
+        f"ALTER TABLE {dialect.table} DROP COLUMN terms, DROP COLUMN lexemes",
+    ]
+
+
+MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_grow, _keep_text_once)
 """Migration n leads from schema version n + 1 to n + 2; indexes that are missing are made after the last. A released
 one is never changed."""
 
 SCHEMA_VERSION = len(MIGRATIONS) + 1
+
+KEYED_FROM = 3
+"""The first schema whose rows have keys for their terms."""

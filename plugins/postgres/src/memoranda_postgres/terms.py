@@ -1,52 +1,61 @@
 """What is made of a content for searching, and how the full-text index holds it.
 
-``terms`` are all terms of the content, in order and with repetitions: what a ranking looks at. The index holds a
-tsvector of them, each with a mark of its user, so that a search touches no other user's entries. Of a long content it
-is made of ``lexemes``, which are the terms without repetitions. One with more different words than a tsvector takes is
-not in the index at all; such items have empty lexemes, and a search compares the terms of those in its scope.
+``term_keys`` holds a number for each different term of the content, and one more that stands for the user: of an index
+on them the server reads what the lists of a term and of a user have in common, however many items others have. The
+terms themselves are not kept: of the few items that a ranking looks at they are made anew. Two terms that share a
+number are told apart there, and two users by the condition on the scope.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
+from zlib import crc32
+
 from memoranda.ranking import index_terms
 from memoranda.store import fold
 
-TEXT_COLUMNS = ("folded", "terms", "lexemes")
+TERM_KEYS = "term_keys"
+
+TEXT_COLUMNS = ("folded", TERM_KEYS)
 """What is made of the content for searching."""
 
 FOLDED = 'coalesce(folded, lower(content COLLATE "C"))'
 """The case-folded content. It is kept only where folding does more than PostgreSQL does to ASCII."""
 
-UNINDEXED = "lexemes = ''"
-"""The condition for items that the full-text index does not hold."""
-
-_MOST_LEXEMES = 1_000_000  # bytes; a tsvector takes 1,048,575, with the marks
-_SHORT = 50_000  # characters, of up to four bytes: even of one-letter words, with their marks, there are not too many
-_MARK_SIZE = 7
-
-
-def mark(user: str) -> str:
-    """Return the expression of a user's mark: short, since every term carries it; the scope is looked at anyway."""
-    return f"':' || coalesce(left(to_hex(hashtextextended({user}, 0)), {_MARK_SIZE - 1}), '')"
-
-
-_MARK = mark("user_id")
-
-TERMS_VECTOR = (
-    f"array_to_tsvector(string_to_array(replace(coalesce(lexemes, terms), ' ', {_MARK} || ' ') || {_MARK}, ' '))"
-)
+TERMS_VECTOR = TERM_KEYS
 """The expression of the full-text index."""
 
+_MOST = 0x7FFFFFFF  # Terms have the numbers from nought on, users those below it.
 
-def searchable(content: str) -> tuple[str | None, str, str | None]:
-    """Return what is kept of a content for searching.
 
-    That is the folded text where it is not what ``FOLDED`` makes of the content itself, the terms separated by spaces,
-    and the lexemes if they are not just the terms.
-    """
-    terms = index_terms(content)
-    together = " ".join(terms)
-    return kept_folding(content), together, None if len(together) <= _SHORT else _lexemes(terms)
+@lru_cache(maxsize=1 << 16)
+def term_key(term: str) -> int:
+    """Return the number of a term. It is stored: another way to make it is another schema."""
+    return crc32(term.encode()) & _MOST
+
+
+def user_key(user_id: str) -> int:
+    """Return the number of a user."""
+    return ~(crc32(user_id.encode()) & _MOST)
+
+
+def term_keys(terms: Iterable[str], user_id: str | None) -> list[int]:
+    """Return the numbers of an item's terms and of its user, in order and each once."""
+    keys = set(map(term_key, terms))
+    if user_id is not None:
+        keys.add(user_key(user_id))
+    return sorted(keys)
+
+
+def array_text(keys: Iterable[int]) -> str:
+    """Return numbers as the text of an array: an array of arrays of different lengths cannot be bound."""
+    return f"{{{','.join(map(str, keys))}}}"
+
+
+def searchable(content: str, user_id: str | None) -> tuple[str | None, list[int]]:
+    """Return what is kept of a content for searching: the folded text where ``FOLDED`` is not that, and the keys."""
+    return kept_folding(content), term_keys(index_terms(content), user_id)
 
 
 def kept_folding(content: str) -> str | None:
@@ -55,9 +64,3 @@ def kept_folding(content: str) -> str | None:
         return None
     folded = fold(content)
     return None if folded.encode() == content.encode().lower() else folded
-
-
-def _lexemes(terms: list[str]) -> str:
-    lexemes = dict.fromkeys(terms)
-    size = sum(len(lexeme.encode()) + _MARK_SIZE for lexeme in lexemes)
-    return " ".join(lexemes) if size <= _MOST_LEXEMES else ""

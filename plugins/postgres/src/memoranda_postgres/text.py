@@ -1,6 +1,6 @@
 """What a ranked search looks at: the core's questions, answered by the server.
 
-The full-text index finds the items with a term; those few that have more words than it holds are compared one by one.
+The full-text index finds the items with a term.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, UNINDEXED, mark
+from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, term_key, user_key
 
-_FURTHER = ", ".join(("terms", "user_id", "session_id", "task_id"))
+_FURTHER = ", ".join(("user_id", "session_id", "task_id"))
 
 
 class Hit(NamedTuple):
@@ -84,7 +84,7 @@ class TextSearch:
         """Return the items whose terms tell most, by the sum of what each tells; of equal ones the newest."""
         parameters = Parameters(self._statements.dialect)
         sources = [
-            f"SELECT *, {parameters.add(tells)}::float8 AS tells FROM {self._matches(parameters, [term], scope)}"
+            f"SELECT *, {parameters.add(tells)}::float8 AS tells FROM {self._matches(parameters, term, scope)}"
             for term, tells in told.items()
         ]
         text = (
@@ -113,39 +113,22 @@ class TextSearch:
     async def _hits(self, text: str, values: Sequence[Any]) -> list[Hit]:
         return [Hit(*row) for row in await self._server.fetch(text, values)]
 
-    def _matches(self, parameters: Parameters, terms: Sequence[str], scope: Filter) -> str:
-        """Return what yields the items of a scope that have any of the terms."""
-        table = self._statements.dialect.table
-        where = self._statements.conditions(parameters, scope)
-        shared = f"string_to_array(terms, ' ') && {parameters.add(list(terms))}::text[]"
-        unindexed = f"SELECT {_HIT_COLUMNS} FROM {table} WHERE {where} AND {UNINDEXED} AND {shared}"
-        return f"({self._indexed(parameters, terms, scope)} UNION ALL {unindexed}) AS matched"
-
-    def _indexed(self, parameters: Parameters, terms: Sequence[str], scope: Filter) -> str:
-        """Return the query for the items of a scope in which the full-text index finds any of the terms."""
-        dialect = self._statements.dialect
-        wanted = parameters.add(list(terms))
+    def _matches(self, parameters: Parameters, term: str, scope: Filter) -> str:
+        """Return what yields the items of a scope that have the term."""
         user = scope.metadata.user_id if scope.metadata is not None else None
-        if user is None:
-            # Whatever the mark: a term is a prefix of its marked forms.
-            matches = _any_of("quote_literal(term || ':') || ':*'", wanted)
-            where = self._statements.conditions(parameters, scope)
-            return f"SELECT {_HIT_COLUMNS} FROM {dialect.table} WHERE {where} AND {TERMS_VECTOR} @@ {matches}"
-        marked = mark(f'{parameters.add(user)}::text COLLATE "C"')
-        matches = _any_of(f"quote_literal(term || {marked})", wanted)
-        visible = " AND ".join(dialect.visibility(False, scope.archived))
+        keys = [term_key(term)] if user is None else [term_key(term), user_key(user)]
         where = self._statements.conditions(parameters, scope)
-        # Only the full-text index is as narrow as user and term together; a plan that reads the scope by another index
-        # would make a tsvector of every item in it. So the scope is looked at afterwards.
-        found = f"SELECT * FROM {dialect.table} WHERE {TERMS_VECTOR} @@ {matches} AND {visible} OFFSET 0"
-        return f"SELECT {_HIT_COLUMNS} FROM ({found}) AS found WHERE {where}"
+        return (
+            f"(SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} "
+            f"WHERE {where} AND {TERMS_VECTOR} @> {parameters.add(keys)}::integer[]) AS matched"
+        )
 
     async def frequencies(self, terms: Sequence[str], scope: Filter) -> dict[str, int]:
         """Return how many items of the scope have each term."""
         counted = {}
         for term in terms:
             parameters = Parameters(self._statements.dialect)
-            source = self._matches(parameters, [term], scope)
+            source = self._matches(parameters, term, scope)
             rows = await self._server.fetch(f"SELECT count(*) FROM {source}", parameters.values)
             counted[term] = int(rows[0][0])
         return counted
@@ -253,7 +236,6 @@ def _passage(row: Any) -> Passage:
         row["memory_type"],
         row["created_at"],
         _conversation(row),
-        row["terms"].split(),
     )
 
 
@@ -266,11 +248,6 @@ def _name(extra_json: str) -> str | None:
     except (ValueError, AttributeError, RecursionError):
         return None  # Such a row is left out where its item is read.
     return name if isinstance(name, str) else None
-
-
-def _any_of(lexeme: str, terms: str) -> str:
-    """Return the tsquery that any of the terms satisfies, each written as this expression says."""
-    return f"(SELECT string_agg({lexeme}, ' | ')::tsquery FROM unnest({terms}::text[]) AS term)"
 
 
 def _by_shape(hits: Iterable[Hit]) -> dict[tuple[bool, ...], list[Hit]]:

@@ -9,11 +9,12 @@ from typing import Any
 from memoranda.embeddings import has_text
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
+from memoranda_postgres.copying import DELIMITER, NULL, lines
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.rows import owner_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import searchable
+from memoranda_postgres.terms import TERM_KEYS, array_text, searchable
 from memoranda_postgres.vectors import Vectors
 
 TOGETHER = 1000
@@ -101,20 +102,21 @@ class Upserts:
             await connection.copy_records_to_table(
                 ids, schema_name=schema, columns=("id", "owner"), records=owners, timeout=self._server.timeout
             )
-        await connection.copy_records_to_table(
+        await connection.copy_to_table(
             table,
             schema_name=schema,
             columns=self._statements.insert_columns,
-            records=self._unhurried(additions),
+            source=self._unhurried(additions),
+            delimiter=DELIMITER,
+            null=NULL,
             timeout=self._server.timeout,
         )
 
-    async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
-        """Yield the rows; making their terms takes a while, in which other calls get their turn."""
-        for place, addition in enumerate(additions):
-            if place % _TURN == 0:
-                await asyncio.sleep(0)
-            yield self._values(addition)
+    async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[bytes, None]:
+        """Yield the rows as text; making their terms takes a while, in which other calls get their turn."""
+        for start in range(0, len(additions), _TURN):
+            await asyncio.sleep(0)
+            yield lines(map(self._values, additions[start : start + _TURN]))
 
     async def draw(self, connection: Connection, count: int) -> Sequence[int | None]:
         """Return as many new numbers, in their order; None stands for one that the statement draws itself."""
@@ -165,15 +167,17 @@ class Upserts:
         return text
 
     def _arrays(self, additions: Sequence[Addition]) -> list[list[Any]]:
-        return [list(column) for column in zip(*map(self._values, additions), strict=True)]
+        columns: list[list[Any]] = [list(column) for column in zip(*map(self._values, additions), strict=True)]
+        place = self._statements.insert_columns.index(TERM_KEYS)
+        columns[place] = list(map(array_text, columns[place]))
+        return columns
 
     def _values(self, addition: Addition) -> tuple[Any, ...]:
         """Return the values of the insert columns."""
-        content = addition.row.content
         values = (
             *addition.row,
             *addition.further,
-            *searchable(content),
+            *searchable(addition.row.content, addition.further[0]),
             addition.token,
             addition.number,
         )
