@@ -1,10 +1,11 @@
-"""The PostgreSQL store against hand-written asyncpg on the same tables, with every commit on the disk.
+"""The PostgreSQL store against hand-written asyncpg on the leanest table that does the same, every commit on the disk.
 
 python bench/postgres.py [--items 100000] [--url URL] [--system]
 
 The floors return plain records where memoranda returns checked items. They are written as a careful program would: a
-pool without its reset query, prepared statements, the terms and the folded text made beforehand. The server is the one
-of the wheel, or with ``--system`` the system's own, which has trigrams; ``--url`` names any other.
+pool without its reset query, prepared statements, rows made beforehand, seven columns and three indexes. Their table
+finds no word, keeps no order of time, and lets whoever knows an id replace another's item. The server is the one of the
+wheel, or with ``--system`` the system's own, which has trigrams; ``--url`` names any other.
 """
 
 from __future__ import annotations
@@ -22,28 +23,25 @@ import asyncpg
 from harness import Line, growth, interleaved, line, report
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.ranking import index_terms
-from memoranda.sql import ITEM_COLUMNS, pack
-from memoranda.store import fold
+from memoranda.sql import pack
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_testing.servers import fresh_database, postgres_server, system_postgres_server
 
-COLUMNS = ", ".join(ITEM_COLUMNS)
-GET = f"SELECT {COLUMNS} FROM memory_items WHERE id = $1 AND deleted = 0"
-LAST = (
-    f"SELECT {COLUMNS} FROM memory_items WHERE deleted = 0 AND NOT archived AND user_id = $1 AND session_id = $2 "
-    f"ORDER BY created_at DESC, added DESC LIMIT 20"
-)
-WRITTEN = (
-    *("id", "content", "memory_type", "status", "metadata", "extra_json", "created_at", "updated_at"),
-    *("user_id", "session_id", "folded", "terms"),
-)
-INSERT = (
-    f"INSERT INTO memory_items AS stored ({', '.join(WRITTEN)}) "
-    f"VALUES ({', '.join(f'${at}' for at in range(1, len(WRITTEN) + 1))}) "
-    f"ON CONFLICT (id) DO UPDATE SET content = excluded.content, metadata = excluded.metadata, "
-    f"folded = excluded.folded, terms = excluded.terms, version = stored.version + 1"
-)
+WRITTEN = ("id", "session_id", "user_id", "memory_type", "content", "created_at", "extra")
+COLUMNS = ", ".join(WRITTEN)
+LEAN = """
+CREATE TABLE lean (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id TEXT NOT NULL UNIQUE, session_id TEXT, user_id TEXT,
+    memory_type TEXT NOT NULL, content TEXT NOT NULL, created_at TEXT NOT NULL, extra TEXT,
+    deleted BOOLEAN NOT NULL DEFAULT false
+);
+CREATE INDEX lean_session ON lean (session_id, number) WHERE NOT deleted;
+"""
+GET = f"SELECT {COLUMNS} FROM lean WHERE id = $1 AND NOT deleted"
+LAST = f"SELECT {COLUMNS} FROM lean WHERE session_id = $1 AND NOT deleted ORDER BY number DESC LIMIT 20"
+REPLACE = "ON CONFLICT (id) DO UPDATE SET content = excluded.content, extra = excluded.extra, deleted = false"
+INSERT = f"INSERT INTO lean ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7) {REPLACE}"
+TABLES = ("memory_items", "lean")
 TOGETHER = 16
 DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "shared_buffers": "256MB"}
 
@@ -61,8 +59,9 @@ def made(number: int) -> MemoryItem:
 
 def record(item: MemoryItem) -> tuple[Any, ...]:
     """Return the values that the floor writes."""
-    metadata = item.metadata
-    return (*pack(item), metadata.user_id, metadata.session_id, fold(item.content), " ".join(index_terms(item.content)))
+    metadata, row = item.metadata, pack(item)
+    extra = None if row.extra_json == "{}" else row.extra_json
+    return row.id, metadata.session_id, metadata.user_id, row.memory_type, row.content, row.created_at, extra
 
 
 def scope_of(item: MemoryItem) -> MemoryMetadata:
@@ -97,19 +96,29 @@ async def floor_pool(url: str) -> AsyncIterator[Any]:
 async def empty(pool: Any) -> None:
     """Start a measurement of writing from the same state."""
     async with pool.acquire() as connection:
-        await connection.execute("TRUNCATE memory_items")
-        await connection.execute("VACUUM ANALYZE memory_items")
+        await connection.execute(f"TRUNCATE {', '.join(TABLES)}")
+        await connection.execute(f"VACUUM ANALYZE {', '.join(TABLES)}")
 
 
 async def filled(store: PostgresMemoryStore, pool: Any, count: int) -> list[MemoryItem]:
-    """Put this many items into an empty table."""
+    """Put this many items into the empty tables."""
     await empty(pool)
     items = [made(number) for number in range(count)]
     for start in range(0, count, 10_000):
         await store.add_many(items[start : start + 10_000])
     async with pool.acquire() as connection:
-        await connection.execute("VACUUM ANALYZE memory_items", timeout=600)
+        await connection.copy_records_to_table("lean", records=map(record, items), columns=WRITTEN)
+        await connection.execute(f"VACUUM ANALYZE {', '.join(TABLES)}", timeout=600)
     return items
+
+
+async def sizes(pool: Any, count: int) -> None:
+    """Print how many bytes an item takes, with its indexes."""
+    async with pool.acquire() as connection:
+        ours, floor = [
+            await connection.fetchval("SELECT pg_total_relation_size($1::regclass)", table) for table in TABLES
+        ]
+    print(f"\nBytes an item: {ours / count:,.0f}, floor {floor / count:,.0f}")
 
 
 async def reading(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]) -> list[Line]:
@@ -125,7 +134,7 @@ async def reading(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]
     async def floor_last() -> Any:
         scope = next(theirs).metadata
         async with pool.acquire() as connection:
-            return await connection.fetch(LAST, scope.user_id, scope.session_id)
+            return await connection.fetch(LAST, scope.session_id)
 
     gets = await interleaved({"memoranda": lambda: store.get(next(ours).id), "floor": floor_get}, rounds=11, calls=300)
     lasts = await interleaved(
@@ -133,7 +142,7 @@ async def reading(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]
         rounds=11,
         calls=200,
     )
-    return [line("get", gets, goal=">= 0.85x"), line("last 20 of a session", lasts, goal=">= 0.85x")]
+    return [line("get", gets, goal=">= 0.8x"), line("last 20 of a session", lasts, goal=">= 0.8x")]
 
 
 async def adding(store: PostgresMemoryStore, pool: Any) -> list[Line]:
@@ -173,11 +182,11 @@ async def bulk(store: PostgresMemoryStore, pool: Any) -> list[Line]:
 
     async def floor_copy() -> None:
         async with pool.acquire() as connection:
-            await connection.copy_records_to_table("memory_items", records=next(ready), columns=WRITTEN)
+            await connection.copy_records_to_table("lean", records=next(ready), columns=WRITTEN)
 
     await empty(pool)
     times = await interleaved({"memoranda": lambda: store.add_many(next(batches)), "floor": floor_copy}, rounds=5)
-    return [line("add_many of 10,000, against COPY", times, goal=">= 0.7x")]
+    return [line("add_many of 10,000, against COPY", times, goal=">= 0.45x")]
 
 
 async def mixed(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]) -> list[Line]:
@@ -202,7 +211,7 @@ async def mixed(store: PostgresMemoryStore, pool: Any, items: list[MemoryItem]) 
                 await connection.fetchrow(GET, random.choice(items).id)
             else:
                 scope = random.choice(items).metadata
-                await connection.fetch(LAST, scope.user_id, scope.session_id)
+                await connection.fetch(LAST, scope.session_id)
 
     async def load(call: Callable[[str], Awaitable[None]]) -> None:
         async def worker(number: int) -> None:
@@ -234,7 +243,9 @@ async def growing(store: PostgresMemoryStore, pool: Any, sizes: list[int]) -> di
 async def main(options: argparse.Namespace) -> None:
     with database(options) as url:
         async with PostgresMemoryStore(url, max_size=TOGETHER) as store, floor_pool(url) as pool:
+            await pool.execute(LEAN)
             items = await filled(store, pool, options.items)
+            await sizes(pool, options.items)
             report(f"Reading, {options.items:,} items", await reading(store, pool, items))
             report(f"Mixed load, {options.items:,} items", await mixed(store, pool, items))
             report("Adding", await adding(store, pool))
