@@ -10,7 +10,7 @@ them each time costs most of the time and finds next to nothing, so a test, a cl
 
     @pytest.fixture(params=["standalone", pytest.param("cluster", marks=pytest.mark.rare("cluster"))])
 
-One test in eight of what is marked stays (or another part: ``rare("cluster", one_in=40)``), always the same ones, and
+One test in sixteen of what is marked stays (or another part: ``rare("cluster", one_in=40)``), always the same ones, and
 at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names; markers
 without a name in one place are one set-up.
 What was left out counts as deselected in the last line. `--sample` takes all tests as rare, and `--sample=64` keeps
@@ -36,7 +36,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("memoranda")
 
-ONE_IN = 8
+ONE_IN = 16
 LEFT_OUT = "memoranda_left_out"
 
 

@@ -288,7 +288,7 @@ LANGGRAPH_CONFORMANCE = "langgraph-checkpoint-conformance==0.0.2"
 
 @nox.session(name="langgraph-suite")
 def langgraph_suite(session: nox.Session) -> None:
-    """Run LangGraph's own tests on our store and checkpointer: of those of stores one in eight, or all that apply."""
+    """Run LangGraph's own tests on our store and checkpointer: of those of stores a sample, or all that apply."""
     suite = (ROOT / "plugins/langgraph/tests/upstream").resolve()
     needed = [*LANGGRAPH_TESTS, LANGGRAPH_CONFORMANCE, "psycopg[binary]>=3.2", "pytest-mock"]
     session.install(*paths("plugins/langgraph", ("test",)), *needed, *group("test"))

@@ -16,7 +16,7 @@ import memoranda
 from memoranda.store import BaseStore
 from memoranda_inspector import Inspector, create_app
 from memoranda_inspector.demo import DemoModel, fill
-from memoranda_testing.servers import ENGINES, Engines
+from memoranda_testing.servers import Engines
 
 BROWSER = Path(__file__).parent / "browser"
 PORT = 8765
@@ -83,7 +83,10 @@ def engines() -> Iterator[Engines]:
         yield started
 
 
-@pytest.fixture(params=ENGINES)
+SERVERS = [pytest.param(name, marks=pytest.mark.rare(name)) for name in ("postgres", "redis")]
+
+
+@pytest.fixture(params=["memory", "sqlite", *SERVERS])
 async def store(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> AsyncIterator[BaseStore]:
     """A store of each kind, empty."""
     with engines.empty_store(request.param, tmp_path) as url:

@@ -9,7 +9,10 @@ import pytest
 
 import memoranda
 from memoranda.store import BaseStore
-from memoranda_testing.servers import ENGINES, LASTING_ENGINES, Engines
+from memoranda_testing.servers import Engines
+
+SERVERS = [pytest.param(name, marks=pytest.mark.rare(name)) for name in ("postgres", "redis")]
+"""What an adapter does hardly depends on the engine: with a server, one test in some is enough for every day."""
 
 
 @pytest.fixture(scope="session")
@@ -18,14 +21,14 @@ def engines() -> Iterator[Engines]:
         yield started
 
 
-@pytest.fixture(params=LASTING_ENGINES)
+@pytest.fixture(params=["sqlite", *SERVERS])
 def lasting_url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
     """The URL of an empty store that other processes can open, too."""
     with engines.empty_store(request.param, tmp_path) as url:
         yield url
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["memory", "sqlite", *SERVERS])
 def url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
     """The URL of an empty store."""
     with engines.empty_store(request.param, tmp_path) as url:

@@ -35,6 +35,7 @@ class TestSQLiteInMemory(StoreConformance):
             yield store
 
 
+@pytest.mark.rare("vectors")
 class TestSQLiteWithVectors(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[SQLiteMemoryStore]:
