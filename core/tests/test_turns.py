@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.ranking import Passage, rank_text
-from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore, Page
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory
+from memoranda.embeddings import HashingEmbeddings
+from memoranda.errors import InputError, StoreClosedError
+from memoranda.ranking import Passage, index_terms, rank_text
+from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore, Owner, Page
 from memoranda_testing.turns import longest_turn
 
 ADA = MemoryMetadata(user_id="ada")
@@ -66,6 +68,11 @@ async def read_all(items: AsyncGenerator[MemoryItem, None]) -> None:
         pass
 
 
+async def read_owners(owners: AsyncGenerator[Owner, None]) -> None:
+    async for _ in owners:
+        pass
+
+
 Work = Callable[[BaseStore], Awaitable[object]]
 WORK: dict[str, Work] = {
     "the first text search": lambda store: store.search(query="saffron telescope", metadata=ADA, mode="text"),
@@ -79,6 +86,10 @@ WORK: dict[str, Work] = {
     "a scan": lambda store: read_all(store.scan(metadata=ADA)),
     "a scan with deleted items": lambda store: read_all(store.scan(metadata=ADA, include_deleted=True)),
     "a scan for what is nowhere": lambda store: read_all(store.scan(metadata=ADA, memory_type="other")),
+    "a window of all": lambda store: store.window(metadata=ADA),
+    "a window of many tokens": lambda store: store.window(metadata=ADA, tokens=10**6),
+    "items by their ids": lambda store: store.get_many([f"ada{number}" for number in range(1_000)]),
+    "owners": lambda store: read_owners(store.owners("session_id")),
     "a clear": lambda store: store.clear(metadata=ADA),
     "a clear of everything": lambda store: store.clear(),
     "a clear by extra": lambda store: store.clear(metadata=SOME),
@@ -125,7 +136,71 @@ async def test_a_few_long_items_do_not_hold_the_loop_either() -> None:
     assert turns[1] < 2 * turns[0]
 
 
+async def test_embedding_many_texts_in_the_process_leaves_the_loop_its_turns() -> None:
+    texts = [note.content for note in notes(3_000)]
+    few, many = [await longest_turn(HashingEmbeddings().aembed_many(texts[:count])) for count in (1_000, 3_000)]
+    assert many < 2 * few
+
+
+async def test_a_conversation_without_rounds_leaves_the_loop_its_turns() -> None:
+    turns = []
+    for count in (2_500, 7_500):
+        memory = ShortTermMemory(scope="user")
+        await memory.add_many(notes(count))
+        turns.append(await longest_turn(memory.search(metadata=ADA, limit=10**6)))
+    assert turns[1] < 2 * turns[0]
+
+
+@pytest.mark.parametrize("before", [0, 65_530, 65_536, 131_070])
+async def test_a_long_text_is_searched_as_a_short_one_is(before: int) -> None:
+    store = InMemoryStore()
+    await store.add(HumanMemory(content="ß" * before + "Straßenbahn" + "x" * 70_000, metadata=ADA))
+    assert len(await store.search(query="STRASSENBAHN", metadata=ADA)) == 1
+    assert await store.search(query="strassenbahnen", metadata=ADA) == []
+
+
+async def test_half_a_character_is_refused_wherever_it_stands_in_a_long_text() -> None:
+    with pytest.raises(InputError):
+        await InMemoryStore().add(
+            HumanMemory(content="é" * 70_000).model_copy(update={"content": "é" * 70_000 + "\ud800"})
+        )
+
+
+def test_the_terms_of_a_long_text_are_those_of_its_words() -> None:
+    words = "Zoë's children on 2023-05-08 in 東京 were naïvely running; they "
+    assert index_terms(words * 3_000) == index_terms(words) * 3_000
+
+
 # Meanwhile
+
+
+async def test_a_batch_is_stored_as_it_was_checked_whatever_its_owner_does_meanwhile() -> None:
+    store, items = InMemoryStore(), notes(3_000)
+    adding = asyncio.create_task(store.add_many(items))
+    await asyncio.sleep(0)
+    items[0].content = "changed"
+    items[-1].content = "changed too"
+    await adding
+    first, last = await store.get_many([items[0].id, items[-1].id])
+    assert (first.content, last.content) == (notes(3_000)[0].content, "changed too")
+
+
+async def test_nothing_of_a_batch_is_seen_before_all_of_it_is_stored() -> None:
+    store = InMemoryStore()
+    adding, seen = asyncio.create_task(store.add_many(notes(3_000))), set()
+    while not adding.done():
+        seen.add(await store.count())
+        await asyncio.sleep(0)
+    assert seen <= {0, 3_000}
+
+
+async def test_a_batch_is_refused_by_a_store_that_is_closed_meanwhile() -> None:
+    store = InMemoryStore()
+    adding = asyncio.create_task(store.add_many(notes(3_000)))
+    await asyncio.sleep(0)
+    await store.close()
+    with pytest.raises(StoreClosedError):
+        await adding
 
 
 @pytest.fixture

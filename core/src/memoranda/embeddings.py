@@ -13,6 +13,7 @@ from zlib import crc32
 from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.ranking.vectors import checked_vector
 from memoranda.shapes import whole_number
+from memoranda.turns import aside, dividing
 
 if TYPE_CHECKING:
     from memoranda.ranking.passages import Weights
@@ -111,7 +112,11 @@ class HashingEmbeddings(Embeddings):
 
     async def aembed(self, text: str) -> list[float]:
         """Return the vector of one text."""
-        return self.embed(text)
+        return await aside(dividing(len(text)), self.embed, text)
+
+    async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of several texts, in their order."""
+        return await aside(dividing(sum(map(len, texts))), self.embed_many, texts)
 
     def _add(self, vector: list[float], feature: str, weight: float) -> None:
         """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""
@@ -143,8 +148,12 @@ async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bo
             f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(asked)} texts; nothing was changed."
         )
     dimension = embeddings.dimension
-    checked = iter([checked_vector(vector, dimension) for vector in vectors])
+    checked = iter(await aside(len(vectors), _all_checked, vectors, dimension))
     return [next(checked) if has_text(text) else array("f", [0.0]) * dimension for text in texts]
+
+
+def _all_checked(vectors: Sequence[Sequence[float]], dimension: int) -> list[array[float]]:
+    return [checked_vector(vector, dimension) for vector in vectors]
 
 
 async def provided_vectors(

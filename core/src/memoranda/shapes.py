@@ -138,6 +138,8 @@ def blocks_of(content: Any, place: str) -> list[JsonObject]:
 
 _MAX_DEPTH = 200
 
+_STRETCH = 1 << 16
+
 _MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
 
 
@@ -159,7 +161,8 @@ def check_text(text: str, field: str) -> str:
     if text.isascii():
         return text
     try:
-        text.encode()
+        for start in range(0, len(text), _STRETCH):  # All at once, a long text would be held twice, and nobody let in.
+            text[start : start + _STRETCH].encode()
     except UnicodeEncodeError:
         raise InputError(
             f"{field} contains a lone surrogate, which is half a character and cannot be stored.", field=field

@@ -9,6 +9,7 @@ from memoranda.items import MemoryItem
 from memoranda.messages.tool_calls import call_arguments, call_name
 
 TokenCounter = Callable[[MemoryItem], int]
+"""Counts the tokens of an item. Those of many items are counted in a thread, so that the event loop stays free."""
 
 
 def sent_length(item: MemoryItem) -> int:

@@ -16,11 +16,17 @@ AT_ONCE = 500
 SIFTED_AT_ONCE = 2_000
 """How many items are asked in one turn whether they match a filter, which is a fraction of the work of ranking them."""
 
+CHECKED_AT_ONCE = 1_000
+"""How many items are checked in one turn before they are stored."""
+
 CHANGED_AT_ONCE = 200
 """How many items are changed in one turn."""
 
 LETTERS_AT_ONCE = 25_000
 """How much text is divided into words in one turn."""
+
+LETTERS_SIFTED_AT_ONCE = 1_000_000
+"""How much text is searched for a substring in one turn."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,6 +46,11 @@ async def aside(size: int, work: Callable[P, T], *arguments: P.args, **named: P.
 def sifting(count: int) -> int:
     """Return as how many items so many count for :func:`aside` that are only asked whether they match a filter."""
     return count * AT_ONCE // SIFTED_AT_ONCE
+
+
+def dividing(letters: int) -> int:
+    """Return as how many items a text of so many letters counts for :func:`aside` that is divided into words."""
+    return letters * AT_ONCE // LETTERS_AT_ONCE
 
 
 async def slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from hashlib import blake2b
 
@@ -51,6 +51,8 @@ _PROBES = (
     "باعت البيوت في المدينة",
     "שָׁלוֹם مُحَمَّد हिन्दी தமிழ் ภาษาไทย ພາສາລາວ မြန်မာ ភាសាខ្មែរ 한국어 ひらがな カタカナー 々〆 𠮷野家 a東b 🦉",
 )
+_SPACE = re.compile(" |\n")
+_STRETCH = 1 << 16
 _ISO_DATE = re.compile(r"(?<!\d)([12]\d{3})-(\d{2})(?:-(\d{2}))?(?!\d)", re.ASCII)
 
 
@@ -60,8 +62,33 @@ def index_terms(text: str) -> list[str]:
     Terms consist of letters, digits and vowel signs, without spaces. Stopwords are kept, since a query may have nothing
     else.
     """
-    words = fold_words(spelled_dates(text) if "-" in text else text)
-    return list(map(stemmer_of(language_of(words)), words))
+    words = [
+        word
+        for stretch in _stretches(text)
+        for word in fold_words(spelled_dates(stretch) if "-" in stretch else stretch)
+    ]
+    stem = stemmer_of(language_of(words))
+    if len(words) <= _STRETCH:
+        return list(map(stem, words))
+    terms: list[str] = []
+    for start in range(0, len(words), _STRETCH):
+        terms += map(stem, words[start : start + _STRETCH])
+    return terms
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """Yield a long text in stretches that end with a space, where no word and no accent is cut in two.
+
+    What works on a text in one go keeps all other threads waiting, that of the event loop among them.
+    """
+    start = 0
+    while len(text) - start > _STRETCH:
+        space = _SPACE.search(text, start + _STRETCH)
+        if space is None:
+            break
+        yield text[start : space.end()]
+        start = space.end()
+    yield text[start:] if start else text
 
 
 @cache
@@ -81,7 +108,7 @@ def query_terms(query: str) -> tuple[str, ...]:
 
     A query of stopwords alone keeps them. Dates in figures (``2023-05-08``) become the terms of the same date in words.
     """
-    words = fold_words(spelled_dates(query), unspaced=_pairs)
+    words = [word for part in _stretches(query) for word in fold_words(spelled_dates(part), unspaced=_pairs)]
     language = language_of(words)
     stopwords = STOPWORDS_OF[language or "english"]
     chosen = [word for word in words if word not in stopwords] or words

@@ -17,6 +17,9 @@ from memoranda.errors import UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store.namespaces import is_below
 
+_STRETCH = 1 << 16
+"""How many characters of a long text are folded at once."""
+
 
 def fold(text: str) -> str:
     """Return the text as substring search compares it: Unicode case folding, nothing else."""
@@ -145,7 +148,17 @@ class Contains(Condition):
 
     def matches(self, item: MemoryItem) -> bool:
         """Whether an item passes."""
-        return self.folded in fold(item.content)
+        content = item.content
+        if len(content) <= _STRETCH:
+            return self.folded in fold(content)
+        # Python gives way to other threads only between two stretches. Folding takes each character by itself.
+        before = ""
+        for start in range(0, len(content), _STRETCH):
+            text = before + fold(content[start : start + _STRETCH])
+            if self.folded in text:
+                return True
+            before = text[len(text) - len(self.folded) + 1 :] if len(self.folded) > 1 else ""
+        return False
 
     @property
     def shape(self) -> Hashable:

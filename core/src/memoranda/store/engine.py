@@ -272,7 +272,8 @@ class Engine(ABC):
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order; see :class:`memoranda.store.Listing`."""
-        for owner in listing.of(await self._search(wanted, Page())):
+        items = await self._search(wanted, Page())
+        for owner in await aside(len(items), listing.of, items):
             yield owner
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:

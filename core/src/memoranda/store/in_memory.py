@@ -22,7 +22,16 @@ from memoranda.store.pages import Order, Page
 from memoranda.store.shelf import BY, Entry, Shelf, matching, names_at_most_one_field
 from memoranda.store.succession import check_expected, successor
 from memoranda.store.writes import Write, kept
-from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
+from memoranda.turns import (
+    AT_ONCE,
+    CHANGED_AT_ONCE,
+    LETTERS_AT_ONCE,
+    LETTERS_SIFTED_AT_ONCE,
+    SIFTED_AT_ONCE,
+    aside,
+    sifting,
+    slices,
+)
 from memoranda.urls import take_options
 
 
@@ -100,14 +109,16 @@ class InMemoryStore(BaseStore):
         return True
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        own = await aside(len(items), _item_copies, items)
+        # From here on nobody comes in between.
         kept = []
-        for item in items:
+        for item in own:
             live = self._live.get(item.id)
             check_expected(item, live.item if live else None, within)
-            kept.append(successor(self._stored(item.id), item, within))
+            kept.append(successor(self._stored(item.id), item, within, owned=True))
         for item in kept:
             self._put(item)
-        return [copy_item(item) for item in kept]
+        return await aside(len(kept), _item_copies, kept)
 
     @guarded  # One look into a dict, at an item that nobody changes.
     async def _get(self, item_id: str) -> MemoryItem | None:
@@ -122,11 +133,11 @@ class InMemoryStore(BaseStore):
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
         if page.order != "created":
             return await aside(sifting(len(entries)), _sorted_copies, entries.copy(), wanted, page)
-        limit = page.end
-        found = _newest(islice(reversed(entries), SIFTED_AT_ONCE), wanted, limit)
-        older = entries[:-SIFTED_AT_ONCE] if len(found) < limit else []
+        limit, at_once = page.end, _sifted_at_once(entries, wanted)
+        found = _newest(islice(reversed(entries), at_once), wanted, limit)
+        older = entries[: len(entries) - at_once] if len(found) < limit else []
         if older:
-            found += await aside(len(older), _newest, older[::-1], wanted, limit - len(found))
+            found += await aside(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
         return await aside(len(found), _copies, found[page.offset :])
 
     def _page(self, wanted: Filter, page: Page) -> list[Entry]:
@@ -293,20 +304,26 @@ class InMemoryStore(BaseStore):
         for shelf in (self._live, self._hidden):
             held = shelf.get(item.id)
             if held is not None:
-                shelf.take(held)
-                self._keep(item, held.added, hidden=hidden)
+                entry = Entry(item.created_at, held.added, item, [])
+                stays_there = shelf is (self._hidden if hidden else self._live)
+                if not stays_there or not shelf.replace(held, entry):
+                    shelf.take(held)
+                    self._keep(entry, hidden=hidden)
+                elif item.expires_at is not None:
+                    heapq.heappush(self._ends, (item.expires_at, item.id))
                 return
         self._put_new(item, hidden=hidden)
 
     def _put_new(self, item: MemoryItem, *, hidden: bool = False) -> None:
         """Keep an item whose id is not held."""
         self._added += 1
-        self._keep(item, self._added, hidden=hidden)
+        self._keep(Entry(item.created_at, self._added, item, []), hidden=hidden)
 
-    def _keep(self, item: MemoryItem, added: int, *, hidden: bool) -> None:
+    def _keep(self, entry: Entry, *, hidden: bool) -> None:
+        item = entry.item
         if item.memory_type == "branch":
             self._branches.add(item.id)
-        (self._hidden if hidden else self._live).put(Entry(item.created_at, added, item, []))
+        (self._hidden if hidden else self._live).put(entry)
         if item.expires_at is not None:
             heapq.heappush(self._ends, (item.expires_at, item.id))
 
@@ -326,10 +343,26 @@ def _weight(entries: Sequence[Entry]) -> int:
     return len(entries) if letters <= LETTERS_AT_ONCE else AT_ONCE + 1
 
 
+def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
+    """Return how many of the newest entries may be asked in one turn; where texts are searched, long ones count."""
+    most = min(len(entries), SIFTED_AT_ONCE)
+    if wanted.folded:
+        letters = 0
+        for position, entry in enumerate(islice(reversed(entries), most)):
+            letters += len(entry.item.content)
+            if letters > LETTERS_SIFTED_AT_ONCE:
+                return position
+    return most
+
+
 def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]:
     """Return the first entries that match."""
     matches = wanted.matches
     return list(islice((entry for entry in entries if matches(entry.item)), limit))
+
+
+def _item_copies(items: Iterable[MemoryItem]) -> list[MemoryItem]:
+    return [copy_item(item) for item in items]
 
 
 def _copies(entries: Iterable[Entry]) -> list[MemoryItem]:

@@ -18,6 +18,7 @@ from memoranda.store.pages import EVERYTHING, Order, Page
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY
 from memoranda.tokens import TokenCounter
+from memoranda.turns import aside, sifting
 
 
 class Reading(Engine):
@@ -55,12 +56,16 @@ class Reading(Engine):
         wanted = list(dict.fromkeys(check_text(item_id, "ids") for item_id in each(ids, "ids", "ids")))
         if not wanted:
             return []
+        held = await self._get_many(wanted)
+        return await self._refreshed(await aside(sifting(len(held)), self._of_ids, held, wanted, metadata), refresh)
+
+    def _of_ids(
+        self, held: Iterable[MemoryItem], ids: Iterable[str], metadata: MemoryMetadata | None
+    ) -> list[MemoryItem]:
         found = {
-            item.id: item
-            for item in await self._get_many(wanted)
-            if metadata_matches(metadata, item.metadata) and not self._is_over(item)
+            item.id: item for item in held if metadata_matches(metadata, item.metadata) and not self._is_over(item)
         }
-        return await self._refreshed([found[item_id] for item_id in wanted if item_id in found], refresh)
+        return [found[item_id] for item_id in ids if item_id in found]
 
     async def search(
         self,

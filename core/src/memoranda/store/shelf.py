@@ -113,6 +113,21 @@ class Shelf:
             for row in rows:
                 insort(row.staying, entry)
 
+    def replace(self, old: Entry, new: Entry) -> bool:
+        """Put an entry where another is, and return whether that could be: it has the same id, owner, type and time."""
+        was, item = old.item, new.item
+        held = item.metadata.__dict__
+        if old.created_at != new.created_at or was.memory_type != item.memory_type or held != was.metadata.__dict__:
+            return False
+        self._by_id[item.id] = new
+        rows = [self._all, *[by_value[held[name]] for name, by_value in self._scopes if held[name] is not None]]
+        rows += [self._places[place] for place in _above(held["namespace"])]
+        for row in rows:
+            row[bisect_left(row, old)] = new
+            if stays(item):
+                row.staying[bisect_left(row.staying, old)] = new
+        return True
+
     def take(self, entry: Entry) -> None:
         """Remove one entry."""
         self.take_many([entry])

@@ -24,13 +24,15 @@ def check_expected(item: MemoryItem, existing: MemoryItem | None, within: Memory
         raise VersionConflictError(item.id, item.version, found)
 
 
-def successor(existing: MemoryItem | None, item: MemoryItem, within: MemoryMetadata | None = None) -> MemoryItem:
-    """Return a copy of the item as a store should keep it: with the next version.
+def successor(
+    existing: MemoryItem | None, item: MemoryItem, within: MemoryMetadata | None = None, *, owned: bool = False
+) -> MemoryItem:
+    """Return a copy of the item as a store should keep it: with the next version. One that is ``owned`` is no copy.
 
     ``existing`` is what the store holds under this id, hidden items included. Raises IdConflictError when that belongs
     to another user or lies outside ``within``.
     """
     check_owner(existing, item, within)
-    kept = copy_item(item)
+    kept = item if owned else copy_item(item)
     kept.__dict__["version"] = 1 if existing is None else existing.version + 1
     return kept

@@ -12,6 +12,7 @@ from memoranda.store.forked import as_one_session
 from memoranda.store.pages import EVERYTHING, Page
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.turns import aside, sifting
 from memoranda.windowing import as_said, check_rounds, last_rounds, newest, rounds_of, rounds_within, stays
 
 _FIRST_LOOK = 64
@@ -77,10 +78,11 @@ async def read_window(
     while True:
         said = as_one_session((await search(wanted, Page(size, order="added")))[::-1], session)
         if len(said) < size:
-            return much.cut(as_said(said))
-        if much.has_enough(said):
+            return await aside(sifting(len(said)), much.cut, as_said(said))
+        if await aside(len(said), much.has_enough, said):
             break
         size *= _FURTHER
     known = {item.id for item in said}
     staying = as_one_session((await search(wanted.also(_STAYING), Page(order="added")))[::-1], session)
-    return much.cut(as_said([*(item for item in staying if item.id not in known), *said]))
+    whole = as_said([*(item for item in staying if item.id not in known), *said])
+    return await aside(sifting(len(whole)), much.cut, whole)

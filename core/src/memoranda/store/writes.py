@@ -38,7 +38,7 @@ class Write:
     passed over. ``hidden`` are ids among the adds that arrive deleted. ``keep_created`` leaves a replaced item its
     ``created_at``. ``purge`` removes the deletes for good. With ``fresh`` every id must be new, or VersionConflictError
     is raised; ``expected`` is checked before anything is written, and nobody else's :class:`Expected` write to that
-    conversation may come in between.
+    conversation may come in between. ``owned`` says that nobody else has the adds, so that they need not be copied.
     """
 
     adds: Sequence[MemoryItem] = ()
@@ -49,6 +49,7 @@ class Write:
     purge: bool = False
     fresh: bool = False
     expected: Expected | None = None
+    owned: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -73,7 +74,7 @@ def kept(write: Write, stored: Callable[[str], MemoryItem | None]) -> list[Memor
     found = []
     for item in write.adds:
         existing = seen.get(item.id) or stored(item.id)
-        next_one = successor(existing, item, write.within)
+        next_one = successor(existing, item, write.within, owned=write.owned)
         # Only after its owner is known to be the same: of another's item not even the version is told.
         if write.fresh and existing is not None:
             raise VersionConflictError(item.id, 0, existing.version)

@@ -16,6 +16,7 @@ from memoranda.store.engine import NOBODY_WAITS, Engine
 from memoranda.store.filters import Filter, check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.writes import Expected, Write, conversation_filter
+from memoranda.turns import CHECKED_AT_ONCE, slices
 
 
 class Writing(Engine):
@@ -78,12 +79,12 @@ class Writing(Engine):
         """
         self._ensure_open()
         check_filter(within, "within")
-        batch = self._accepted(items, ttl)
+        batch = await self._taken(items, ttl)
         hidden = self._arriving_deleted(batch, ttl, deleted)
         if not batch:
             return
         async with self._alone():
-            await self._commit(Write(batch, within, hidden, keep_created=keep_created))
+            await self._commit(Write(batch, within, hidden, keep_created=keep_created, owned=self._owns(batch)))
         shown = [item for item in batch if item.id not in hidden]
         if self._observers and shown:
             self._observers.added(shown)
@@ -107,7 +108,7 @@ class Writing(Engine):
         check_filter(within, "within")
         if after is not None:
             check_text(after, "after")
-        batch = self._accepted(items, ttl)
+        batch = await self._taken(items, ttl)
         expected = Expected(conversation_filter(batch).also(*self._alive()), after)
         async with self._alone():
             await self._commit(Write(batch, within, fresh=True, expected=expected))
@@ -135,7 +136,7 @@ class Writing(Engine):
         check_filter(within, "within")
         if purge:
             self._require(Capability.PURGE)
-        batch = self._accepted(adds, ttl)
+        batch = await self._taken(adds, ttl)
         gone = list(dict.fromkeys(check_text(item_id, "deletes") for item_id in each(deletes, "deletes", "ids")))
         if not {item.id for item in batch}.isdisjoint(gone):
             raise InputError("apply() was told to both add and delete the same id.", field="deletes")
@@ -167,7 +168,7 @@ class Writing(Engine):
         """
         self._ensure_open()
         check_filter(within, "within")
-        batch = self._accepted(items, None)
+        batch = await self._taken(items, None)
         if len({item.id for item in batch}) != len(batch):
             raise InputError("update_many takes each id once.", field="id")
         if not batch:
@@ -247,6 +248,24 @@ class Writing(Engine):
             raise InputError("deleted names an id that is not among the items.", field="deleted")
         return hidden
 
+    async def _taken(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+        """Return what :meth:`_accepted` does; a large batch is copied and checked in slices, while others go on."""
+        given = each(items, "items", "memory items")
+        if not _is_large(given):
+            return self._accepted(given, ttl)
+        accepted = []
+        async for some in slices(given, CHECKED_AT_ONCE):
+            # Its owner may change an item meanwhile, so that it is the copy that is checked.
+            accepted += self._accepted(
+                [copy_item(item) if isinstance(item, MemoryItem) else item for item in some], ttl
+            )
+        self._ensure_open()
+        return accepted
+
+    def _owns(self, batch: Sequence[MemoryItem]) -> bool:
+        """Whether nobody else has the items of a batch or will be told of them, so that the store may keep them."""
+        return _is_large(batch) and not self._observers
+
     def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
         """Return the items ready to be stored: checked, stamped, as the observers want them, with their lifetimes."""
         if ttl is not None:
@@ -279,3 +298,8 @@ class Writing(Engine):
         if type(item) is self.item_types.get(item.memory_type, MemoryItem):
             return item
         return load_item(dump_item(item), self.item_types)
+
+
+def _is_large(batch: Sequence[MemoryItem]) -> bool:
+    """Whether a batch is checked in slices; its items are copies then, which nobody else has."""
+    return len(batch) > CHECKED_AT_ONCE

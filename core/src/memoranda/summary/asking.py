@@ -19,6 +19,7 @@ from memoranda.items import HumanMemory, MemoryItem, SummaryMemory
 from memoranda.summary.templates import Template
 from memoranda.summary.transcript import Transcript, transcribe
 from memoranda.tokens import TokenCounter
+from memoranda.turns import aside
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class Asker:
         them; a summary is made of the summaries of the parts, as often as it takes. Raises SummaryError when that does
         not get shorter, or when the model fails on any part.
         """
-        parts = [items] if self._fits(items) else self._divided(items)
+        parts = await aside(len(items), self._parts, items)
         origins: dict[str, Sequence[str]] = {}
         while True:
             answer = Answer(self.name, self.template, await self._readings(parts), origins)
@@ -102,7 +103,7 @@ class Asker:
                 return answer
             summaries = [_intermediate(item, number, items) for number, item in enumerate(found)]
             origins = {item.id: item.sources for item in summaries}
-            shorter = self._divided(summaries)
+            shorter = await aside(len(summaries), self._divided, summaries)
             if len(shorter) >= len(parts):
                 raise SummaryError(
                     f"Summaries of {len(parts)} parts for the template {self.name!r} are as long as the parts; nothing "
@@ -117,10 +118,13 @@ class Asker:
             if len(parts) > 1:
                 what = f"part {number} of {len(parts)} of {what}"
                 logger.info("Asking for a summary of %s.", what)
-            transcript = transcribe(part)
+            transcript = await aside(len(part), transcribe, part)
             prompt = self.template.build_prompt(transcript, self.instructions)
             readings.append((await _asked(self.summarize, prompt, what, self.name, self.timeout), transcript))
         return readings
+
+    def _parts(self, items: Sequence[MemoryItem]) -> list[Sequence[MemoryItem]]:
+        return [items] if self._fits(items) else self._divided(items)
 
     def _tokens(self, items: Sequence[MemoryItem]) -> int:
         prompt = self.template.build_prompt(transcribe(items), self.instructions)

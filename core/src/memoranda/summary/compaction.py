@@ -32,6 +32,7 @@ from memoranda.summary.generation import (
 )
 from memoranda.summary.undoing import ATTEMPTS, archived_by, check_store, expand, may_stand_for, undo
 from memoranda.tokens import TokenCounter
+from memoranda.turns import aside
 from memoranda.windowing import as_said
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ async def plan(
     Raises InputError when the scope mixes users.
     """
     check_store(store)
-    return _planned(await _unarchived(store, metadata), config, counter, force)
+    live = await _unarchived(store, metadata)
+    return await aside(len(live), _planned, live, config, counter, force)
 
 
 async def compact(
@@ -127,7 +129,7 @@ async def compact(
             live = await _unarchived(store, metadata)
             if await _finish(store, live):
                 live = await _unarchived(store, metadata)
-            planned = _planned(live, config, counter, force)
+            planned = await aside(len(live), _planned, live, config, counter, force)
             if not planned.older:
                 return CompactionResult(planned.trigger)
             answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
@@ -143,6 +145,10 @@ async def _unarchived(store: BaseStore, metadata: MemoryMetadata | None) -> list
     bounds = store._bounds(metadata)
     session = None if bounds is None else bounds.session_id
     found = [item async for item in store.scan(metadata=metadata, archived=False, order="added")]
+    return await aside(len(found), _own_part, found, session)
+
+
+def _own_part(found: Sequence[MemoryItem], session: str | None) -> list[MemoryItem]:
     return as_said([item for item in found if session is None or item.metadata.session_id == session])
 
 
@@ -152,6 +158,13 @@ async def _finish(store: BaseStore, live: Sequence[MemoryItem]) -> bool:
     A source that still is what it was when it was summarised was never archived. One that was replaced since, or
     brought back by an undo, has another mark: another version or, after a copy to another store, another content.
     """
+    left = await aside(len(live), _left_over, live)
+    await store.update_many(left)
+    return bool(left)
+
+
+def _left_over(live: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the sources that a compaction did not come to archive, as they are to be."""
     by_id = {item.id: item for item in live}
     left: dict[str, MemoryItem] = {}
     for summary in live:
@@ -160,8 +173,7 @@ async def _finish(store: BaseStore, live: Sequence[MemoryItem]) -> bool:
                 item = by_id.get(source)
                 if item is not None and _mark(item) == mark and may_stand_for(summary, item):
                     left.setdefault(source, archived_by(item, summary.id))
-    await store.update_many(left.values())
-    return bool(left)
+    return list(left.values())
 
 
 def _planned(
@@ -194,14 +206,20 @@ def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
 
 async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[Answer]) -> CompactionResult:
     """Store the summaries and archive what they stand for, all or none."""
-    made = _new_summaries(answers, planned)
-    compaction = made[0].compaction
-    # The first summary knows what is archived. It is written after its siblings and before the sources, so that where
-    # a crash can stop in between, the next run either starts over or has all it needs to finish.
-    changed = [*made[1:], made[0], *(archived_by(item, compaction) for item in planned.older)]
+    made = await aside(len(planned.older), _new_summaries, answers, planned)
+    changed = await aside(len(planned.older), _changed, made, planned.older)
     stored = {item.id: item for item in await store.update_many(changed)}
     summaries = tuple(item for new in made if isinstance(item := stored[new.id], SummaryMemory))
     return CompactionResult(planned.trigger, summaries, tuple(item.id for item in planned.older))
+
+
+def _changed(made: Sequence[SummaryMemory], older: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return what a compaction writes, in its order.
+
+    The first summary knows what is archived. It is written after its siblings and before the sources, so that where a
+    crash can stop in between, the next run either starts over or has all it needs to finish.
+    """
+    return [*made[1:], made[0], *(archived_by(item, made[0].compaction) for item in older)]
 
 
 def _check_one_user(older: Sequence[MemoryItem]) -> None:
