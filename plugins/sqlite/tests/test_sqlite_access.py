@@ -47,6 +47,7 @@ async def test_a_file_that_is_not_there_is_not_made(tmp_path: Path, access: Any)
         await store.init()
 
     assert not await store.exists()
+    assert not await store.scoped(user_id="ada").exists()
     assert list(tmp_path.iterdir()) == []
 
 

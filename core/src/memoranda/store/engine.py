@@ -322,6 +322,8 @@ class Engine(ABC):
 
     async def _make_room(self, ids: Sequence[str]) -> None:
         """Remove the items of these ids that have expired, if any may have: their ids are free."""
+        if Capability.PERSISTENT in self.capabilities and self._lifetimes.is_to_look_again(self.clock):
+            self._lifetimes.note(await self._soonest_expiry())
         if self._lifetimes.is_due(self.clock):
             await self._sweep_ids(ids)
 

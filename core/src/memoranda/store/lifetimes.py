@@ -11,6 +11,9 @@ from memoranda.store.codec import copy_item
 
 END_OF_TIME = "9999-12-31T23:59:59.999999+00:00"
 
+LOOK_AGAIN = 0.25
+"""After how many seconds one asks again what expires next: another process may have stored it."""
+
 
 class Lifetimes:
     """The present as a store sees it, and what is known of the items that will expire.
@@ -24,6 +27,7 @@ class Lifetimes:
         self.latest = ""
         self.in_use = False
         self._soonest: str | None = None
+        self._looked = -math.inf
 
     def now(self, clock: Callable[[], float]) -> str:
         """Return the present as items carry times."""
@@ -41,6 +45,14 @@ class Lifetimes:
     def is_due(self, clock: Callable[[], float]) -> bool:
         """Whether something may have expired that was not swept yet."""
         return self._soonest is not None and self._soonest <= self.now(clock)
+
+    def is_to_look_again(self, clock: Callable[[], float]) -> bool:
+        """Whether so much time has passed that others may have stored what is over by now; it is looked for then."""
+        present = clock()
+        if not self.in_use or abs(present - self._looked) < LOOK_AGAIN:
+            return False
+        self._looked = present
+        return True
 
     def swept(self, soonest: str | None) -> None:
         """Remember what a sweep left, or what was there at the opening: when the next item expires."""

@@ -75,6 +75,10 @@ class ScopedEngine(Engine):
         """What the store underneath can do."""
         return self._store.capabilities
 
+    async def exists(self) -> bool:
+        """Whether the store underneath is there."""
+        return await self._store.exists()
+
     async def init(self) -> None:
         """Do nothing: the store underneath has its own life."""
 

@@ -7,7 +7,7 @@ value is compared as JSON; a dict of operators asks for more, all of them togeth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -48,6 +48,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _is_among(found: Any, wanted: Sequence[Any]) -> bool:
+    # A text is equal to texts alone, and most that is asked for are many ids.
+    return found in wanted if isinstance(found, str) else any(json_equal(found, value) for value in wanted)
+
+
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$eq": lambda found, wanted: found is not _MISSING and json_equal(found, wanted),
     "$ne": lambda found, wanted: found is _MISSING or not json_equal(found, wanted),
@@ -55,7 +60,7 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$gte": _ordered(lambda found, wanted: found >= wanted),
     "$lt": _ordered(lambda found, wanted: found < wanted),
     "$lte": _ordered(lambda found, wanted: found <= wanted),
-    "$in": lambda found, wanted: found is not _MISSING and any(json_equal(found, value) for value in wanted),
+    "$in": lambda found, wanted: found is not _MISSING and _is_among(found, wanted),
     "$exists": lambda found, wanted: (found is not _MISSING) is wanted,
 }
 """What each operator asks of a value that was found, which may be missing."""

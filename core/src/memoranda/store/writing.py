@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
-from memoranda.errors import IdConflictError, InputError
+from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.capabilities import Capability
@@ -17,6 +18,8 @@ from memoranda.store.filters import Filter, check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.writes import Expected, Write, conversation_filter
 from memoranda.turns import CHECKED_AT_ONCE, slices
+
+T = TypeVar("T")
 
 
 class Writing(Engine):
@@ -174,8 +177,8 @@ class Writing(Engine):
         if not batch:
             return []
         async with self._alone():
-            await self._make_room([item.id for item in batch])
-            updated = await self._update_many(batch, within)
+            ids = [item.id for item in batch]
+            updated = await self._with_room(ids, lambda: self._update_many(batch, within))
         if self._observers:
             self._observers.added(updated)
         return updated
@@ -216,14 +219,21 @@ class Writing(Engine):
     async def _commit(self, write: Write) -> int:
         """Store a batch. An id that an expired item still holds is free, and nothing is deleted there."""
         ids = [*(item.id for item in write.adds), *write.deletes]
+        return await self._with_room(ids, lambda: self._carry_out(write))
+
+    async def _with_room(self, ids: Sequence[str], write: Callable[[], Awaitable[T]]) -> T:
+        """Write where expired items may hold the ids: what another process stored expires without this one's knowing.
+
+        Whoever meets one at the same time may have swept it, so that how many were swept says nothing.
+        """
         await self._make_room(ids)
         try:
-            return await self._carry_out(write)
-        except IdConflictError:
-            # What another process stored may have expired without this one knowing of it.
-            if not self._lifetimes.in_use or not await self._sweep_ids(ids):
+            return await write()
+        except (IdConflictError, VersionConflictError):
+            if not self._lifetimes.in_use:
                 raise
-            return await self._carry_out(write)
+            await self._sweep_ids(ids)
+            return await write()
 
     async def _carry_out(self, write: Write) -> int:
         if len(write.adds) == 1 and write.is_plain:

@@ -382,7 +382,7 @@ class PostgresMemoryStore(BaseStore):
             return passed_on + await self._removals.hide(wanted)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        wanted = Filter(metadata=within, archived=None)
+        wanted = Filter(metadata=within, archived=None).also(*self._alive())
         with self._server.writing(_users(wanted)):
             return bool(await self._removals.hide(wanted, item_id))
 

@@ -29,7 +29,8 @@ class Removing(Reading):
         return await self._move("hide", "live", None, wanted)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        return await self._move("hide", "live", item_id, Filter(metadata=within, archived=None)) > 0
+        wanted = Filter(metadata=within, archived=None).also(*self._alive())
+        return await self._move("hide", "live", item_id, wanted) > 0
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         return await self._move("restore", "hidden", item_id, wanted)

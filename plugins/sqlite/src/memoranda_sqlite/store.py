@@ -281,7 +281,8 @@ class SQLiteMemoryStore(BaseStore):
         return passed_on + await self._changed(*_STATEMENTS.hide(wanted))
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        return await self._changed(*_STATEMENTS.hide(Filter(metadata=within, archived=None), item_id)) > 0
+        wanted = Filter(metadata=within, archived=None).also(*self._alive())
+        return await self._changed(*_STATEMENTS.hide(wanted, item_id)) > 0
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         with self._calls.call():

@@ -8,7 +8,7 @@ import time
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
-from memoranda_testing.case import Cases, Clock, needs, note
+from memoranda_testing.case import Cases, Clock, Reopen, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, that
 
 
@@ -52,6 +52,31 @@ class LifetimeCases(Cases):
         await store.add(note("another's now", other, id=item.id))
         again = await store.get(item.id)
         equal(again and (again.content, again.version), ("another's now", 1), "the id in other hands")
+
+    @needs(Capability.TTL, Capability.PERSISTENT)
+    async def test_what_another_store_keeps_expires_as_well(self, store: BaseStore, reopen: Reopen | None) -> None:
+        """Where a store did not see an item arrive, it ends at the same moment: its id is free, nothing is deleted."""
+        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
+        assert reopen is not None
+        clock = self.on_a_clock(store)
+        mine, theirs = self.scope(), self.scope()
+        async with await reopen() as other:
+            other.clock = clock
+            items = [note("tea", mine) for _ in range(5)]
+            for item in items:
+                await store.add(item, ttl=60)
+            clock.now += 60
+            taken = note("theirs now", theirs, id=items[0].id)
+            equal((await other.update(taken)).version, 1, "the version of an item whose id was free")
+            await other.append([note("theirs too", theirs, id=items[1].id)], after=taken.id)
+            await other.add(note("theirs as well", theirs, id=items[2].id))
+            equal(await other.apply(deletes=[items[3].id]), 0, "how many apply() deletes")
+            if Capability.DELETE in store.capabilities:
+                equal(await other.delete(items[4].id), False, "whether delete() finds it")
+            equal(await store.count(metadata=theirs), 3, "how many there are now")
+            await other.add(note("mine again", mine, id=items[4].id))
+            again = await store.get(items[4].id)
+            equal(again and again.version, 1, "the version of an item that its owner stores anew")
 
     @needs(Capability.TTL)
     async def test_a_clock_that_is_set_back_resurrects_nothing(self, store: BaseStore) -> None:

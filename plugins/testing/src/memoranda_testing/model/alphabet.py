@@ -23,6 +23,9 @@ FAMILIES: tuple[tuple[str, ...], ...] = (
 )
 """Ids of owners that are taken for one another: folded, joined, empty, composed and not, patterns."""
 
+ALIKE = (("a", "A"), ("a:b", "a:"), ("0", "00"), ("\u00e1", "a\u0301"), ("1", "None"), ("%", "tea"), ("a/b", "a b"))
+"""Ids that are taken for one another; each history has both of some pairs."""
+
 IDS = ("a", "A", "a:b", "b", ":a", "a:", "None", "0", "00", "\u00e1", "a\u0301", "a/b", "%", "1", "a b", "tea")
 
 PLACES: tuple[tuple[str, ...], ...] = (
@@ -30,6 +33,7 @@ PLACES: tuple[tuple[str, ...], ...] = (
     ("a", "b"),
     ("ab",),
     ("a/b",),
+    ("a.b",),
     ("a~1b",),
     ("A",),
     ("a", "b", "c"),
@@ -39,6 +43,18 @@ PLACES: tuple[tuple[str, ...], ...] = (
     ("a%",),
     ("b", "a"),
 )
+
+ALIKE_PLACES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("a", "b"), ("a.b",)),
+    (("a", "b"), ("a/b",)),
+    (("a", "b"), ("a:b",)),
+    (("a",), ("ab",)),
+    (("a",), ("A",)),
+    (("a",), ("a%",)),
+    (("a", ""), ("a",)),
+    (("a", "b"), ("b", "a")),
+)
+"""Places that are taken for one another, joined or as a prefix; each history has both of a pair."""
 
 CONTENTS = (
     "tea with milk",
@@ -142,8 +158,11 @@ class World:
         if self.chance(0.3):  # As "a" and "b:a", or "a:b" and "a", which joined by a colon are one.
             self.owners["user_id"] = [self.mark + text for text in ("a", f"a:{self.mark}b", "b")]
             self.owners["session_id"] = [self.mark + text for text in (f"b:{self.mark}a", "a")]
-        self.places = [self.root + place for place in self.random.sample(PLACES, 3)]
-        self.ids = [self.mark + text for text in self.random.sample(IDS, 7)]
+        pair = self.one(ALIKE_PLACES)
+        self.places = [self.root + place for place in (*pair, self.one([each for each in PLACES if each not in pair]))]
+        alike = [text for pair in self.random.sample(ALIKE, 2) for text in pair]
+        others = self.random.sample([text for text in IDS if text not in alike], 3)
+        self.ids = [self.mark + text for text in (*alike, *others)]
         self.contents = self.random.sample(CONTENTS, 6)
         self.moments = self.random.sample(MOMENTS, 5)
         self.keys = list(self.one(KEYS))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata, utc_text
 from memoranda.store import Capability, copy_item
 from memoranda_testing.model.alphabet import (
     BOUNDS,
@@ -23,7 +23,7 @@ from memoranda_testing.model.alphabet import (
     World,
 )
 from memoranda_testing.model.reference import Model, Refused
-from memoranda_testing.model.steps import Call, Cancelled, Forked, Moved, Reopened, Step, Together
+from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, Step, Together
 
 _HANDLES = (0, 0, 0, 1, 0, 1, 2, 3, 4, 8, 16, 17, 5, 9, 6, 10, 12, 18, 20, 24, 7, 11, 13, 19, 21, 25, 14, 22, 26, 28)
 _ALL = (15, 23, 27, 29, 30, 31)
@@ -39,7 +39,6 @@ class Kinds:
     reopening: bool = False
     instances: int = 1
     together: bool = True
-    cancelling: bool = False
     substring_is_default: bool = True
 
 
@@ -89,8 +88,6 @@ class Generator:
         call = self.call(model)
         if call.writes:
             self._waiting += self.audits()
-            if self.kinds.cancelling and world.chance(0.15):
-                return Cancelled(call, world.random.randint(1, 12))
         return call
 
     def survey(self, model: Model) -> Iterator[Step]:
@@ -106,13 +103,17 @@ class Generator:
         yield from (self._narrow(method, ["user_id", "session_id"], model) for method in ("search", "count", "scan"))
         for method in ("search", "count", "scan", "search", "search_ranked", "search", "count", "window"):
             yield self._conditioned(method, model)
-        for _ in range(10):
-            yield self._valued(model)
+        for method in ("search", "count", "scan", "clear"):
+            yield self._narrow(method, ["user_id", self.world.one(("namespace", "extra"))], model)
+        yield from (*self._every_value(), *self._every_id(), *self._every_place())
+        yield from (self._valued(), self._valued())
         for by in fields:
             yield Call("owners", self._everywhere({"by": by}, "within"), None, self._instance())
         for kind in TYPES[:5]:
             arguments = {"query": self.world.one(QUERIES[:4]), "mode": "text", "memory_type": kind, "limit": 100}
             yield Call("search_ranked", self._everywhere(arguments), None, self._instance())
+        for method in ("add", "add_many", "apply"):
+            yield from (self._replacement(method, model), *self.audits())
         for method in self._removals:
             yield from self.audits()
             if method in ("clear", "purge") and self.world.chance(0.5):
@@ -129,7 +130,50 @@ class Generator:
         arguments[kind] = self._where() if kind == "where" else world.one(world.moments)
         return Call(method, self._everywhere(arguments), None, self._instance())
 
-    def _valued(self, model: Model) -> Call:
+    def _every_value(self) -> Iterator[Call]:
+        """Yield a search for each value of each key of ``extra``, and for what is greater and what is not that."""
+        for key in self.world.keys:
+            for value in self.world.values:
+                asked = ["$eq", *(["$gt"] if _has_order(value) else []), *(["$ne"] if self.world.chance(0.2) else [])]
+                for operator in asked:
+                    arguments = {"where": {f"extra.{key}": {operator: value}}, "limit": 100}
+                    yield Call("search", self._everywhere(arguments), None, self._instance())
+
+    def _every_id(self) -> Iterator[Call]:
+        """Yield looks at every id: all together, each by itself, and each under an owner who may be another."""
+        yield Call("get_many", {"ids": list(self.world.ids)}, None, self._instance())
+        for item_id in self.world.ids:
+            yield Call("get", {"item_id": item_id}, None, self._instance())
+            owner = self.world.naming([self.world.one((*SCOPE_FIELDS, "namespace", "extra"))])
+            yield Call("get", {"item_id": item_id, "metadata": owner}, None, self._instance())
+
+    def _every_place(self) -> Iterator[Call]:
+        """Yield looks at what lies below every place."""
+        for place in self.world.places:
+            there = MemoryMetadata(namespace=place)
+            for method in ("search", "count", "scan"):
+                yield Call(method, {"metadata": there}, None, self._instance())
+            yield Call("owners", {"by": "namespace", "within": there}, None, self._instance())
+
+    def _replacement(self, method: str, model: Model) -> Call:
+        """Return a call that replaces an item by itself as it was, but for the text and the times; those stay or not.
+
+        Where items are removed by the same call, another one is, for good.
+        """
+        world = self.world
+        taken = [row.item for row in model.rows.values() if not row.deleted]
+        if not taken:
+            return Call("count", self._everywhere({}), None, self._instance())
+        item = copy_item(world.one(taken))
+        item.__dict__.update({"content": world.one(world.contents), "created_at": utc_text(world.one(world.moments))})
+        name = {"add": "item", "add_many": "items"}.get(method, "adds")
+        arguments: dict[str, Any] = {name: item if method == "add" else [item], "keep_created": world.chance(0.7)}
+        if method == "apply":
+            arguments["deletes"] = [each.id for each in taken if each.id != item.id][:1]
+            arguments["purge"] = Capability.PURGE in self.capabilities and world.chance(0.7)
+        return Call(method, arguments, None, self._instance())
+
+    def _valued(self) -> Call:
         """Return a search for values of ``extra`` that are near to those that are there."""
         world = self.world
         key, operator = world.one(world.keys), world.one(("$eq", "$ne", "$gt", "$lte", "$in"))
@@ -149,7 +193,7 @@ class Generator:
         drawn = self.call_of(method, model, broad=True)
         names = {"owners": "within", "add": "", "sweep": ""}
         name = names.get(method, "metadata")
-        if self.world.chance(0.5) or not name:
+        if not name or ("extra" not in fields and self.world.chance(0.5)):  # No handle is bound to ``extra``.
             return replace(drawn, scope=scope)
         return replace(drawn, arguments={**drawn.arguments, name: scope})
 
@@ -199,7 +243,7 @@ class Generator:
             "count": deleted,
             "scan": deleted,
             "owners": {"by": self.world.one((*SCOPE_FIELDS, "namespace"))},
-            "touch": {"ids": list(self.world.ids), **self.world.one(({}, {"ttl": 100.0}))},
+            "touch": {"ids": list(self.world.ids), **self.world.one(({}, {"ttl": 400.0}))},
         }
         return arguments.get(method, {})
 
@@ -248,6 +292,8 @@ class Generator:
             pop = Call("pop", self._everywhere({}))
             return Together(tuple(replace(pop, instance=self._instance()) for _ in range(3)))
         items = [self.item(model, version=method == "update") for _ in range(3)]
+        for item in items:
+            item.__dict__["expires_at"] = None
         free = [item_id for item_id in self.world.ids if item_id not in model.rows]
         for item in items:
             item.__dict__["metadata"] = items[0].metadata
@@ -318,7 +364,8 @@ class Generator:
             if world.chance(0.3):
                 values["ttl"] = world.one(LIFETIMES)
             if world.chance(0.08):
-                values["expires_at"] = world.one((FAR_PAST, FAR_FUTURE))
+                # What is over as it comes is swept by the store that it comes to, and by others a little later.
+                values["expires_at"] = world.one((FAR_PAST, FAR_FUTURE) if self.kinds.instances == 1 else (FAR_FUTURE,))
         if version:
             held = row.item.version if row is not None and not row.deleted else 0
             values["version"] = held if world.chance(0.8) else world.random.randint(0, 3)
@@ -601,3 +648,7 @@ class Generator:
     def _purge(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         item_id = self._id(model) if self.world.chance(0.4) else None
         return {"item_id": item_id, **self._filters(scope), "deleted_only": self._flag(0.4)}
+
+
+def _has_order(value: Any) -> bool:
+    return isinstance(value, (int, float, str)) and not isinstance(value, bool)

@@ -21,8 +21,8 @@ from memoranda_testing.model.shrinking import shrunk
 from memoranda_testing.model.stage import START, Stage
 from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved, Step, Together
 
-SHRINKING = 5.0
-"""How many seconds a failure may be shrunk; the sooner it ends, the longer is the program that shows it."""
+SHRINKING = 12_000
+"""How many steps are tried to shrink a failure; the fewer, the longer is the program that shows it."""
 
 
 async def check_histories(
@@ -83,11 +83,11 @@ async def told(failure: Failure, stage: Stage, what: str) -> str:
         except Exception as error:  # noqa: BLE001  # the failure that was found says more than what followed from it
             what += f"; shrinking it ended with {type(error).__name__}"
     least = again or failure
-    step = least.steps[-1]
     method = least.call.method if least.call is not None else "close"
     subject = f"{method}()" if least.call is not None else "The store"
-    if isinstance(step, Cancelled):
-        subject = "The store"
+    given_up = next((each for each in least.steps if isinstance(each, Cancelled)), None)
+    if given_up is not None:
+        method, subject = given_up.call.method, "The store"
     note = "" if again is not None else "\nIt could not be brought about a second time in fewer steps."
     return (
         f"{subject}: {least.difference.sentence}\n"

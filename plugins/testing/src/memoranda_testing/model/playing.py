@@ -16,9 +16,6 @@ from memoranda_testing.model.answers import Answer, Difference, difference, seen
 from memoranda_testing.model.reference import Model, Refused
 from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved, Reopened, Step, Together, spelled_out
 
-SETTLING = 0.1
-"""How many seconds a call that was cancelled may still be on its way in the engine underneath."""
-
 
 @dataclass(frozen=True)
 class Failure:
@@ -45,6 +42,12 @@ class Player:
     played: list[Step] = field(default_factory=list)
     waits: int = 0
     """How often the call waited that was cancelled last."""
+    _given_up: Cancelled | None = None
+    """The call that was cancelled last, and did not end by itself."""
+    _may_follow: bool = False
+    """Whether it may still be on its way in the engine underneath."""
+    _done: list[Model] = field(default_factory=list)
+    """What there may be instead of the model: it was done earlier."""
 
     def __post_init__(self) -> None:
         first = self.instances[0]
@@ -74,10 +77,31 @@ class Player:
         return None
 
     async def _called(self, call: Call) -> Failure | None:
-        wanted = modelled(self.model, call)
-        found = await self._answer(call)
+        wanted, found = modelled(self.model, call), await self._answer(call)
         unlike = difference(wanted, found)
-        return None if unlike is None else Failure(tuple(self.played), call, wanted, found, unlike)
+        if self._given_up is None:
+            return None if unlike is None else Failure(tuple(self.played), call, wanted, found, unlike)
+        self._done = [model for model in self._done if difference(modelled(model, call), found) is None]
+        if unlike is None:
+            later = self.model.copy()
+            if self._may_follow and not modelled(later, self._given_up.call).errors:
+                self._done.append(later)
+        elif self._done:
+            self.model, self._may_follow = self._done.pop(0), False
+        else:
+            return self._neither(call, wanted, found, unlike)
+        return None
+
+    def _neither(self, call: Call, wanted: Answer, found: Answer, unlike: Difference) -> Failure:
+        """Return how a call shows that one before it was left half done."""
+        assert self._given_up is not None
+        given_up = f"after {self._given_up.call.method}() was cancelled at its await number {self._given_up.at}"
+        if unlike.kind == "hangs":
+            sentence = f"{given_up}, it did not end."
+        else:
+            sentence = f"{given_up}, there is neither the old state nor the new: {unlike.sentence}"
+            unlike = replace(unlike, kind="cancelled")
+        return Failure(tuple(self.played), call, wanted, found, replace(unlike, sentence=sentence))
 
     async def _answer(self, call: Call) -> Answer:
         return await answered(self.instances[call.instance % len(self.instances)], call, self.patience)
@@ -138,12 +162,11 @@ class Player:
         return None
 
     async def _cancelled(self, step: Cancelled) -> Failure | None:
-        """Cancel the call, and find it done or not done."""
-        before, after = self.model, self.model.copy()
+        """Cancel the call. What follows finds it done, or not done, or done by and by: but whole."""
+        after = self.model.copy()
         wanted = modelled(after, step.call)
         store = self.instances[step.call.instance % len(self.instances)]
         stepped = Stepped(_made(store, step.call), step.at)
-        found: Answer | None = None
         task = asyncio.ensure_future(_awaited(stepped))
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wait([task])), self.patience)
@@ -152,34 +175,15 @@ class Player:
             unlike = Difference("hangs", f"cancelled at its await number {step.at}, it did not end.", "")
             return Failure(tuple(self.played), step.call, wanted, Answer(errors=("TimeoutError",)), unlike)
         self.waits = stepped.waits
-        if not task.cancelled():
-            error = task.exception()
-            found = Answer(errors=(_named(error),)) if error is not None else Answer(seen(task.result()))
-            self.model = after
-            if stepped.waits < step.at:
-                other = difference(wanted, found)
-                return None if other is None else Failure(tuple(self.played), step.call, wanted, found, other)
-        else:
-            await asyncio.sleep(SETTLING)
-        # A look with deleted items does not tell those from others, so that two are needed.
-        look = audit(self.model, step.call)
-        looks = [look, replace(look, arguments={**look.arguments, "include_deleted": False})]
-        states = [await self._answer(each) for each in looks]
-        candidates = [after, before] if task.cancelled() else [after]
-        for model in candidates:
-            if all(difference(modelled(model, each), told) is None for each, told in zip(looks, states, strict=True)):
-                self.model = model
-                return None
-        state = states[0]
-        left = difference(modelled(candidates[0], look), state)
-        if left is None:
-            state = states[1]
-            left = difference(modelled(candidates[0], looks[1]), state)
-        assert left is not None
-        how = f"cancelled at its await number {step.at}, {step.call.method}() left neither the old state nor the new"
-        kind = left.kind if left.kind == "hangs" else "cancelled"
-        left = replace(left, kind=kind, sentence=f"{how}: {left.sentence}")
-        return Failure(tuple(self.played), step.call, wanted, state, left)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or (error is not None and stepped.waits >= step.at):
+            self._given_up, self._may_follow = step, True
+            self._done = [] if wanted.errors else [after]
+            return None
+        self.model = after
+        found = Answer(errors=(_named(error),)) if error is not None else Answer(seen(task.result()))
+        other = difference(wanted, found) if stepped.waits < step.at else None
+        return None if other is None else Failure(tuple(self.played), step.call, wanted, found, other)
 
 
 class Stepped:
@@ -225,14 +229,14 @@ async def _awaited(stepped: Stepped) -> Any:
     return await stepped
 
 
-def audit(model: Model, call: Call | None = None) -> Call:
-    """Return a look at everything that can be asked for without a filter, or at what a call of a shared store wrote."""
+def audit(model: Model) -> Call:
+    """Return a look at everything that can be asked for without a filter, or that is ours on a shared store."""
     arguments: dict[str, Any] = {"order": "added"}
     if Capability.DELETE in model.capabilities:
         arguments["include_deleted"] = True
     if model.bounds is not None:
         arguments["metadata"] = model.bounds
-    return Call("scan", arguments, None, 0 if call is None else call.instance)
+    return Call("scan", arguments)
 
 
 def modelled(model: Model, call: Call) -> Answer:

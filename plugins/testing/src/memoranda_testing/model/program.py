@@ -150,6 +150,8 @@ def _compared(step: Call, failure: Failure) -> list[str]:
             "else:",
             f'    raise AssertionError("expected {names}")',
         ]
+    if failure.difference.kind == "cancelled":
+        return [f"print({_awaited(step)})", f"# {failure.difference.sentence}"]
     lines = [f"found = {_awaited(step)}"]
     return [*lines, f"assert {failure.difference.line}, found"] if failure.difference.line else lines
 

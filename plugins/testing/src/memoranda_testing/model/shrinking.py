@@ -23,34 +23,60 @@ _DEFAULTS: dict[str, Any] = {
     "tool_calls": [],
     "tool_call_id": "",
 }
+_EMPTYING = 5
+"""How many steps it takes to empty a store before each attempt, roughly."""
+
 _KEPT = frozenset({"item", "items", "ids", "item_id", "after", "query"})
 """Arguments without which a call is no call any more, or another one."""
 
 
-async def shrunk(failure: Failure, attempt: Attempt, seconds: float) -> Failure | None:
-    """Return the shortest failure that is found in this time; None if it cannot be brought about again."""
-    ends = time.monotonic() + seconds
-    best = await attempt(failure.steps)
+PATIENCE = 60.0
+"""After how many seconds shrinking ends on an engine that is slow beyond measure."""
+
+
+class _Effort:
+    """How much may be tried: a number of steps, since what is found in so many seconds is not the same every time."""
+
+    def __init__(self, attempt: Attempt, steps: int) -> None:
+        self._attempt = attempt
+        self._steps = steps
+        self._ends = time.monotonic() + PATIENCE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more is to be tried."""
+        return self._steps <= 0 or time.monotonic() >= self._ends
+
+    async def attempt(self, steps: Sequence[Step]) -> Failure | None:
+        """Play steps on an empty store and return how they fail."""
+        self._steps -= _EMPTYING + len(steps)
+        return await self._attempt(steps)
+
+
+async def shrunk(failure: Failure, attempt: Attempt, steps: int) -> Failure | None:
+    """Return the shortest failure that is found in so many steps; None if it cannot be brought about again."""
+    effort = _Effort(attempt, steps)
+    best = await effort.attempt(failure.steps)
     if best is None or best.difference.kind == "hangs":
         return best
-    best = await _fewer(best, attempt, ends)
-    while time.monotonic() < ends:
-        plainer = await _plainer(best, attempt, ends)
+    best = await _fewer(best, effort)
+    while not effort.is_over:
+        plainer = await _plainer(best, effort)
         if plainer is None:
             break
         best = plainer
     return best
 
 
-async def _fewer(best: Failure, attempt: Attempt, ends: float) -> Failure:
+async def _fewer(best: Failure, effort: _Effort) -> Failure:
     """Leave out steps: halves first, then single ones, until none can be left out."""
     size = max(1, (len(best.steps) - 1) // 2)
     while True:
         found = None
         for start in range(max(0, len(best.steps) - 1 - size), -1, -size):
-            if time.monotonic() >= ends:
+            if effort.is_over:
                 return best
-            found = await attempt([*best.steps[:start], *best.steps[start + size :]])
+            found = await effort.attempt([*best.steps[:start], *best.steps[start + size :]])
             if found is not None:
                 best = found
                 break
@@ -61,15 +87,15 @@ async def _fewer(best: Failure, attempt: Attempt, ends: float) -> Failure:
         size = min(size, max(1, len(best.steps) - 1))
 
 
-async def _plainer(best: Failure, attempt: Attempt, ends: float) -> Failure | None:
+async def _plainer(best: Failure, effort: _Effort) -> Failure | None:
     """Return the first failure of the same kind with one thing plainer."""
     for position, step in enumerate(best.steps):
         for plainer in _plainer_steps(step):
-            if time.monotonic() >= ends:
+            if effort.is_over:
                 return None
-            found = await attempt([*best.steps[:position], plainer, *best.steps[position + 1 :]])
+            found = await effort.attempt([*best.steps[:position], plainer, *best.steps[position + 1 :]])
             if found is not None and found.difference.kind == best.difference.kind:
-                return await _fewer(found, attempt, ends) if len(found.steps) > 2 else found
+                return await _fewer(found, effort) if len(found.steps) > 2 else found
     return None
 
 
@@ -85,6 +111,7 @@ def _plainer_steps(step: Step) -> Iterator[Step]:
         for items in _plainer_values(list(step.items)):
             yield replace(step, items=tuple(items))
     elif isinstance(step, Together):
+        yield from step.calls
         if len(step.calls) > 2:
             yield Together(step.calls[1:])
         for position, call in enumerate(step.calls):

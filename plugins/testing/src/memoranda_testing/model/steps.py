@@ -36,9 +36,9 @@ class Many:
         return [self._item(number) for number in range(self.start, self.start + self.count)]
 
     def _item(self, number: int) -> MemoryItem:
-        metadata = self.metadata
-        if self.own_session:
-            metadata = metadata.model_copy(update={"session_id": f"{self.prefix}{number:05}"})
+        own = {"session_id": f"{self.prefix}{number:05}"} if self.own_session else {}
+        # Whoever holds an item may change what is in it.
+        metadata = self.metadata.model_copy(update={**own, "extra": dict(self.metadata.extra)})
         return MemoryItem(
             id=f"{self.prefix}{number:05}",
             content=self.content.format(number),
