@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -22,6 +24,9 @@ _CANCELLED = ("add", "pop", "get", "search", "search_ranked", "scan", "count", "
 _CANCELLED_WHOLE = ("add_many", "append", "apply", "update", "update_many")
 _AWAITS = 60
 """How many awaits of a call are tried; more than any store of ours has."""
+
+_PLAIN = ("item", "items", "adds", "item_id", "after", "query", "mode", "by")
+"""The arguments that make a call what it is."""
 
 _WORDS = ("tea", "milk", "kettle", "saffron", "telescope", "winter", "bicycle", "lemon")
 
@@ -108,18 +113,19 @@ class ModelCases(Cases):
             methods += ("delete",)
         ends = time.monotonic() + self.seconds
         stage, kinds = self.stage(store), self._kinds(store, together=False)
-        for method in methods:
+        for variant, method in itertools.product(range(4 if self.thorough else 1), methods):
             for at in range(1, _AWAITS):
                 if time.monotonic() >= ends:
                     self.unreached(f"{method} and what follows, for want of time")
                     return
-                if not await self._cancelled(stage, kinds, method, at):
+                if not await self._cancelled(stage, kinds, method, variant, at):
                     break
 
-    async def _cancelled(self, stage: Stage, kinds: Kinds, method: str, at: int) -> bool:
+    async def _cancelled(self, stage: Stage, kinds: Kinds, method: str, variant: int, at: int) -> bool:
         """Play a short history with a call that is cancelled, and return whether it waited that often."""
         player = await stage.set()
-        generator = Generator(Random(f"{self.seed}/{method}"), stage.store.capabilities, kinds, stage.mark)
+        random = Random(f"{self.seed}/{method}/{variant}")
+        generator = Generator(random, stage.store.capabilities, kinds, stage.mark)
         failure = None
         try:
             steps = 0
@@ -127,7 +133,8 @@ class ModelCases(Cases):
                 failure = await player.play(generator.step(player.model))
                 steps += 1
             if failure is None:
-                failure = await player.play(Cancelled(_longer(generator, method, player), at))
+                call = _longer(generator, method, player, plain=variant == 0)
+                failure = await player.play(Cancelled(call, at))
             followed_by = [
                 *generator.audits(),
                 Call("add", {"item": generator.item(player.model)}),
@@ -253,11 +260,13 @@ class ModelCases(Cases):
         await store.close()
 
 
-def _longer(generator: Generator, method: str, player: Player) -> Call:
-    """Return a call of this method that has something to do, most often to several items, if one can be drawn."""
+def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -> Call:
+    """Return a call that has something to do, to several items where it takes them, if one can be drawn."""
     call = generator.call_of(method, player.model)
     for _ in range(60):
         call = generator.call_of(method, player.model)
+        if plain:  # Without what may lead it another way.
+            call = replace(call, arguments={name: call.arguments[name] for name in _PLAIN if name in call.arguments})
         items = call.arguments.get("items", call.arguments.get("adds"))
         several = items is None or len({item.id for item in items}) > 1
         if several and not modelled(player.model.copy(), call).errors:
