@@ -203,9 +203,13 @@ class Generator:
         if self.world.is_shared:
             arguments["metadata"] = self.world.bounds
         plain = Call("scan", arguments, None, self._instance())
-        if Capability.DELETE not in self.capabilities:
-            return [plain]
-        return [plain, replace(plain, arguments={**arguments, "include_deleted": True})]
+        looks: list[Step] = [plain]
+        if Capability.DELETE in self.capabilities:
+            looks.append(replace(plain, arguments={**arguments, "include_deleted": True}))
+        if self.kinds.instances > 1:
+            # The same questions again and again: what one of them remembers, another may have changed.
+            looks += [Call(method, self._everywhere({}), None, self._instance()) for method in ("count", "head")]
+        return looks
 
     def call(self, model: Model) -> Call:
         """Return a call of any method, which a store without the capability ``atomic`` would not leave half done."""
