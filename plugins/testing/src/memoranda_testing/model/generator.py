@@ -166,6 +166,10 @@ class Generator:
             return Call("count", self._everywhere({}), None, self._instance())
         item = copy_item(world.one(taken))
         item.__dict__.update({"content": world.one(world.contents), "created_at": utc_text(world.one(world.moments))})
+        if item.expires_at != utc_text(FAR_FUTURE):
+            item.__dict__["expires_at"] = (
+                None  # What is left of a life may be so little that an engine's own clock ends it.
+            )
         name = {"add": "item", "add_many": "items"}.get(method, "adds")
         arguments: dict[str, Any] = {name: item if method == "add" else [item], "keep_created": world.chance(0.7)}
         if method == "apply":
