@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib.util
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import memoranda
+from memoranda.store import BaseStore
 
 EXAMPLES = sorted(
     path
@@ -53,3 +59,73 @@ def test_an_example_prints_what_it_says(example: Path, tmp_path: Path) -> None:
     assert promised
     assert result.stdout.strip() == promised.strip()
     assert list(tmp_path.iterdir()) == []
+
+
+def lines_of(framework: str) -> str:
+    """Return what the front page says that a user of a framework writes."""
+    page = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    (cell,) = re.findall(rf"^\| \[{framework}\]\(.*?\) \| (.*) \|$", page, re.MULTILINE)
+    return "\n".join(re.findall(r"`(.+?)`", cell))
+
+
+async def said(framework: str, store: BaseStore, **names: Any) -> Any:
+    """Run the lines in an async function, as in a program of the framework, and return what the last of them gives."""
+    *lines, last = lines_of(framework).splitlines()
+    body = textwrap.indent("\n".join([*lines, f"return {last}"]), "    ")
+    exec(f"async def program(store):\n{body}", names)
+    return await names["program"](store)
+
+
+def test_the_lines_for_the_agents_sdk_remember() -> None:
+    pytest.importorskip("agents")
+    from agents import Agent, Runner
+    from agents.testing import ScriptedModel
+    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+
+    text = ResponseOutputText(text="Hi", annotations=[], type="output_text")
+    message = ResponseOutputMessage(id="m", role="assistant", status="completed", type="message", content=[text])
+
+    async def play() -> None:
+        async with memoranda.open("memory://") as store:
+            for runs in (1, 2):
+                agent = Agent(name="a", model=ScriptedModel([[message]]))
+                await said("OpenAI Agents", store, Runner=Runner, agent=agent)
+                assert await store.count() == 2 * runs
+
+    asyncio.run(play())
+
+
+def test_the_lines_for_langgraph_remember() -> None:
+    graphs = pytest.importorskip("langgraph.graph")
+    builder = graphs.StateGraph(dict)
+    builder.add_node("count", lambda state: {"n": state["n"] + 1})
+    builder.add_edge(graphs.START, "count")
+
+    async def play() -> None:
+        async with memoranda.open("memory://") as store:
+            thread = {"configurable": {"thread_id": "t"}}
+            graph = await said("LangGraph", store, builder=builder)
+            await graph.ainvoke({"n": 1}, thread)
+            again = await said("LangGraph", store, builder=builder)
+            assert (await again.aget_state(thread)).values == {"n": 2}
+
+    asyncio.run(play())
+
+
+def test_the_lines_for_pydantic_ai_remember() -> None:
+    pytest.importorskip("pydantic_ai.conversation")
+    from pydantic_ai import Agent
+    from pydantic_ai.conversation import Conversation
+    from pydantic_ai.models.test import TestModel
+
+    async def play() -> None:
+        async with memoranda.open("memory://") as store:
+            for _ in range(2):
+                await said("Pydantic AI", store, agent=Agent(TestModel()), Conversation=Conversation)
+            from memoranda_pydantic_ai import MemorandaConversationStore
+
+            found = await MemorandaConversationStore(store.scoped(user_id="ada")).load("chat-1")
+            assert found is not None
+            assert len(found.messages) == 4
+
+    asyncio.run(play())
