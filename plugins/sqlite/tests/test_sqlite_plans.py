@@ -133,6 +133,16 @@ def test_the_namespaces_of_a_user_are_listed_and_counted_from_an_index_alone(con
         assert "TEMP B-TREE" not in found
 
 
+@pytest.mark.parametrize("scope", SCOPES, ids=repr)
+@pytest.mark.parametrize("purge", [True, False])
+def test_what_a_batch_removes_is_found_by_its_ids(
+    connection: sqlite3.Connection, scope: MemoryMetadata, purge: bool
+) -> None:
+    found = plan(connection, STATEMENTS.removing(Filter(metadata=scope, archived=None), ["a", "b"], purge=purge))
+    assert "INDEX sqlite_autoindex_memory_items_1 (id=?)" in found
+    assert "memory_items_by_" not in found
+
+
 @pytest.mark.parametrize("user", [None, "u"])
 @pytest.mark.parametrize("listing", [Listing("namespace", counts=False), Listing("namespace", 2, counts=False)])
 def test_namespaces_that_nobody_counts_are_one_step_each(

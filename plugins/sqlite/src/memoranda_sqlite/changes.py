@@ -96,12 +96,10 @@ class Changes:
 
     def _removed(self, connection: sqlite3.Connection, write: Write) -> int:
         wanted = Filter(metadata=write.within, archived=None)
-        change = self._statements.purging(wanted) if write.purge else self._statements.hiding(wanted)
-        text = f"{change.change} WHERE {change.where} AND id IN (SELECT value FROM json_each(?))"
-        values = (*change.values, json_text(list(write.deletes)))
+        statement = self._statements.removing(wanted, write.deletes, purge=write.purge)
         if write.purge:
-            return self.purge(connection, (text, values))
-        return connection.execute(text, values).rowcount
+            return self.purge(connection, statement)
+        return connection.execute(*statement).rowcount
 
     def purge(self, connection: sqlite3.Connection, statement: Statement) -> int:
         """Run a statement that removes rows, with every trace of them, and return how many those were."""

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from memoranda.items import MemoryMetadata
+from memoranda.shapes import json_text
 from memoranda.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
 from memoranda.store import (
     Below,
@@ -211,6 +212,13 @@ class SQLiteStatements(Statements):
     def showing(self, wanted: Filter, item_id: str | None = None) -> Change:
         """Return what :meth:`show` does, in its parts."""
         return super().showing(wanted, item_id)._replace(change=f"UPDATE {TABLE} SET {_SHOWN_AGAIN}")
+
+    def removing(self, wanted: Filter, ids: Sequence[str], *, purge: bool) -> Statement:
+        """Hide the live items of these ids that match, or delete those rows for good, hidden ones too."""
+        change = self.purging(wanted) if purge else self.hiding(wanted)
+        # The sign keeps the planner from the index of a user: these few are found by their ids, however many he has.
+        where = f"id IN (SELECT value FROM json_each(?)) AND +({change.where})"
+        return f"{change.change} WHERE {where}", (json_text(list(ids)), *change.values)
 
     def owners_after(self, listing: Listing, wanted: Filter, last: bytes | None, most: int) -> Statement:
         """Select the owners behind this one, each with its number of items and the times of the first and the last.
