@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
-from memoranda_testing.servers._postgres import PostgresServer, postgres_server
-from memoranda_testing.servers._redis import RedisServer, redis_server
+from memoranda_testing.servers._postgres import ExternalPostgresServer, PostgresServer, postgres_server
+from memoranda_testing.servers._process import Server
+from memoranda_testing.servers._redis import redis_server
 
 LASTING_ENGINES = ("sqlite", "postgres", "redis")
 """Those whose stores other processes can open, too."""
@@ -33,8 +34,8 @@ class Engines:
 
     def __init__(self) -> None:
         self._started = ExitStack()
-        self._postgres: PostgresServer | None = None
-        self._redis: RedisServer | None = None
+        self._postgres: PostgresServer | ExternalPostgresServer | None = None
+        self._redis: Server | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -51,7 +52,9 @@ class Engines:
             yield f"sqlite:///{folder / 'agent.db'}"
         elif engine == "postgres":
             if self._postgres is None:
-                self._postgres = self._started.enter_context(postgres_server())
+                server = postgres_server()
+                self._started.enter_context(server)
+                self._postgres = server
             with self._postgres.database() as url:
                 yield url
         elif engine == "redis":
