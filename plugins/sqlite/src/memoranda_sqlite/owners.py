@@ -12,7 +12,7 @@ from memoranda_sqlite.statements import SQLiteStatements, lists_places
 PAGE = 500
 """How many owners are read at a time."""
 
-FIRST = 150
+FIRST = 250
 """How many namespaces that nobody counts are read in the event loop: so many it reads in less than a millisecond."""
 
 

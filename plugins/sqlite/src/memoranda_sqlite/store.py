@@ -63,6 +63,9 @@ _DIRECT_LIMIT = 200
 _TEXT_PATIENCE = 4
 """How often a read in the event loop may go on when it compares text: about a hundred rows."""
 
+_LISTING_PATIENCE = 32
+"""How often it may when it lists namespaces, of which each takes fifty short instructions."""
+
 _MOST_WAITING = 2_000
 """How many rows may wait for the text index when a ranked search begins: it takes all their words apart itself."""
 
@@ -466,7 +469,11 @@ class SQLiteMemoryStore(BaseStore):
             self._ensure_open()
             return await self._opened().rows(text, values)
 
-        async for owner in listed(_STATEMENTS, self._rows, fetch, listing, wanted):
+        async def at_once(text: str, values: Sequence[Any]) -> list[Any]:
+            rows = self._opened().rows_at_once(text, values, _LISTING_PATIENCE)
+            return await fetch(text, values) if rows is None else rows
+
+        async for owner in listed(_STATEMENTS, at_once, fetch, listing, wanted):
             yield owner
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:

@@ -60,13 +60,14 @@ def _of_json(parameters: Parameters, condition: Value) -> str:
     path = f"$.extra.{condition.name}" if plain else None
     text = f"CASE WHEN {parameters.add(path)} IS NULL THEN "
     text += _called("memoranda_extra", "metadata", parameters, condition)
-    # json_valid() guards it: one unreadable row must not make the whole statement fail.
-    text += " WHEN json_valid(metadata) THEN "
+    # json_valid() guards it: one unreadable row must not make the whole statement fail. What few pass stands behind
+    # WHEN, where SQLite leaves the rest of an AND alone; behind THEN it would ask for all of it.
+    text += " WHEN json_valid(metadata) "
     if type(wanted) is bool:
-        return f"{text}{_kind(parameters, path)} = {parameters.add(json_text(wanted))} END"
+        return f"{text}THEN {_kind(parameters, path)} = {parameters.add(json_text(wanted))} END"
     if type(wanted) is str:
-        return f"{text}{_compared(parameters, path, condition)} AND {_kind(parameters, path)} = 'text' END"
-    text += f"{_nearly(parameters, path, condition)} AND CASE {_kind(parameters, path)} "
+        return f"{text}AND {_compared(parameters, path, condition)} THEN {_kind(parameters, path)} = 'text' END"
+    text += f"AND {_nearly(parameters, path, condition)} THEN CASE {_kind(parameters, path)} "
     text += f"WHEN 'integer' THEN {_compared(parameters, path, condition)} "
     return f"{text}WHEN 'real' THEN {_called('memoranda_extra', 'metadata', parameters, condition)} END END"
 
