@@ -63,12 +63,12 @@ class BehindPgBouncer(StoreConformance):
         return reopen
 
 
-@pytest.mark.rare("pgbouncer", one_in=16)
+@pytest.mark.rare("pgbouncer", one_in=40)
 class TestBehindPgBouncer(BehindPgBouncer):
     """As somebody opens it who does not know that there is a pooler."""
 
 
-@pytest.mark.rare("pgbouncer with partitions and vectors", one_in=40)
+@pytest.mark.rare("pgbouncer with partitions and vectors", one_in=80)
 class TestPartitionsAndVectorsBehindPgBouncer(BehindPgBouncer):
     options: ClassVar[dict[str, Any]] = {"partitions": 3, "embeddings": HashingEmbeddings(32)}
 
