@@ -31,6 +31,8 @@ _FAST = {
     "full_page_writes": "off",
     "max_connections": "200",
     "shared_buffers": "32MB",
+    # A client that was given up while it logged in keeps a database from being dropped for so long.
+    "authentication_timeout": "20s",
     # The pgvector of the wheel builds indexes in parallel with instructions that some processors lack.
     "max_parallel_maintenance_workers": "0",
 }
