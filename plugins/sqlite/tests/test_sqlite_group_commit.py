@@ -58,25 +58,6 @@ async def test_an_unreadable_row_in_a_group_fails_alone_and_leaves_no_transactio
         assert await store.count(metadata=ADA) == 3
 
 
-def commits(path: Path) -> int:
-    """Count the commits in the file's log: the last frame of each says how large the file is then."""
-    log = path.with_name(f"{path.name}-wal").read_bytes()
-    page = int.from_bytes(log[8:12], "big")
-    return sum(log[start + 4 : start + 8] != bytes(4) for start in range(32, len(log), 24 + page))
-
-
-async def test_adds_of_one_turn_of_the_loop_share_one_commit(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    async with SQLiteMemoryStore(path) as store:
-        await store.add(HumanMemory(content="the first", metadata=ADA))
-        before = commits(path)
-
-        await asyncio.gather(*(store.add(HumanMemory(content=f"{number}", metadata=ADA)) for number in range(20)))
-
-        assert commits(path) == before + 1
-        assert await store.count() == 21
-
-
 async def test_what_was_added_before_the_store_is_closed_is_stored(tmp_path: Path) -> None:
     store = SQLiteMemoryStore(tmp_path / "a.db")
     await store.init()

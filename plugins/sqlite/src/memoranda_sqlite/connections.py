@@ -98,7 +98,6 @@ class Connections:
         if self.forked:
             return
         self.filler.stop()
-        self.writer.submit()
         if self._direct is not None:
             self._direct.close()
         if self._threads is not None:

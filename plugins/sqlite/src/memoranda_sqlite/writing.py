@@ -152,7 +152,7 @@ class Writer:
         self._filler = filler
         self._eraser = eraser
         self._queue: deque[Request] = deque()
-        self._gathering: asyncio.AbstractEventLoop | None = None
+        self._scheduled = False
 
     async def upsert(self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]] = ()) -> None:
         """Store rows with their vectors, all or none. Raises IdConflictError for the first that is refused."""
@@ -175,37 +175,21 @@ class Writer:
         if self._worker.closed:
             raise StoreClosedError("The SQLite store")
         self._queue.append(request)
-        loop = request.future.get_loop()
-        if self._gathering is None:
-            # Not at once: whoever has his turn in the loop before that shares the commit.
-            self._gathering = loop
-            loop.call_soon(self.submit)
-        elif self._gathering is not loop:
-            self.submit()  # Another thread's loop may be at its end.
+        # At once, not at the end of the loop's turn: while the first is committed, the others are made ready.
+        if not self._scheduled:
+            self._scheduled = True
+            if not self._worker.submit(self._drain):
+                raise StoreClosedError("The SQLite store")
         return request.future
-
-    def submit(self) -> None:
-        """Have everything written that waits."""
-        self._gathering = None
-        if self._queue and not self._worker.submit(self._drain):
-            refused = self._taken()
-            for request in refused:
-                request.error = StoreClosedError("The SQLite store")
-            _deliver(refused)
-
-    def _taken(self) -> list[Request]:
-        """Return what waits, without those whose callers have given up; it waits no longer."""
-        taken = []
-        with suppress(IndexError):
-            while True:
-                taken.append(self._queue.popleft())
-        return [request for request in taken if not request.future.cancelled()]
 
     def _drain(self) -> None:
         """Write everything that waits. Runs on the worker's thread."""
-        requests = self._taken()
-        if not requests:
-            return
+        self._scheduled = False  # Before the queue is emptied: what comes later asks for another round.
+        requests = []
+        while self._queue:
+            request = self._queue.popleft()
+            if not request.future.cancelled():
+                requests.append(request)
         try:
             self._check_file()
             self._write(self._worker.connection, requests)
