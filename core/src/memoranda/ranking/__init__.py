@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from memoranda.ranking.names import query_without_names, speaker_of
     from memoranda.ranking.passages import Passage, Scored, Weights
     from memoranda.ranking.results import RankedItem, Reranker
-    from memoranda.ranking.scopes import conversation_key, make_passage, passage_of
     from memoranda.ranking.scoring import rank_hybrid, rank_text
     from memoranda.ranking.terms import fold_words, index_terms, query_terms, terms_fingerprint
+    from memoranda.ranking.turns import conversation_key, make_passage, passage_of
     from memoranda.ranking.vectors import checked_vector, cosines, normalised, pack_vector, unpack_vector
 
 __getattr__, __dir__ = lazy_names(
@@ -65,9 +65,9 @@ __getattr__, __dir__ = lazy_names(
         "names": ["query_without_names", "speaker_of"],
         "passages": ["Passage", "Scored", "Weights"],
         "results": ["RankedItem", "Reranker"],
-        "scopes": ["conversation_key", "make_passage", "passage_of"],
         "scoring": ["rank_hybrid", "rank_text"],
         "terms": ["fold_words", "index_terms", "query_terms", "terms_fingerprint"],
+        "turns": ["conversation_key", "make_passage", "passage_of"],
         "vectors": ["checked_vector", "cosines", "normalised", "pack_vector", "unpack_vector"],
     },
 )

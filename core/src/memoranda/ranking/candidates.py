@@ -2,7 +2,8 @@
 
 A small scope is ranked as a whole. Of a larger one these are ranked, each with the turns around it:
 
-* the items with the rarest terms of the query, by the sum of the rarities, and the newest among equals;
+* the items with the rarest terms of the query, by the sum of the rarities, and the newest among equals; very common
+  terms find none where there are rarer ones;
 * the newest of every day or month that the query names;
 * for a term that no content has: the newest of a speaker of that name, and those that have the beginning of the term;
 * where meaning counts, the nearest by their vectors.
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from memoranda.ranking.dates import query_dates
 from memoranda.ranking.letters import letter_groups
 from memoranda.ranking.passages import Passage, Weights
-from memoranda.ranking.terms import query_terms
+from memoranda.ranking.terms import fold_words, query_terms
 
 WHOLE_SCOPE = 1_000
 """A scope of up to this many items is ranked as a whole."""
@@ -41,6 +42,9 @@ MOST_COUNTED = 200_000
 
 HEARD = 500
 """How many of the newest items tell who speaks in a scope."""
+
+_COMMON = 5_000
+"""A term that more items have counts in a ranking, but finds none by itself where the query has a rarer one."""
 
 _SHORTEST_BEGINNING = 4
 _BEGINNING = 0.7
@@ -85,14 +89,14 @@ class OnDay(NamedTuple):
 
 
 class SpokenBy(NamedTuple):
-    """Which items have a speaker with this term in the name? The newest."""
+    """Which items have this term in their ``name``? The newest."""
 
     term: str
     most: int
 
 
 class WithLetters(NamedTuple):
-    """Which items have these letters in a word? The newest."""
+    """Which items have these letters in their content, or in a term of it? The newest; letters are case-folded."""
 
     letters: str
     most: int
@@ -141,7 +145,8 @@ def gather(query: str, weights: Weights, limit: int, *, filtered: bool, meaning:
     most = max(MOST_HITS, limit)
     terms = query_terms(query)
     frequencies = yield Frequencies(terms)
-    told = {term: rarity(total, frequencies[term]) for term in terms if frequencies[term]}
+    found = [term for term in terms if frequencies[term]]
+    told = {term: rarity(total, frequencies[term]) for term in _telling(found, frequencies)}
     hits = list((yield Best(told, most, matching=False)) if told else ())
     if filtered and len(hits) == most:
         hits += yield Best(told, most, matching=True)
@@ -150,8 +155,8 @@ def gather(query: str, weights: Weights, limit: int, *, filtered: bool, meaning:
     for term in terms:
         if not frequencies[term]:
             hits += yield SpokenBy(term, NEWEST_FOUND)
-            letters = beginning(term)
-            hits += (yield WithLetters(letters, NEWEST_FOUND)) if letters else ()
+            for letters in beginnings(term, query):
+                hits += yield WithLetters(letters, NEWEST_FOUND)
     if meaning:
         hits += yield Nearest(NEAREST)
     windows = yield Around(list(dict.fromkeys(hits)), turns_around(weights))
@@ -213,8 +218,19 @@ def best_hits(
     return above + newest(equal, most - len(above))
 
 
-def beginning(term: str) -> str | None:
-    """Return the letters by which other forms of a term are looked for where none has it, if it is long enough."""
+def beginnings(term: str, query: str) -> list[str]:
+    """Return the letters by which other forms of a term are looked for where none has it, if it is long enough.
+
+    They come as terms are written, and where the query has accents that terms leave out, as the query has them.
+    """
     if len(term) < _SHORTEST_BEGINNING or not letter_groups(term):
-        return None
-    return term[: max(_SHORTEST_BEGINNING, round(_BEGINNING * len(term)))]
+        return []
+    letters = term[: max(_SHORTEST_BEGINNING, round(_BEGINNING * len(term)))]
+    words = () if query.isascii() else query.casefold().split()
+    written = (word[: len(letters)] for word in words if "".join(fold_words(word)).startswith(letters))
+    return list(dict.fromkeys((letters, *filter(str.isalpha, written))))
+
+
+def _telling(terms: Sequence[str], frequencies: Mapping[str, int]) -> Sequence[str]:
+    """Return the terms by which items are looked for: common ones only where the query has no others."""
+    return [term for term in terms if frequencies[term] <= _COMMON] or terms

@@ -1,22 +1,12 @@
-"""Ranked results, and the ranking of a scope that is held in memory."""
+"""The ranking of a scope that is held in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from memoranda.items import MemoryItem
-from memoranda.turns import AT_ONCE, LETTERS_AT_ONCE
-
-if TYPE_CHECKING:
-    from memoranda.ranking import Passage
 from memoranda.ranking.results import RankedItem
-
-
-def conversation_key(item: MemoryItem) -> tuple[str | None, str | None, str | None]:
-    """Return what two neighbouring turns have in common: user, session and task."""
-    return item.metadata.user_id, item.metadata.session_id, item.metadata.task_id
+from memoranda.turns import AT_ONCE, LETTERS_AT_ONCE
 
 
 def ranking_weight(scope: Sequence[MemoryItem]) -> int:
@@ -31,72 +21,25 @@ def rank_scope(
     scope: Sequence[MemoryItem],
     wanted: Callable[[MemoryItem], bool],
     limit: int,
-    terms_of: Callable[[MemoryItem], Sequence[str]] | None = None,
+    terms_at: Callable[[int], Sequence[str]] | None = None,
 ) -> list[RankedItem]:
-    """Rank a whole scope, given newest first, and return the best items that are ``wanted``.
+    """Rank a scope, given newest first, and return the best items that are ``wanted``.
 
-    ``terms_of`` gives the index terms of an item, where a store keeps them; making them anew is most of the work.
+    ``terms_at`` gives the index terms of the item at a place of the scope, where a store keeps them; making them anew
+    is most of the work.
     """
-    from memoranda.ranking import rank_text  # Loaded on use: most programs never rank.
+    # Loaded on use: most programs never rank.
+    from memoranda.ranking import Weights, gather, gathered, index_terms, rank_text
+    from memoranda.ranking.listed import ListedScope
 
-    by_id = {item.id: item for item in scope}
+    listed = ListedScope(scope, terms_at or (lambda place: index_terms(scope[place].content)), wanted)
+    candidates = gathered(gather(query, Weights(), limit, filtered=True), listed.answer)
     scored = rank_text(
         query,
-        conversation_windows(scope, terms_of),
-        total=len(scope),
-        wanted=lambda key: wanted(by_id[key]),
+        candidates.windows,
+        total=candidates.total,
+        frequencies=candidates.frequencies,
+        wanted=lambda key: wanted(listed.items[key]),
         limit=limit,
     )
-    return [RankedItem.of(by_id[found.key], found) for found in scored]
-
-
-def conversation_windows(
-    scope: Iterable[MemoryItem], terms_of: Callable[[MemoryItem], Sequence[str]] | None = None
-) -> list[list[Passage]]:
-    """Return the passages of each conversation, oldest first, of items given newest first."""
-    conversations: dict[tuple[str | None, str | None, str | None], list[Passage]] = {}
-    for item in scope:
-        conversations.setdefault(conversation_key(item), []).append(
-            passage_of(item, None if terms_of is None else terms_of(item))
-        )
-    return [passages[::-1] for passages in conversations.values()]
-
-
-def passage_of(item: MemoryItem, terms: Sequence[str] | None = None) -> Passage:
-    """Return an item as ranking sees it; ``terms`` are its index terms, where a backend keeps them."""
-    return make_passage(
-        item.id, item.content, item.name, item.memory_type, item.created_at, conversation_key(item), terms
-    )
-
-
-def make_passage(
-    item_id: str,
-    content: str,
-    name: str | None,
-    memory_type: str,
-    created_at: str,
-    conversation: tuple[str | None, str | None, str | None],
-    terms: Sequence[str] | None = None,
-) -> Passage:
-    """Return what ranking sees of an item, from its parts; ``conversation`` is its :func:`conversation_key`.
-
-    A conversation that goes on for days is a sitting for each day, since many programs never change their session id.
-    """
-    passage, speaker_of = _ranking_tools()
-    user, session, task = conversation
-    return passage(
-        item_id,
-        content,
-        speaker_of(name, memory_type, content),
-        created_at,
-        f"{user or ''}\0{session or ''}\0{task or ''}\0{created_at[:10]}",
-        terms,
-    )
-
-
-@cache
-def _ranking_tools() -> tuple[type[Passage], Callable[[str | None, str, str], str]]:
-    """Return what passages are made with; loaded on use, and not looked for again with every item."""
-    from memoranda.ranking import Passage, speaker_of
-
-    return Passage, speaker_of
+    return [RankedItem.of(listed.items[found.key], found) for found in scored]

@@ -384,8 +384,6 @@ def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list
 def _ranked(query: str, entries: Iterable[Entry], wanted: Filter, limit: int) -> list[RankedItem]:
     """Rank what a scope held, newest first, as the base class does it; but only what is found needs to be copied."""
     scope = matching(entries, wanted.scope())
-    of = {entry.item.id: entry for entry in scope}
-    ranked = rank_scope(
-        query, [entry.item for entry in scope], wanted.matches, limit, lambda item: of[item.id].index_terms()
-    )
+    items = [entry.item for entry in scope]
+    ranked = rank_scope(query, items, wanted.matches, limit, lambda place: scope[place].index_terms())
     return [replace(found, item=copy_item(found.item)) for found in ranked]

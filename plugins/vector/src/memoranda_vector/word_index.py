@@ -39,7 +39,7 @@ class _Listing:
 class WordIndex:
     """The rows of each term. It is made when words are first asked for, and kept up from then on.
 
-    A row is listed under the terms of its content, and under those of its speaker with a sign before them.
+    A row is listed under the terms of its content, and under those of its name with a sign before them.
     Each row knows its place in every list that it is in, so that changing it touches these lists and nothing else. A
     term that no row has any more is forgotten.
     """
@@ -90,8 +90,8 @@ class WordIndex:
         """List a row that is not listed under the terms of its item."""
         self._unlisted.pop(row, None)
         terms = index_terms(item.content)
-        passage = self._passages[row] = passage_of(item, terms)
-        speaker = (_SPEAKER + term for term in index_terms(passage.speaker))
+        self._passages[row] = passage_of(item, terms)
+        speaker = (_SPEAKER + term for term in index_terms(item.name or ""))
         keys = self._keys[row] = tuple(dict.fromkeys([*terms, *speaker]))
         places = self._places[row] = array("i")
         for number, key in enumerate(keys):
@@ -120,7 +120,7 @@ class WordIndex:
         return self._listed([term], scope)
 
     def spoken_by(self, term: str, scope: Mask) -> Rows:
-        """Return the rows of a scope whose speaker has this term in the name."""
+        """Return the rows of a scope that have this term in their name."""
         return self._listed([_SPEAKER + term], scope)
 
     def with_letters(self, letters: str, scope: Mask) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime, timedelta
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
@@ -263,23 +264,28 @@ class TextRankingCases(Cases):
     async def test_needles_in_a_large_scope_are_found(self, store: BaseStore) -> None:
         """A date, a speaker, a neighbour or the letters of a word find an item among more than are ranked as one."""
         user = self.user()
-        await store.add_many(_haystack(user))
+        stack = haystack(user, self._size)
+        await store.add_many(stack)
         for query, needle in NEEDLES.items():
             found = await store.search(query=query, metadata=MemoryMetadata(user_id=user), mode="text", limit=3)
-            that(needle in contents(found), f"{query!r} did not find {needle!r} among {len(_haystack(user))} items.")
+            that(needle in contents(found), f"{query!r} did not find {needle!r} among {len(stack)} items.")
 
     async def test_a_large_scope_is_ranked_as_in_memory(self, store: BaseStore) -> None:
-        """The first results are those of the in-memory store, which looks at every item."""
+        """Items, order and scores are those of the in-memory store, also where very many items are equal."""
         user = self.user()
-        await store.add_many(_haystack(user))
+        stack = haystack(user, self._size)
         reference = InMemoryStore()
-        await reference.add_many(_haystack(user))
-        for query in NEEDLES:
-            first = [
-                contents(await each.search(query=query, metadata=MemoryMetadata(user_id=user), mode="text", limit=1))
-                for each in (reference, store)
-            ]
-            equal(first[1], first[0], f"the best item for {query!r}")
+        for each in (store, reference):
+            await each.add_many(stack)
+        for query in (*NEEDLES, "saffron in the rain", "rain in the garden"):
+            first, second = [await _ranking(each, user, query) for each in (reference, store)]
+            equal(second, first, f"the ranking for {query!r}")
+
+    @property
+    def _size(self) -> int:
+        if not self.thorough:
+            self.unreached("a scope of 100,000 items: see thorough")
+        return 100_000 if self.thorough else WHOLE_SCOPE + 100
 
 
 NEEDLES = {
@@ -287,20 +293,33 @@ NEEDLES = {
     "Zenobia": "mornings suit me best",
     "Which instrument did the tutor bring?": "A theorbo, of course.",
     "Geschosswohnungen": "eine Dachgeschosswohnung",
+    "Übersetzungen": "das Übersetzungsbüro um die Ecke",
     "saffron": "the recipe asks for saffron and two lemons",
 }
+"""Queries, and what they should find in a :func:`haystack`."""
 
 
-def _haystack(user: str) -> list[MemoryItem]:
+def haystack(user: str, size: int) -> list[MemoryItem]:
     """Return more items than a ranking reads as a whole, with the needles far apart in them."""
-    talk = [f"turn {number} of the usual talk about rain and the garden" for number in range(WHOLE_SCOPE + 100)]
+    talk = [f"turn {number} of the usual talk about rain and the garden" for number in range(size)]
     talk[200], talk[201] = "Which instrument did the tutor bring?", NEEDLES["Which instrument did the tutor bring?"]
-    talk[500], talk[700] = NEEDLES["Geschosswohnungen"], NEEDLES["saffron"]
+    talk[350], talk[500], talk[700] = NEEDLES["Übersetzungen"], NEEDLES["Geschosswohnungen"], NEEDLES["saffron"]
+    first = datetime(2024, 3, 1, tzinfo=UTC)
     items = [
-        note(text, MemoryMetadata(user_id=user, session_id=f"{user}-{number // 50}"), number)
+        note(
+            text,
+            MemoryMetadata(user_id=user, session_id=f"{user}-{number // 50}"),
+            created_at=(first + timedelta(minutes=number)).isoformat(),
+        )
         for number, text in enumerate(talk)
     ]
     alone = MemoryMetadata(user_id=user, session_id=f"{user}-alone")
     items[0] = note(NEEDLES["Zenobia"], alone, name="Zenobia")
-    items[1] = note(NEEDLES["What was noted on 7 March 2019?"], alone, created_at="2019-03-07T10:00:00+00:00")
+    # The oldest was added last.
+    items.append(note(NEEDLES["What was noted on 7 March 2019?"], alone, created_at="2019-03-07T10:00:00+00:00"))
     return items
+
+
+async def _ranking(store: BaseStore, user: str, query: str) -> list[tuple[str, float]]:
+    ranked = await store.search_ranked(query=query, metadata=MemoryMetadata(user_id=user), mode="text", limit=10)
+    return [(found.item.content, round(found.score, 6)) for found in ranked]
