@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from heapq import nsmallest
 from itertools import compress, islice
 from typing import Any
@@ -52,7 +51,7 @@ class ListedScope:
             case Size():
                 return len(scope)
             case Whole():
-                return [self._window(places) for places in self._conversations.values()]
+                return [self._window(places) for places in self._conversations(range(len(scope))).values()]
             case Frequencies(terms):
                 self._list(terms)
                 return {term: len(places) for term, places in self._having.items()}
@@ -70,22 +69,21 @@ class ListedScope:
                 return self._around(keys, turns)
         raise AssertionError(f"a list of items has no answer to {question!r}")
 
-    @cached_property
-    def _conversations(self) -> dict[object, list[int]]:
-        """The places of each conversation, newest first."""
+    def _conversations(self, places: Iterable[int]) -> dict[object, list[int]]:
+        """Return which of the places belong to each conversation."""
         conversations: dict[object, list[int]] = {}
-        for place, item in enumerate(self._scope):
-            conversations.setdefault(conversation_key(item), []).append(place)
+        for place in places:
+            conversations.setdefault(conversation_key(self._scope[place]), []).append(place)
         return conversations
 
     def _list(self, terms: Iterable[str]) -> None:
         """Note which items have each term."""
         self._having = {term: [] for term in terms}
-        sought = self._having.keys()
+        sought = frozenset(self._having)
         for place in range(len(self._scope)):
             has = self._terms_at(place)
             if not sought.isdisjoint(has):
-                for term in sought & has:
+                for term in sought.intersection(has):
                     self._having[term].append(place)
 
     def _best(self, having: list[tuple[list[int], float]], most: int, matching: bool) -> list[int]:
@@ -99,12 +97,16 @@ class ListedScope:
         return list(islice(compress(range(len(self._scope)), chosen), most))
 
     def _around(self, places: Sequence[int], turns: int) -> list[list[Passage]]:
-        windows = []
-        order = {place: at for said in self._conversations.values() for at, place in enumerate(said)}
-        for place in places:
-            said = self._conversations[conversation_key(self._scope[place])]
-            windows.append(self._window(said[max(0, order[place] - turns) : order[place] + turns + 1]))
-        return windows
+        sessions = {self._scope[place].metadata.session_id for place in places}
+        # Most items are of other sessions, which is told sooner than all that a conversation has in common.
+        same = [place for place, item in enumerate(self._scope) if item.metadata.session_id in sessions]
+        hits = frozenset(places)
+        return [
+            self._window(said[max(0, at - turns) : at + turns + 1])
+            for said in self._conversations(same).values()
+            for at, place in enumerate(said)
+            if place in hits
+        ]
 
     def _window(self, places: Sequence[int]) -> list[Passage]:
         """Return the passages of places that are given newest first."""
