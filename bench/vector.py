@@ -48,6 +48,15 @@ class Given(Embeddings):
         return self._vectors[[int(text.rpartition(" ")[2]) for text in texts]]
 
 
+class OneByOne(Given):
+    """Gives the vector of one text at a time, as a list: what an embedder has to have at least."""
+
+    aembed_many = Embeddings.aembed_many
+
+    def embed(self, text: str) -> list[float]:
+        return self._vectors[int(text.rpartition(" ")[2])].tolist()
+
+
 def made() -> tuple[np.ndarray, list[MemoryItem]]:
     """Return clustered unit vectors, as those of real texts are, and an item for each."""
     random = np.random.default_rng(7)
@@ -92,6 +101,22 @@ async def adding(vectors: np.ndarray, items: list[MemoryItem]) -> None:
         f"Memory: {used / 1e6:,.0f} MB for a matrix of {vectors.nbytes / 1e6:,.0f} MB and items of "
         f"{bare / 1e6:,.0f} MB: {used / floor:.2f}x (goal <= 1.3x)"
     )
+
+
+async def embedding(vectors: np.ndarray, items: list[MemoryItem]) -> list[Line]:
+    """Compare adding through an embedder that gives lists with making the same lists a matrix."""
+    some = items[:10_000]
+
+    def read() -> np.ndarray:
+        matrix = np.empty((len(some), DIMENSION), dtype=np.float32)
+        for start in range(0, len(some), 1_000):
+            matrix[start : start + 1_000] = [vectors[number].tolist() for number in range(start, start + 1_000)]
+        return matrix
+
+    times = await interleaved(
+        {"memoranda": lambda: VectorMemoryStore(OneByOne(vectors)).add_many(some), "floor": read}, rounds=9
+    )
+    return [line("add_many of 10,000 with an embedder that gives lists, against reading the lists", times)]
 
 
 async def searching(store: VectorMemoryStore, vectors: np.ndarray) -> list[Line]:
@@ -159,6 +184,7 @@ async def main() -> None:
     asked = parser.parse_args()
     vectors, items = made()
     await adding(vectors, items)
+    report("Adding through an embedder", await embedding(vectors, items))
     store = VectorMemoryStore(Given(vectors))
     await store.add_vectors(items, vectors)
     report("Searching by meaning", await searching(store, vectors))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
+import weakref
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -151,6 +152,40 @@ async def test_adding_in_bulk_embeds_in_one_call() -> None:
 
     await VectorMemoryStore(Counting({})).add_many([turn(str(number)) for number in range(10)])
     assert calls == [10]
+
+
+class Numbers(list[float]):
+    """A list of which it can be told how many there are."""
+
+
+class Counted(Embeddings):
+    """Gives one vector at a time, and remembers how many of its lists there were at once."""
+
+    dimension = 16
+
+    def __init__(self) -> None:
+        self.held: weakref.WeakValueDictionary[int, Numbers] = weakref.WeakValueDictionary()
+        self.most = 0
+
+    def embed(self, text: str) -> list[float]:
+        number = int(text)
+        randomly = Random(number)
+        vector = self.held[number] = Numbers(randomly.uniform(-1, 1) for _ in range(self.dimension))
+        self.most = max(self.most, len(self.held))
+        return vector
+
+    async def aembed(self, text: str) -> list[float]:
+        return self.embed(text)
+
+
+async def test_a_large_batch_holds_few_of_the_lists_that_an_embedder_gives_one_by_one() -> None:
+    embedder = Counted()
+    store = VectorMemoryStore(embedder)
+    await store.add_many([turn(str(number)) for number in range(5_001)])
+    assert embedder.most < 2_500
+    for number in (0, 1_024, 5_000):
+        (found,) = await store.search(query=str(number), limit=1)
+        assert found.content == str(number)
 
 
 async def test_the_caller_may_change_an_item_while_it_is_embedded() -> None:
