@@ -9,7 +9,6 @@ from typing import Any
 from memoranda.embeddings import has_text
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.copying import DELIMITER, NULL, lines
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.rows import owner_of
@@ -102,21 +101,20 @@ class Upserts:
             await connection.copy_records_to_table(
                 ids, schema_name=schema, columns=("id", "owner"), records=owners, timeout=self._server.timeout
             )
-        await connection.copy_to_table(
+        await connection.copy_records_to_table(
             table,
             schema_name=schema,
             columns=self._statements.insert_columns,
-            source=self._unhurried(additions),
-            delimiter=DELIMITER,
-            null=NULL,
+            records=self._unhurried(additions),
             timeout=self._server.timeout,
         )
 
-    async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[bytes, None]:
-        """Yield the rows as text; making their terms takes a while, in which other calls get their turn."""
-        for start in range(0, len(additions), _TURN):
-            await asyncio.sleep(0)
-            yield lines(map(self._values, additions[start : start + _TURN]))
+    async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
+        """Yield the rows; making their terms takes a while, in which other calls get their turn."""
+        for place, addition in enumerate(additions):
+            if place % _TURN == 0:
+                await asyncio.sleep(0)
+            yield self._values(addition)
 
     async def draw(self, connection: Connection, count: int) -> Sequence[int | None]:
         """Return as many new numbers, in their order; None stands for one that the statement draws itself."""
