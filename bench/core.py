@@ -10,7 +10,16 @@ import sys
 
 from harness import Line, interleaved, line, report, run
 
-from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryConfig, check_trigger
+from memoranda import (
+    AIMemory,
+    HumanMemory,
+    MemoryItem,
+    MemoryMetadata,
+    ShortTermMemory,
+    SummaryConfig,
+    SystemMemory,
+    check_trigger,
+)
 from memoranda.store import Filter, InMemoryStore, copy_item
 
 SESSIONS = 1_000
@@ -63,6 +72,61 @@ async def in_memory() -> list[Line]:
     ]
 
 
+async def conversations() -> list[Line]:
+    """Add items one by one, and show the last five rounds of a session of 1,000 items.
+
+    The floors are the leanest that could do it: lists and a dict of the very objects, nothing checked, nothing copied,
+    and rounds counted from the end. What a store does beyond that is in these ratios.
+    """
+    items = [_said(number) for number in range(1_000)]
+    memory = ShortTermMemory(scope="session", max_rounds=5)
+    await memory.add_many(items)
+    wanted = MemoryMetadata(user_id="ada", session_id="s")
+
+    async def add_all() -> None:
+        fresh = ShortTermMemory(scope="session")
+        for item in items:
+            await fresh.add(item)
+
+    async def lean_add_all() -> None:
+        by_id: dict[str, MemoryItem] = {}
+        by_session: dict[str | None, list[MemoryItem]] = {}
+
+        async def add(item: MemoryItem) -> None:
+            by_id[item.id] = item
+            by_session.setdefault(item.metadata.session_id, []).append(item)
+
+        for item in items:
+            await add(item)
+
+    async def lean_rounds() -> list[MemoryItem]:
+        found: list[MemoryItem] = []
+        humans = 0
+        for item in reversed(items):
+            found.append(item)
+            humans += item.memory_type == "human"
+            if humans == 5:
+                break
+        return [items[0], *reversed(found)]
+
+    add_times = await interleaved({"memoranda": add_all, "floor": lean_add_all})
+    shown_times = await interleaved(
+        {"memoranda": lambda: memory.search(metadata=wanted, limit=20), "floor": lean_rounds}, calls=100
+    )
+    return [
+        line("1,000 adds, against lists without checks or copies", add_times),
+        line("5 rounds of a session of 1,000, against lists without copies", shown_times),
+    ]
+
+
+def _said(number: int) -> MemoryItem:
+    owner = MemoryMetadata(user_id="ada", session_id="s")
+    if number == 0:
+        return SystemMemory(content="Answer in one sentence.", metadata=owner)
+    kind = HumanMemory if number % 2 else AIMemory
+    return kind(content=f"turn {number} of a long talk", metadata=owner)
+
+
 async def trigger() -> list[Line]:
     """Check 10,000 items for a summary trigger; the floor adds up the lengths of their texts."""
     calls = [{"id": "c", "name": "weather", "arguments": {"city": "Oslo"}}]
@@ -109,6 +173,7 @@ async def imports() -> list[Line]:
 
 async def main() -> None:
     report("In memory", await in_memory())
+    report("Conversations in memory, against the leanest thing that could do it", await conversations())
     report("Summary trigger", await trigger())
     report("Imports", await imports())
 
