@@ -58,6 +58,7 @@ async def test_a_wrong_store_is_caught_by_the_case_meant_for_it(store: type[Base
     assert not report.conforms
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("case", sorted({case for _, case in wrong.WRONG_STORES}))
 async def test_a_case_that_catches_wrong_stores_passes_the_right_one(case: str) -> None:
     report = await check_store(InMemoryStore, exclusive=True, select=named(case))
@@ -228,7 +229,7 @@ class TestWrong(StoreConformance):
 """
 
 
-@pytest.mark.parametrize("mode", ["strict", "auto"])
+@pytest.mark.parametrize("mode", ["strict", pytest.param("auto", marks=pytest.mark.rare)])
 def test_a_third_party_runs_the_kit_with_pytest(tmp_path: Path, mode: str) -> None:
     (tmp_path / "test_theirs.py").write_text(TEST_MODULE)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nasyncio_mode = {mode}\n")
