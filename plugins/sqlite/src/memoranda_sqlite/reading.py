@@ -19,7 +19,8 @@ STEPS = 500
 """After how many of its instructions SQLite asks whether to go on; reading twenty items through an index takes 300."""
 
 MOST_ASKED = 16
-"""How often the answer is yes in the event loop: two hundred rows may be read, which takes less than a millisecond."""
+"""How often the answer is yes in the event loop: two hundred rows may be read, or a hundred be found and put in order,
+which takes less than a millisecond."""
 
 LONGEST = 64 << 10
 """The most bytes of a row that is read in the event loop."""
