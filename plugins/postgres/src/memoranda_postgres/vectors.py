@@ -89,9 +89,11 @@ class Vectors:
 
     async def known(self, contents: Mapping[str, str]) -> dict[str, Sequence[float]]:
         """Return the present vectors of those ids that have one for this very content, of this store's model."""
+        # Ids before vectors, as with all who lock both: a change of the model is waited for, never in a circle.
+        given = f"SELECT id, content, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}"
         rows = await self._server.fetch(
-            f"SELECT id, content, embedding::real[] AS vector FROM {self._dialect.table} JOIN {self._dialect.vectors} "
-            f"ON item_id = id AND item_version = version WHERE {self._dialect.by_ids('$1')} AND EXISTS "
+            f"SELECT id, content, embedding::real[] AS vector FROM ({given}) AS given JOIN {self._dialect.vectors} "
+            f"ON item_id = id AND item_version = version WHERE EXISTS "
             f"(SELECT FROM {self._dialect.meta} WHERE vector_model = $2 AND vector_dimension = $3)",
             [list(contents), self.model, self.dimension],
         )
