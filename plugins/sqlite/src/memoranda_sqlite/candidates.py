@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memoranda.ranking import (
@@ -99,27 +100,40 @@ class Answers:
     def _newest(self, most: int, condition: str, *values: str) -> list[int]:
         return [number for (number,) in self._rows.select("rowid", f"{_NEWEST} {most}", condition, *values)]
 
-    def _windows(self, hits: Iterable[int], around: int) -> list[list[Passage]]:
+    def _windows(self, hits: Sequence[int], around: int) -> list[list[Passage]]:
         """Return each row with its neighbours in the conversation, oldest first."""
-        parameters = Parameters(self._rows.statements.dialect)
-        before = self._turns_beside(parameters, "<", "DESC", around)
-        after = self._turns_beside(parameters, ">", "ASC", around)
-        text = (
-            f"SELECT hit.rowid, {before}, {after} "
-            f"FROM json_each(?) AS given CROSS JOIN {TABLE} AS hit ON hit.rowid = given.value"
-        )
-        found = self._rows.connection.execute(text, (*parameters.values, json.dumps(list(hits))))
-        windows = [[*reversed(json.loads(earlier)), hit, *json.loads(later)] for hit, earlier, later in found]
+        windows = [*self._chains(hits, around, in_session=True), *self._chains(hits, around, in_session=False)]
         turns = self._turns(self._marks({number for window in windows for number in window}))
         return [[turns[number].passage for number in window if number in turns] for window in windows]
 
-    def _turns_beside(self, parameters: Parameters, side: str, order: str, around: int) -> str:
+    def _chains(self, hits: Sequence[int], around: int, *, in_session: bool) -> Iterator[list[int]]:
+        """Yield the numbers around those of the hits that have a session, or have none."""
+        parameters = Parameters(self._rows.statements.dialect)
+        before = self._turns_beside(parameters, "<", "DESC", around, in_session)
+        after = self._turns_beside(parameters, ">", "ASC", around, in_session)
+        text = (
+            f"SELECT hit.rowid, {before}, {after} "
+            f"FROM json_each(?) AS given CROSS JOIN {TABLE} AS hit ON hit.rowid = given.value "
+            f"WHERE hit.session_id IS {'NOT NULL' if in_session else 'NULL'}"
+        )
+        found = self._rows.connection.execute(text, (*parameters.values, json.dumps(list(hits))))
+        return ([*reversed(json.loads(earlier)), hit, *json.loads(later)] for hit, earlier, later in found)
+
+    def _turns_beside(self, parameters: Parameters, side: str, order: str, around: int, in_session: bool) -> str:
         """Return the expression of the turns on one side of a hit, the nearest first."""
-        where = self._rows.statements.conditions(parameters, self._rows.scope)
+        scope = self._rows.scope
+        if scope.metadata is not None:
+            # What a turn has in common with its hit, which is of the scope, needs no other condition.
+            common = dict.fromkeys(("user_id", "session_id", "task_id"))
+            scope = replace(scope, metadata=scope.metadata.model_copy(update=common))
+        where = self._rows.statements.conditions(parameters, scope)
+        # A plus leaves an index aside: a session is shorter than all that a user said.
+        same = "+near.user_id IS hit.user_id AND near.session_id = hit.session_id AND +near.task_id IS hit.task_id"
+        if not in_session:
+            same = "near.user_id IS hit.user_id AND +near.session_id IS NULL AND near.task_id IS hit.task_id"
         return (
             f"(SELECT json_group_array(number) FROM (SELECT near.rowid AS number FROM {TABLE} AS near WHERE {where} "
-            f"AND near.user_id IS hit.user_id AND near.session_id IS hit.session_id AND near.task_id IS hit.task_id "
-            f"AND (near.created_at, near.rowid) {side} (hit.created_at, hit.rowid) "
+            f"AND {same} AND (near.created_at, near.rowid) {side} (hit.created_at, hit.rowid) "
             f"ORDER BY near.created_at {order}, near.rowid {order} LIMIT {around}))"
         )
 
