@@ -538,6 +538,16 @@ def test_a_long_turn_lends_only_what_it_says_close_by() -> None:
     assert ranked.get(far[1].key, 0.0) < ranked[near[1].key] / 2
 
 
+def test_a_long_turn_takes_nothing_from_the_turns_around_it() -> None:
+    """What a long answer is about it says itself; a short one has only its question."""
+    chatter = " ".join(["one more word of many that fill an answer"] * 40)
+    short = conversation("Which instrument do you play?", "The violin.", session="short")
+    long = conversation("Which instrument do you play?", chatter, session="long")
+    found = keys(rank_text("instrument", [short, long]))
+    assert short[1].key in found
+    assert long[1].key not in found
+
+
 def test_an_item_says_what_its_letters_are_worth() -> None:
     ranked = rank_text("Wohnungen im Dachgeschoss", [conversation("Wir haben eine Dachgeschosswohnung.", "Schön.")])
     assert ranked[0].parts["letters"] > 0

@@ -59,7 +59,8 @@ def joined(windows: Iterable[Sequence[Passage]]) -> Sequence[Sequence[Passage]]:
 class Row:
     """Passages in one row, with the stretch of consecutive turns of the same session that each place stands in.
 
-    ``items`` are the passages as they were given, and ``item_at`` says which of them stands at a place.
+    ``items`` are the passages as they were given, and ``item_at`` says which of them stands at a place; at the
+    ``divided`` ones stands a part of an item.
     """
 
     def __init__(self, runs: Iterable[Sequence[Passage]], weights: Weights) -> None:
@@ -69,6 +70,7 @@ class Row:
         self.first_place: list[int] = []
         self.stretches: list[tuple[int, int]] = []
         self.terms: list[Sequence[str]] = []
+        self.divided: set[int] = set()
         self.lengths: list[int] = []
         for run in runs:
             for _, turns in groupby(run, key=attrgetter("session")):
@@ -84,6 +86,7 @@ class Row:
         self.first_place.append(len(self.item_at))
         if size and length > 1.5 * size:
             parts = round(length / size)
+            self.divided.update(range(len(self.item_at), len(self.item_at) + parts))
             self.item_at.extend([len(self.items)] * parts)
             self.lengths.extend((part + 1) * length // parts - part * length // parts for part in range(parts))
         else:
@@ -121,7 +124,10 @@ class Row:
         return found
 
     def with_neighbours(self, own: Counts) -> Counts:
-        """Return the counts with a share of each one added to the places around it."""
+        """Return the counts with a share of each one added to the places around it.
+
+        A short turn needs what was said around it; one of several passages says enough by itself and takes nothing.
+        """
         shares = _shares(self.weights)
         counts = dict(own)
         for place, count in own.items():
@@ -129,7 +135,7 @@ class Row:
             item = self.item_at[place]
             asking = place + 1 == self.first_place[item + 1] and "?" in self.items[item].text
             for offset, share in shares:
-                if start <= place + offset < end:
+                if start <= place + offset < end and place + offset not in self.divided:
                     if offset == 1 and asking:
                         share *= 1 + self.weights.answer
                     counts[place + offset] = counts.get(place + offset, 0.0) + share * count
@@ -153,6 +159,8 @@ class Row:
         for start, end in stretches:
             together += spread[place : place + end - start]
             place += end - start + reach
+        for place in self.divided:
+            together[place] = self.lengths[place]
         return together
 
     def telling_time(self) -> set[int]:
