@@ -291,8 +291,9 @@ class Writing(Engine):
     def _ready(self, given: MemoryItem) -> MemoryItem:
         """Return the item checked, of the class that it is read as, and stamped."""
         item = self._prepared(self._as_read(storable(given)))
-        # Where a write waits for others, the caller may change the item meanwhile.
-        return copy_item(item) if item is given and self._serialises_writes else item
+        # Where a write waits for others, or for what has expired, the caller may change the item meanwhile.
+        waits = self._serialises_writes or self._lifetimes.in_use
+        return copy_item(item) if item is given and waits else item
 
     def _with_lifetime(self, item: MemoryItem, ttl: float | None) -> MemoryItem:
         if ttl is None and item.ttl is None and item.expires_at is None:
