@@ -127,7 +127,8 @@ def _loaded(spec: CommandSpec) -> Any:
         group = target
     elif callable(target):
         group = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        shown = "\n\n".join(f"$ memoranda {line}" for line in EXAMPLES.get(spec.name, ()))
+        # An empty paragraph between them: before 0.28 typer joins two paragraphs into one.
+        shown = "\n\n\n\n".join(f"$ memoranda {line}" for line in EXAMPLES.get(spec.name, ()))
         group.command(spec.name, epilog=shown or None)(target)
     else:
         raise PluginLoadError(spec.name, f"{spec.target} is neither a function nor a typer.Typer.")
