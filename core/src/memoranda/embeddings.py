@@ -13,7 +13,7 @@ from zlib import crc32
 from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
 from memoranda.ranking.vectors import checked_vector
 from memoranda.shapes import whole_number
-from memoranda.turns import aside, dividing
+from memoranda.turns import EMBEDDED_AT_ONCE, aside, dividing, slices
 
 if TYPE_CHECKING:
     from memoranda.ranking.passages import Weights
@@ -61,7 +61,10 @@ class Embeddings(ABC):
 
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of several texts, in their order; by default one after the other."""
-        return [await self.aembed(text) for text in texts]
+        vectors: list[list[float]] = []
+        async for some in slices(texts, EMBEDDED_AT_ONCE):
+            vectors += [await self.aembed(text) for text in some]
+        return vectors
 
     def embed_query(self, query: str) -> list[float]:
         """Return the vector by which texts that answer a query are found; by default that of the same text."""
@@ -113,10 +116,6 @@ class HashingEmbeddings(Embeddings):
     async def aembed(self, text: str) -> list[float]:
         """Return the vector of one text."""
         return await aside(dividing(len(text)), self.embed, text)
-
-    async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vectors of several texts, in their order."""
-        return await aside(dividing(sum(map(len, texts))), self.embed_many, texts)
 
     def _add(self, vector: list[float], feature: str, weight: float) -> None:
         """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""

@@ -22,6 +22,9 @@ CHECKED_AT_ONCE = 1_000
 CHANGED_AT_ONCE = 200
 """How many items are changed in one turn."""
 
+EMBEDDED_AT_ONCE = 100
+"""How many short texts are embedded in one turn by an embedder that works in the process."""
+
 LETTERS_AT_ONCE = 25_000
 """How much text is divided into words in one turn."""
 
