@@ -25,7 +25,7 @@ from memoranda.errors import (
     shown,
 )
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from memoranda.loops import LoopLock, undivided
+from memoranda.loops import CallsUnderWay, LoopLock, undivided
 from memoranda.ranking.results import RankedItem, Reranker
 from memoranda.ranking.scopes import rank_scope, ranking_weight
 from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
@@ -101,6 +101,7 @@ class Engine(ABC):
         self._state: Literal["new", "open", "closed"] = "new" if self.needs_init else "open"
         self._observers = Observers()
         self._lifetimes = Lifetimes()
+        self._writes = CallsUnderWay()
         self._sweeping: asyncio.Task[None] | None = None
         self._make_locks()
 
@@ -143,6 +144,7 @@ class Engine(ABC):
             sweeping = self._sweeping
             if sweeping is not None and sweeping.get_loop() is asyncio.get_running_loop():
                 await asyncio.wait([sweeping])
+            await self._writes.ended()
             await self._close()
 
     async def exists(self) -> bool:

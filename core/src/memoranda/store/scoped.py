@@ -59,6 +59,7 @@ class ScopedEngine(Engine):
         self._observers = Observers(store._observers)
         self._serialises_writes = store._serialises_writes
         self._lifetimes = store._lifetimes
+        self._writes = store._writes
         self.clock = lambda: store.clock()
 
     def _make_locks(self) -> None:

@@ -224,16 +224,18 @@ class Writing(Engine):
     async def _with_room(self, ids: Sequence[str], write: Callable[[], Awaitable[T]]) -> T:
         """Write where expired items may hold the ids: what another process stored expires without this one's knowing.
 
-        Whoever meets one at the same time may have swept it, so that how many were swept says nothing.
+        Whoever meets one at the same time may have swept it, so that how many were swept says nothing. Whoever closes
+        the store waits for all of it: the engine knows of a write only from its last step on.
         """
-        await self._make_room(ids)
-        try:
-            return await write()
-        except (IdConflictError, VersionConflictError):
-            if not self._lifetimes.in_use:
-                raise
-            await self._sweep_ids(ids)
-            return await write()
+        with self._writes.call():
+            await self._make_room(ids)
+            try:
+                return await write()
+            except (IdConflictError, VersionConflictError):
+                if not self._lifetimes.in_use:
+                    raise
+                await self._sweep_ids(ids)
+                return await write()
 
     async def _carry_out(self, write: Write) -> int:
         if len(write.adds) == 1 and write.is_plain:
