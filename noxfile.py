@@ -273,8 +273,8 @@ def oldest(session: nox.Session) -> None:
         left_out = "--ignore=plugins/testing/tests/test_conformance_kit.py"
         run_pytest(session, *options, left_out, *(f"{each}/tests" for each in tested))
     else:
-        # One test in sixteen and at least one of every class and module, the same ones each time.
-        run_pytest(session, *options, "--sample=16", *(path for each in tested for path in main_tests(each)))
+        # One test in forty-eight and at least one of every class and module, the same ones each time.
+        run_pytest(session, *options, "--sample=48", *(path for each in tested for path in main_tests(each)))
 
 
 # The releases whose tests of stores are run, and in which of their modules these are.

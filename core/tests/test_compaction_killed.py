@@ -25,6 +25,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str,
     return found
 
 
+@pytest.mark.rare
 def test_every_write_was_killed_once(report: dict[str, list[dict[str, Any]]]) -> None:
     assert len(report["compact"]) == len(report["undo"]) == WRITES_OF_A_SWAP
 

@@ -28,6 +28,7 @@ def nested(depth: int, innermost: Any, *, objects: bool) -> Any:
     return innermost
 
 
+@pytest.mark.rare
 @given(ANYTHING)
 def test_whatever_json_can_say_comes_back(value: Any) -> None:
     text = encode_payload(value)
@@ -36,6 +37,7 @@ def test_whatever_json_can_say_comes_back(value: Any) -> None:
     assert text == json.dumps(value, separators=(",", ":"))
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("objects", [True, False])
 @pytest.mark.parametrize("innermost", [None, "\0\ud800é", math.inf, {}, [], -1.5, {"k": []}])
 def test_nesting_thousands_deep_comes_back(objects: bool, innermost: Any) -> None:

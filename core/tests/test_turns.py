@@ -97,12 +97,14 @@ WORK: dict[str, Work] = {
 }
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("work", WORK)
 async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(work: str) -> None:
     few, many = [await longest_turn(WORK[work](await filled(count))) for count in (1_500, 4_500)]
     assert many < 2 * few
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("work", ["a restore", "a purge of the bin", "a second text search"])
 async def test_the_turns_of_the_loop_do_not_grow_with_what_was_done_before(work: str) -> None:
     turns = []
@@ -126,6 +128,7 @@ async def test_the_turns_do_not_grow_on_a_store_that_leaves_ranking_to_the_base(
     assert many < 2 * few
 
 
+@pytest.mark.rare
 async def test_a_few_long_items_do_not_hold_the_loop_either() -> None:
     turns = []
     for words in (2_000, 50_000):
@@ -142,6 +145,7 @@ async def test_embedding_many_texts_in_the_process_leaves_the_loop_its_turns() -
     assert many < 2 * few
 
 
+@pytest.mark.rare
 async def test_a_conversation_without_rounds_leaves_the_loop_its_turns() -> None:
     turns = []
     for count in (2_500, 7_500):
@@ -328,6 +332,7 @@ async def test_a_scope_that_is_ranked_as_a_whole_is_ranked_alike(size: int) -> N
     assert [(each.item.id, each.score) for each in found] == [(each.key, each.score) for each in wanted]
 
 
+@pytest.mark.rare
 async def test_clearing_a_small_scope_costs_no_more_in_a_large_store() -> None:
     """Sixteen times as many items of others may not make it four times as dear."""
 

@@ -109,6 +109,7 @@ def test_a_broken_plugin_is_a_row_and_exit_code_0(process: Process, tmp_path: Pa
     assert "no_such_driver" in row["reason"]
 
 
+@pytest.mark.rare
 def test_there_is_no_colour_in_a_pipe_and_colour_on_a_terminal(process: Process, started: Started) -> None:
     for line in (("--help",), ("plugins",), ("demo", "--store", "memory://"), ("search", "--help")):
         assert "\x1b" not in process(*line).stdout
@@ -117,6 +118,7 @@ def test_there_is_no_colour_in_a_pipe_and_colour_on_a_terminal(process: Process,
     assert "\x1b[" in on_a_terminal(started, "--help")[0]
 
 
+@pytest.mark.rare
 def test_no_color_is_respected_on_a_terminal(started: Started) -> None:
     for line in (("--help",), ("plugins",)):
         assert "\x1b[3" not in on_a_terminal(started, *line, env={"NO_COLOR": "1"})[0]
@@ -130,6 +132,7 @@ def test_long_contents_are_not_cut_in_a_pipe(process: Process, tmp_path: Path) -
     assert content in process("search", "--store", url).stdout
 
 
+@pytest.mark.rare
 def test_a_reader_that_stops_early_is_no_error(started: Started, tmp_path: Path, process: Process) -> None:
     url = f"shelf:///{tmp_path / 'memories'}"
     lines = "\n".join(json.dumps({"content": "x" * 1000}) for _ in range(500))
@@ -147,6 +150,7 @@ def test_a_reader_that_stops_early_is_no_error(started: Started, tmp_path: Path,
     assert "Exception ignored" not in complaint
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
 def test_a_question_is_asked_on_a_terminal(
     process: Process, started: Started, tmp_path: Path, answer: str, left: int
@@ -161,6 +165,7 @@ def test_a_question_is_asked_on_a_terminal(
     assert json.loads(process("stats", "--json", "--store", url).stdout)["items"] == left
 
 
+@pytest.mark.rare
 def test_ctrl_c_at_a_question_changes_nothing(process: Process, started: Started, tmp_path: Path) -> None:
     url = f"shelf:///{tmp_path / 'memories'}"
     process("add", "one", "--store", url)
@@ -194,6 +199,7 @@ def test_ctrl_c_in_an_export_leaves_no_file(process: Process, started: Started, 
     assert "Traceback" not in complaint
 
 
+@pytest.mark.rare
 def test_ctrl_c_in_a_copy_can_be_gone_on_from(process: Process, started: Started, tmp_path: Path) -> None:
     source, target = tmp_path / "source", f"shelf:///{tmp_path / 'target'}"
     lines = "\n".join(json.dumps({"id": str(number), "content": "x" * 100}) for number in range(2_000))

@@ -31,6 +31,7 @@ def test_every_encoding_will_do(process: Process, line: list[str], encoding: str
     assert "Error" not in done.stderr
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_what_a_stream_cannot_show_is_still_told_apart(process: Process, tmp_path: Path, encoding: str) -> None:
     url = f"shelf:///{tmp_path / 'memories'}"
@@ -45,6 +46,7 @@ def test_what_a_stream_cannot_show_is_still_told_apart(process: Process, tmp_pat
     assert json.loads(document.stdout)["content"] == "naïve → ✓ 日本"
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_an_export_through_a_pipe_arrives_in_every_encoding(process: Process, tmp_path: Path, encoding: str) -> None:
     source, target = f"shelf:///{tmp_path / 'source'}", f"shelf:///{tmp_path / 'target'}"
@@ -58,6 +60,7 @@ def test_an_export_through_a_pipe_arrives_in_every_encoding(process: Process, tm
     assert json.loads(process("get", "odd", "--json", "--store", target).stdout)["content"] == "naïve → ✓ 日本"
 
 
+@pytest.mark.rare
 def test_bytes_that_are_not_utf_8_are_called_that(process: Process, tmp_path: Path) -> None:
     url = f"shelf:///{tmp_path / 'memories'}"
     (tmp_path / "latin.txt").write_bytes('{"content": "café"}'.encode("latin-1"))

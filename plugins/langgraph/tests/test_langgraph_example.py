@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parents[3] / "examples" / "langgraph_assistant.py"
 
 
+@pytest.mark.rare
 def test_the_assistant_remembers_across_threads_and_openings(url: str) -> None:
     if url == "memory://":
         return  # It is gone when it is closed.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Annotated, Any, TypedDict
 
+import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Command, interrupt
@@ -89,6 +90,7 @@ with memoranda.sync.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.rare
 def test_a_killed_process_loses_nothing_it_was_told_is_stored(lasting_url: str) -> None:
     with subprocess.Popen([sys.executable, "-c", _WORKER, lasting_url], stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None

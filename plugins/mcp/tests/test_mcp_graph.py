@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import Client, StdioServerParameters
 
 from memoranda.store import InMemoryStore
@@ -129,6 +130,7 @@ async def test_graphs_of_two_people_never_meet(ada: Client, store: InMemoryStore
     assert (await call(ada, "read_graph"))["entities"] == [ADA, ENGINE, BABBAGE]
 
 
+@pytest.mark.rare
 async def test_many_processes_that_change_the_graph_at_once_lose_nothing(started: Started) -> None:
     async with Client(started("--graph")) as one, Client(started("--graph")) as other:
         await call(one, "create_entities", entities=[ADA])
@@ -158,6 +160,7 @@ def imported(started: Started, path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, env=parameters.env, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.rare
 async def test_the_file_of_server_memory_is_taken_over_once(started: Started, tmp_path: Path) -> None:
     path = tmp_path / "memory.jsonl"
     lines = [{"type": "entity", **ADA}, {"type": "entity", **ENGINE}, {"type": "relation", **WORKS}]
@@ -170,6 +173,7 @@ async def test_the_file_of_server_memory_is_taken_over_once(started: Started, tm
         assert await call(client, "read_graph") == {"entities": [ADA, ENGINE], "relations": [WORKS]}
 
 
+@pytest.mark.rare
 async def test_a_file_that_is_something_else_is_refused_whole(started: Started, tmp_path: Path) -> None:
     path = tmp_path / "memory.jsonl"
     path.write_text(json.dumps({"type": "entity", **ADA}) + '\n{"type": "entity", "name": 7}\n')

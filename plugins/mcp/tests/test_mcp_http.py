@@ -65,6 +65,7 @@ HELLO = {
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
+@pytest.mark.rare
 async def test_everybody_who_authenticates_has_their_own_memories(started: Started, tmp_path: Path) -> None:
     async with serving(started, tmp_path) as url:
         for mode in ("auto", "legacy"):
@@ -78,6 +79,7 @@ async def test_everybody_who_authenticates_has_their_own_memories(started: Start
                 assert len(await contents(ada)) == len(await contents(grace)) == (5 if mode == "auto" else 10)
 
 
+@pytest.mark.rare
 async def test_who_has_no_token_is_turned_away(started: Started, tmp_path: Path) -> None:
     async with serving(started, tmp_path) as url, httpx2.AsyncClient(timeout=60) as http:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {ADA}"}):
@@ -95,6 +97,7 @@ async def test_who_has_no_token_is_turned_away(started: Started, tmp_path: Path)
         assert (await http.post(url, json=HELLO, headers=mine)).status_code == 200
 
 
+@pytest.mark.rare
 def test_a_server_listens_on_this_machine_alone_and_never_without_tokens(started: Started) -> None:
     def said(*options: str, **environment: str) -> str:
         parameters = started("--http", *options)

@@ -33,6 +33,7 @@ async def everything(client: Client) -> list[str]:
         arguments["cursor"] = page["next_cursor"]
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_assistant_remembers_over_standard_input_and_output(started: Started, mode: Any) -> None:
     async with Client(started(), mode=mode) as client:
@@ -45,6 +46,7 @@ async def test_an_assistant_remembers_over_standard_input_and_output(started: St
         assert await everything(client) == []
 
 
+@pytest.mark.rare
 async def test_a_hundred_calls_at_once_are_all_answered_and_kept(started: Started) -> None:
     async with Client(started()) as client:
         results = await asyncio.gather(
@@ -54,6 +56,7 @@ async def test_a_hundred_calls_at_once_are_all_answered_and_kept(started: Starte
         assert sorted(await everything(client)) == sorted(f"memory {number}" for number in range(100))
 
 
+@pytest.mark.rare
 async def test_two_servers_on_one_file_lose_nothing(started: Started) -> None:
     async with Client(started()) as one, Client(started()) as other:
         await asyncio.gather(
@@ -72,6 +75,7 @@ async def test_two_servers_on_one_file_lose_nothing(started: Started) -> None:
         assert sorted(result.is_error for result in await asyncio.gather(*changes)) == [False, True]
 
 
+@pytest.mark.rare
 async def test_what_was_acknowledged_outlives_a_killed_server(started: Started) -> None:
     parameters = started()
     process = await asyncio.create_subprocess_exec(
@@ -127,6 +131,7 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.rare
 async def test_hostile_arguments_are_answered_with_a_sentence_and_harm_nothing(started: Started) -> None:
     async with Client(started("--allow-purge")) as client:
         for tool, arguments, said in HOSTILE:
@@ -141,6 +146,7 @@ async def test_hostile_arguments_are_answered_with_a_sentence_and_harm_nothing(s
         assert await everything(client) == []
 
 
+@pytest.mark.rare
 def test_a_server_without_an_owner_is_refused(started: Started) -> None:
     parameters = started()
     arguments = [argument for argument in parameters.args if argument not in ("--user", "ada")]
@@ -152,6 +158,7 @@ def test_a_server_without_an_owner_is_refused(started: Started) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.rare
 async def test_a_store_that_is_only_read_is_not_made(started: Started, tmp_path: Any) -> None:
     parameters = started("--read-only")
     done = await asyncio.to_thread(
@@ -169,6 +176,7 @@ async def test_a_store_that_is_only_read_is_not_made(started: Started, tmp_path:
     assert not (tmp_path / "memory.db").exists()
 
 
+@pytest.mark.rare
 async def test_a_call_that_is_cancelled_ends_and_the_server_goes_on(started: Started) -> None:
     async with Client(started()) as client:
         with pytest.raises((MCPError, TimeoutError)):

@@ -45,6 +45,7 @@ async def test_lists_conversations_and_the_graph_can_be_subscribed_to(ada: Clien
         assert await asyncio.wait_for(heard(subscription), 60) == uri
 
 
+@pytest.mark.rare
 async def test_a_change_by_another_process_is_heard(store: InMemoryStore, ada: Client) -> None:
     async with ada.listen(resource_subscriptions=["memory://recent"]) as subscription:
         await store.scoped(user_id="ada").add(HumanMemory(content="said elsewhere"))
@@ -65,6 +66,7 @@ async def test_nobody_hears_of_another_persons_changes(store: InMemoryStore) -> 
         await desk.changes.close()
 
 
+@pytest.mark.rare
 async def test_a_client_of_before_is_told_in_the_old_way(started: Started) -> None:
     told: asyncio.Queue[str] = asyncio.Queue()
 

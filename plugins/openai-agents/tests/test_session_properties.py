@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ KNOWN = st.fixed_dictionaries(
 ITEMS = st.builds(lambda known, unknown: {**unknown, **known}, KNOWN, st.dictionaries(st.text(max_size=3), JSON))
 
 
+@pytest.mark.rare
 @settings(max_examples=100)
 @given(batches=st.lists(st.lists(ITEMS, max_size=5), max_size=4), limit=st.integers(0, 12))
 def test_every_item_comes_back_equal(batches: list[list[Any]], limit: int) -> None:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 import memoranda
 from memoranda_openai_agents import MemorandaSession
 
@@ -55,6 +57,7 @@ def started(program: str, url: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.rare
 def test_each_item_is_popped_once_by_all_processes(lasting_url: str) -> None:
     texts = [str(number) for number in range(60)]
 
@@ -77,6 +80,7 @@ def test_each_item_is_popped_once_by_all_processes(lasting_url: str) -> None:
     assert sorted(taken) == sorted(texts)
 
 
+@pytest.mark.rare
 def test_a_killed_process_loses_nothing_that_it_was_told_is_stored(lasting_url: str) -> None:
     with started(WRITING, lasting_url) as process:
         assert process.stdout is not None

@@ -184,6 +184,7 @@ def steps(draw: st.DrawFn) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     )  # fmt: skip
 
 
+@pytest.mark.rare
 @RANDOMLY
 @given(history=st.lists(steps(), max_size=14), asked=st.lists(pages, min_size=1, max_size=4))
 async def test_random_histories_of_every_write_give_the_answers_of_the_in_memory_store(

@@ -92,6 +92,7 @@ async def break_and_promote(
     return recovered - promoted
 
 
+@pytest.mark.rare
 @pytest.mark.timeout(1800)
 async def test_nothing_acknowledged_is_lost_and_nothing_is_done_twice_when_the_primary_fails(
     group: PostgresGroup, tmp_path: Path, request: pytest.FixtureRequest
@@ -187,6 +188,7 @@ async def test_a_host_that_accepts_and_says_nothing_does_not_keep_the_next_one_f
                 assert await store.get("a") is not None
 
 
+@pytest.mark.rare
 async def test_hosts_none_of_which_is_the_primary_are_a_sentence(group: PostgresGroup) -> None:
     async with ways_to(group) as ways:
         standbys = [way for way, node in zip(ways, group.nodes, strict=True) if node is not group.primary]
@@ -195,6 +197,7 @@ async def test_hosts_none_of_which_is_the_primary_are_a_sentence(group: Postgres
                 pass
 
 
+@pytest.mark.rare
 async def test_a_call_that_takes_long_on_the_primary_is_not_broken_off(group: PostgresGroup) -> None:
     with group.database() as direct:
         async with ways_to(group) as ways, PostgresMemoryStore(through(ways, direct)) as store:

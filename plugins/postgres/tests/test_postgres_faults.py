@@ -198,6 +198,7 @@ async def test_a_restarted_server_is_found_again(fragile: Any, fragile_url: str)
         assert await store.count() == 2
 
 
+@pytest.mark.rare
 async def test_a_killed_server_loses_nothing_that_was_acknowledged(fragile: Any, fragile_url: str) -> None:
     async with PostgresMemoryStore(fragile_url, timeout=10) as store:
         await asyncio.gather(*(store.add(said(number)) for number in range(50)))
@@ -273,6 +274,7 @@ async def test_a_missing_database_is_named(url: str) -> None:
         await PostgresMemoryStore(url + "_missing").init()
 
 
+@pytest.mark.rare
 async def test_a_read_only_server_refuses_writes_and_takes_them_again_afterwards(url: str) -> None:
     async def read_only(value: str) -> None:
         connection = await asyncpg.connect(url)

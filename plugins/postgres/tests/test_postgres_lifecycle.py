@@ -86,6 +86,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.rare
 async def test_eight_processes_may_create_the_tables_at_once(each_url: str) -> None:
     together = str(time.time() + 3)
     processes = [
@@ -478,6 +479,7 @@ def test_importing_the_plugin_loads_no_driver() -> None:
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ}, check=False).returncode == 0
 
 
+@pytest.mark.rare
 async def test_opening_does_not_wait_for_ever_for_somebody_who_is_creating_the_tables(url: str) -> None:
     holder = await asyncpg.connect(url)
     try:

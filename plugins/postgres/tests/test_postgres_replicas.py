@@ -74,6 +74,7 @@ def item(item_id: str, scope: MemoryMetadata = ADA, content: str = "tea") -> Hum
     return HumanMemory(id=item_id, content=content, metadata=scope)
 
 
+@pytest.mark.rare
 async def test_others_writes_may_be_missing_from_a_read_unless_it_asks_for_the_primary(
     group: PostgresGroup, url: str
 ) -> None:
@@ -96,6 +97,7 @@ async def test_others_writes_may_be_missing_from_a_read_unless_it_asks_for_the_p
                 assert await store.count() == 1
 
 
+@pytest.mark.rare
 async def test_a_store_reads_its_own_writes_while_the_replicas_lag(group: PostgresGroup, url: str) -> None:
     async with (
         PostgresMemoryStore(url) as elsewhere,
@@ -167,6 +169,7 @@ async def test_a_replica_that_lags_for_longer_than_allowed_is_not_read_from(grou
                 await asyncio.sleep(0.02)
 
 
+@pytest.mark.rare
 async def test_a_read_meets_no_error_where_a_replica_is_frozen_or_gone(group: PostgresGroup, url: str) -> None:
     frozen, gone = group.standbys
     async with PostgresMemoryStore(url, replicas=places(frozen, gone), timeout=8) as store:
@@ -202,6 +205,7 @@ async def test_a_replica_that_cannot_be_reached_keeps_nobody_from_opening(url: s
         assert await store.get("a") is not None
 
 
+@pytest.mark.rare
 @pytest.mark.timeout(1800)
 async def test_own_reads_are_never_stale_whatever_the_replicas_do(
     group: PostgresGroup, url: str, request: pytest.FixtureRequest

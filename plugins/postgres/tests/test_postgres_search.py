@@ -203,6 +203,7 @@ def asked(metadata: MemoryMetadata | None, **named: Any) -> Filter:
 class TestPlans:
     """EXPLAIN shows an index for what is asked often, and no sort where a limit is given."""
 
+    @pytest.mark.rare
     @pytest.mark.parametrize("what", LIVE)
     async def test_the_newest_items_of_a_scope_are_read_in_the_order_of_an_index(self, full: str, what: str) -> None:
         nodes = await explained(full, *STATEMENTS.search(asked(LIVE[what]), Page(20)))
@@ -218,6 +219,7 @@ class TestPlans:
         assert "Seq Scan" not in kinds
         assert "Sort" not in kinds
 
+    @pytest.mark.rare
     @pytest.mark.parametrize("what", LIVE)
     async def test_a_span_of_time_is_read_from_an_index_alone_as_far_as_it_goes(self, full: str, what: str) -> None:
         wanted = asked(LIVE[what], since="2024-01-01T01:00:00", until="2024-01-01T01:10:00")
@@ -225,6 +227,7 @@ class TestPlans:
         assert "created_at >=" in node["Index Cond"]
         assert "created_at <" in node["Index Cond"]
 
+    @pytest.mark.rare
     async def test_a_namespace_is_read_through_its_index(self, full: str) -> None:
         wanted = asked(MemoryMetadata(namespace=("n", "7")))
         nodes = await explained(full, *STATEMENTS.search(wanted, Page(20)))
@@ -357,6 +360,7 @@ async def test_items_that_do_not_match_take_no_place_in_a_large_scope(
     assert len(await store.search(query="saffron", metadata=scope, mode="text", limit=2_400)) == 2_400
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     "scope",
     [
@@ -441,6 +445,7 @@ async def huge(wheel: Any, request: pytest.FixtureRequest) -> AsyncIterator[list
             yield [ours, theirs]
 
 
+@pytest.mark.rare
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("what", HUGE_QUERIES)
 async def test_every_word_of_a_huge_item_ranks_as_in_memory(huge: list[Any], what: str) -> None:
@@ -463,6 +468,7 @@ async def huge_among_many(wheel: Any, request: pytest.FixtureRequest) -> AsyncIt
             yield store
 
 
+@pytest.mark.rare
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("user", ["u", None])
 @pytest.mark.parametrize(
@@ -486,6 +492,7 @@ async def test_every_word_of_a_huge_item_is_found_in_a_large_scope(
     assert {entry.item.id for entry in ranked if entry.terms} == names
 
 
+@pytest.mark.rare
 async def test_reindexing_leaves_huge_items_as_they_are(store: PostgresMemoryStore) -> None:
     await store.add_many([*conversation(1_001), huge_items()[0]])
     await store.reindex()

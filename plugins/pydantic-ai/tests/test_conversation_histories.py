@@ -7,6 +7,7 @@ import copy
 from collections import defaultdict
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_ai.conversation import Conversation
@@ -146,6 +147,7 @@ async def play(ours: ConversationStore, history: list[tuple[Any, ...]]) -> None:
         assert await one.look() == await other.look(), step
 
 
+@pytest.mark.rare
 @settings(max_examples=150)
 @given(history=st.lists(STEPS, min_size=3, max_size=20))
 def test_a_random_history_has_the_same_answers_as_in_memory(history: list[tuple[Any, ...]]) -> None:

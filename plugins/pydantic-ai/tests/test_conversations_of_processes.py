@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 import memoranda
 from memoranda_pydantic_ai import MemorandaConversationStore
 
@@ -39,6 +41,7 @@ TALKING = textwrap.dedent(
 )
 
 
+@pytest.mark.rare
 def test_a_killed_process_loses_nothing_and_leaves_nothing_half(lasting_url: str) -> None:
     command = [sys.executable, "-c", TALKING, lasting_url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

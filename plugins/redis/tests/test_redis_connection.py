@@ -150,6 +150,7 @@ def test_a_manager_serves_several_threads(url: str, agent: str) -> None:
     assert asyncio.run(count()) == 100
 
 
+@pytest.mark.rare
 def test_several_processes_write_at_once(url: str, agent: str) -> None:
     program = (
         "import asyncio, sys\n"
@@ -374,6 +375,7 @@ async def test_a_call_waits_for_a_server_that_is_just_starting(own_server: Redis
         assert contents(await reading) == ["before"]
 
 
+@pytest.mark.rare
 async def test_a_frozen_server_is_a_connection_error_until_it_goes_on(own_server: RedisServer) -> None:
     memory = ShortTermMemoryManager(own_server.url, timeout=2)
     await memory.add_interaction("t", "before")
@@ -392,6 +394,7 @@ async def test_a_frozen_server_is_a_connection_error_until_it_goes_on(own_server
     await memory.disconnect()
 
 
+@pytest.mark.rare
 async def test_a_cluster_that_comes_back_is_used_again() -> None:
     with redis_cluster() as cluster:
         memory = ShortTermMemoryManager(cluster.url, "nova", timeout=8)
@@ -463,6 +466,7 @@ async def test_a_full_server_refuses_and_stores_nothing() -> None:
 # Agents
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     "names",
     [

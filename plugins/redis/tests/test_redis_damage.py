@@ -265,6 +265,7 @@ async def test_an_unreadable_entry_is_left_out_and_named_in_the_log(
     assert SECRET not in caplog.text
 
 
+@pytest.mark.rare
 async def test_an_unreadable_entry_takes_no_place_under_a_limit(unreadable: ShortTermMemoryManager) -> None:
     assert [found.content for found in await unreadable.get_recent(limit=2)] == ["after", "before"]
     assert [found.content for found in await unreadable.get_recent(limit=1)] == ["after"]

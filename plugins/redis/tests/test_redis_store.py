@@ -247,6 +247,7 @@ async def test_an_item_that_expires_is_gone_from_redis_by_itself(
     assert not await raw.exists(f"memoranda:{{{namespace}}}:i:gone")
 
 
+@pytest.mark.rare
 async def test_the_traces_of_expired_items_go_with_the_next_call(
     store: RedisMemoryStore, raw: Any, namespace: str
 ) -> None:
@@ -308,6 +309,7 @@ async def test_a_comparison_of_versions_says_nothing_of_hidden_items(store: Redi
         await store.update(mine, within=MemoryMetadata(extra={"team": "mine"}))
 
 
+@pytest.mark.rare
 async def test_an_update_keeps_what_is_left_of_a_lifetime(store: RedisMemoryStore) -> None:
     await store.add(HumanMemory(id="id", content="draft", metadata=ADA), ttl=2)
     item = await store.get("id")
@@ -407,6 +409,7 @@ async def test_a_server_that_hides_its_settings_is_no_fault() -> None:
 # Large and rare
 
 
+@pytest.mark.rare
 async def test_few_matches_among_thousands_are_found(store: RedisMemoryStore) -> None:
     crowd = [MemoryItem(content=f"crowd {number}", memory_type="note", metadata=ADA) for number in range(4500)]
     await store.add_many([HumanMemory(content="first needle", metadata=ADA), *crowd])
@@ -418,6 +421,7 @@ async def test_few_matches_among_thousands_are_found(store: RedisMemoryStore) ->
     assert sum([1 async for _ in store.scan(metadata=ADA)]) == 4502
 
 
+@pytest.mark.rare
 async def test_thousands_are_hidden_restored_and_purged(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
     await store.add_many([HumanMemory(content=str(number), metadata=ADA) for number in range(4500)])
     await store.add(HumanMemory(content="bob", metadata=BOB))
@@ -456,6 +460,7 @@ async def test_an_id_outside_an_extra_filter_is_not_replaced(store: RedisMemoryS
     assert await store.delete(item.id, metadata=MemoryMetadata(extra={"team": "a"})) is True
 
 
+@pytest.mark.rare
 def test_processes_that_count_up_one_item_lose_nothing(url: str, namespace: str) -> None:
     program = (
         "import asyncio, sys\n"
@@ -492,6 +497,7 @@ def test_processes_that_count_up_one_item_lose_nothing(url: str, namespace: str)
     assert (found.content, found.version) == ("60", 61)
 
 
+@pytest.mark.rare
 async def test_a_refused_batch_leaves_everything_as_it_was(store: RedisMemoryStore, raw: Any, namespace: str) -> None:
     await store.add(HumanMemory(id="bob", content="bob", metadata=BOB))
     before = await keys_of(raw, namespace)

@@ -14,6 +14,7 @@ ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("work", ["a text search", "a listing", "a count by extra", "a clear by extra"])
 async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(standalone_url: str, work: str) -> None:
     turns = []
@@ -36,6 +37,7 @@ async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(standalone_url: 
     assert turns[1] < 2 * turns[0]
 
 
+@pytest.mark.rare
 async def test_the_turns_of_the_loop_do_not_grow_with_the_interactions(standalone_url: str) -> None:
     turns = []
     for count in (1_500, 4_500):

@@ -183,6 +183,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.rare
 def test_a_file_on_a_read_only_disk_can_be_read(tmp_path: Path) -> None:
     asyncio.run(filled(tmp_path / "agent.db"))
     mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"

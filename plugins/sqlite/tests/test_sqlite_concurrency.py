@@ -39,6 +39,7 @@ def finish(process: subprocess.Popen[bytes], told: bytes = b"") -> bytes:
     return output
 
 
+@pytest.mark.rare
 async def test_processes_and_coroutines_lose_nothing(tmp_path: Path) -> None:
     """All of them create the file, write and read at once."""
     path = tmp_path / "memories.db"
@@ -66,6 +67,7 @@ async def test_processes_and_coroutines_lose_nothing(tmp_path: Path) -> None:
         assert len(await store.search(query="EA", limit=10_000)) == PROCESSES * COROUTINES * EACH
 
 
+@pytest.mark.rare
 async def test_one_item_replaced_by_all_has_a_version_for_each(tmp_path: Path) -> None:
     path = tmp_path / "memories.db"
     code = """
@@ -87,6 +89,7 @@ async def test_one_item_replaced_by_all_has_a_version_for_each(tmp_path: Path) -
         assert item.version == 50 * PROCESSES
 
 
+@pytest.mark.rare
 async def test_stores_that_make_a_file_at_once_do_not_refuse_what_the_others_have_begun(tmp_path: Path) -> None:
     for number in range(40):
         stores = [SQLiteMemoryStore(tmp_path / f"{number}.db") for _ in range(8)]
@@ -218,6 +221,7 @@ async def test_a_file_that_stays_locked_is_a_clear_error(tmp_path: Path) -> None
         assert await other.count() == 1
 
 
+@pytest.mark.rare
 async def test_a_forked_child_gets_a_clear_error_and_can_open_its_own(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     output = finish(
@@ -317,6 +321,7 @@ def test_two_event_loops_may_use_the_store_at_once(tmp_path: Path) -> None:
     assert asyncio.run(end()) == 300
 
 
+@pytest.mark.rare
 def test_a_program_that_forgets_to_close_comes_to_its_end(tmp_path: Path) -> None:
     process = run_python(
         """
@@ -344,6 +349,7 @@ def test_a_program_that_forgets_to_close_comes_to_its_end(tmp_path: Path) -> Non
     asyncio.run(check())
 
 
+@pytest.mark.rare
 async def test_the_event_loop_goes_on_during_long_searches(tmp_path: Path) -> None:
     """Scans run on threads: no turn of the loop does the work of one of them, however busy the machine is."""
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
@@ -391,6 +397,7 @@ async def test_close_waits_for_a_purge(tmp_path: Path) -> None:
     assert results[:5] == [1] * 5
 
 
+@pytest.mark.rare
 async def test_a_fork_during_writes_does_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     finish(
@@ -422,6 +429,7 @@ async def test_a_fork_during_writes_does_no_harm(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.rare
 async def test_a_child_that_is_forked_during_writes_can_write_to_the_file_itself(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     finish(

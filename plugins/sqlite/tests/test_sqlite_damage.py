@@ -127,6 +127,7 @@ async def errors_of(path: Path, *, with_embedder: bool) -> dict[str, Exception]:
     return raised
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("seed", range(24))
 async def test_a_damaged_file_raises_no_error_of_the_driver(tmp_path: Path, whole: bytes, seed: int) -> None:
     choices = random.Random(seed)
@@ -139,6 +140,7 @@ async def test_a_damaged_file_raises_no_error_of_the_driver(tmp_path: Path, whol
 COLUMNS = ["id", "content", "memory_type", "status", "metadata", "extra_json", "created_at", "updated_at"]
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("column", COLUMNS)
 async def test_text_that_is_no_unicode_is_a_library_error_without_the_text(
     tmp_path: Path, whole: bytes, column: str, caplog: pytest.LogCaptureFixture
@@ -183,6 +185,7 @@ async def test_text_that_is_no_unicode_is_named_by_its_item(tmp_path: Path, whol
 META = ["schema_version", "indexed", "terms", "text_index", "vector_model"]
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("key", META)
 @pytest.mark.parametrize("value", ["NULL", "'x'", "-5", "9223372036854775807", "CAST(x'ff' AS TEXT)"])
 async def test_odd_values_beside_the_schema_raise_library_errors(

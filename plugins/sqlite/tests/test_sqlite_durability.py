@@ -51,6 +51,7 @@ async def all_found(path: Path, ids: list[str]) -> None:
             assert await store.get(item_id) is not None
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("after", [100, 700, 2000])
 async def test_acknowledged_adds_survive_a_kill(tmp_path: Path, after: int) -> None:
     path = tmp_path / "memories.db"

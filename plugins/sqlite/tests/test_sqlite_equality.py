@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ async def everything(store: BaseStore, question: dict[str, Any]) -> Any:
     )
 
 
+@pytest.mark.rare
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(operations, questions), min_size=1, max_size=12))
 def test_both_stores_answer_alike(steps: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:

@@ -206,6 +206,7 @@ PURGE = textwrap.dedent(
 )
 
 
+@pytest.mark.rare
 async def test_what_a_killed_program_could_not_erase_is_erased_by_the_next(filled: Path, reader: Reader) -> None:
     subprocess.run([sys.executable, "-c", PURGE, str(filled)], timeout=240)
     assert traces(filled.parent)

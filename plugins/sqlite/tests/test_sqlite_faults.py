@@ -156,6 +156,7 @@ def as_nobody(code: str, path: Path) -> str:
     return finished.stdout.decode()
 
 
+@pytest.mark.rare
 async def test_a_read_only_folder_is_a_clear_error(open_folder: Path) -> None:
     open_folder.chmod(0o555)
     message = as_nobody(READ_ONLY, open_folder / "a.db")
@@ -164,6 +165,7 @@ async def test_a_read_only_folder_is_a_clear_error(open_folder: Path) -> None:
     assert list(open_folder.iterdir()) == []
 
 
+@pytest.mark.rare
 async def test_a_read_only_file_is_a_clear_error_and_keeps_what_it_has(open_folder: Path) -> None:
     path = open_folder / "a.db"
     async with SQLiteMemoryStore(path) as store:
@@ -205,6 +207,7 @@ FULL_DISK = textwrap.dedent(
 )
 
 
+@pytest.mark.rare
 async def test_a_full_disk_is_a_clear_error_and_keeps_what_was_stored(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: both refuse a write in the middle of a commit."""
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY

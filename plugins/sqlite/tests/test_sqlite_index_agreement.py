@@ -55,6 +55,7 @@ async def two_users_purged(store: SQLiteMemoryStore) -> None:
     assert await store.purge(metadata=BOB) == 1
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("filled", [False, True], ids=["before the index is filled", "after"])
 @pytest.mark.parametrize("reopened", [False, True], ids=["at once", "reopened"])
@@ -247,6 +248,7 @@ KILLED = textwrap.dedent(
 )
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("delay", [0.05, 0.15, 0.3])
 async def test_a_killed_program_leaves_an_index_that_agrees(tmp_path: Path, delay: float) -> None:
     path = tmp_path / "a.db"
@@ -391,6 +393,7 @@ async def lived(path: Path, choices: random.Random, steps: int, stores: int) -> 
         await history.close()
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("stores", [1, 2], ids=["one store", "two stores on one file"])
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_long_random_history_of_three_users_finds_what_a_dictionary_holds(
@@ -399,6 +402,7 @@ async def test_a_long_random_history_of_three_users_finds_what_a_dictionary_hold
     await lived(tmp_path / "a.db", random.Random(seed), 250, stores)
 
 
+@pytest.mark.rare
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choices=st.randoms(use_true_random=False), number=st.integers(5, 40))
 def test_short_random_histories_of_three_users_find_what_a_dictionary_holds(

@@ -9,6 +9,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda_sqlite import SQLiteMemoryStore
 
@@ -130,6 +132,7 @@ PROGRAM = textwrap.dedent(
 )
 
 
+@pytest.mark.rare
 async def test_turns_of_several_processes_are_whole_and_nothing_is_popped_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with SQLiteMemoryStore(path) as store:

@@ -171,6 +171,7 @@ async def test_it_is_taken_over_once(tmp_path: Path) -> None:
         assert await store.get("later") is not None
 
 
+@pytest.mark.rare
 def test_eight_processes_take_it_over_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     seed_file(path, rows=3_000)

@@ -125,6 +125,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> States:
     return asyncio.run(States().fill(tmp_path_factory.mktemp("scopes") / "a.db", 20_001, FILTERS))
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("name", FILTERS)
 def test_what_twenty_thousand_neighbours_store_changes_no_answer(states: States, name: str) -> None:
     assert states.crowded[name]["seen"] == states.alone[name]["seen"]
@@ -172,6 +173,7 @@ def bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(scope_rows, name, value)
 
 
+@pytest.mark.rare
 @pytest.mark.usefixtures("bounds")
 async def test_whichever_way_leads_to_the_rows_of_a_term_others_change_no_answer(tmp_path: Path) -> None:
     names = ("user and session", "session", "user and agent", "type", "another user")
@@ -183,6 +185,7 @@ async def test_whichever_way_leads_to_the_rows_of_a_term_others_change_no_answer
             close_to(states.reference[name]["text"][query], states.crowded[name]["text"][query])
 
 
+@pytest.mark.rare
 async def test_a_rare_word_is_found_in_a_scope_of_twenty_thousand_that_all_have_the_other(tmp_path: Path) -> None:
     items = neighbours(20_500)
     for number in (3, 700, 20_400):
@@ -229,6 +232,7 @@ async def test_items_that_do_not_match_take_no_place_in_a_large_scope(tmp_path: 
         assert [item.id for item in found] == [letter.id]
 
 
+@pytest.mark.rare
 async def test_a_limit_above_the_usual_number_of_hits_is_filled(tmp_path: Path) -> None:
     items = [
         HumanMemory(content="saffron", metadata=MemoryMetadata(user_id="ada", session_id=str(number)))

@@ -35,6 +35,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a.db"
 
 
+@pytest.mark.rare
 async def test_every_item_is_scanned_once_and_in_order(path: Path) -> None:
     async with SQLiteMemoryStore(path) as store:
         assert [item.id async for item in store.scan()] == [f"{number:05}" for number in range(ROWS)]
@@ -42,12 +43,14 @@ async def test_every_item_is_scanned_once_and_in_order(path: Path) -> None:
         assert odd == [f"{number:05}" for number in range(1, ROWS, 2)]
 
 
+@pytest.mark.rare
 async def test_long_rows_end_a_stretch_early(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "MOST_BYTES", 600)
     async with SQLiteMemoryStore(path) as store:
         assert [item.id async for item in store.scan()] == [f"{number:05}" for number in range(ROWS)]
 
 
+@pytest.mark.rare
 async def test_nothing_is_held_while_whoever_scans_takes_his_time(path: Path) -> None:
     async with SQLiteMemoryStore(path) as store:
         scan = store.scan()
@@ -60,6 +63,7 @@ async def test_nothing_is_held_while_whoever_scans_takes_his_time(path: Path) ->
         assert len([item async for item in scan]) == ROWS + 1 - 700
 
 
+@pytest.mark.rare
 async def test_a_scan_that_was_begun_ends_with_the_store(path: Path) -> None:
     store = SQLiteMemoryStore(path)
     await store.init()
@@ -72,6 +76,7 @@ async def test_a_scan_that_was_begun_ends_with_the_store(path: Path) -> None:
         _ = [item async for item in scan]
 
 
+@pytest.mark.rare
 async def test_a_cancelled_scan_leaves_no_thread(path: Path) -> None:
     before = threading.active_count()
     async with SQLiteMemoryStore(path) as store:
@@ -113,6 +118,7 @@ HALF_READ = textwrap.dedent(
 )
 
 
+@pytest.mark.rare
 def test_a_program_that_leaves_a_scan_half_read_comes_to_its_end(path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", HALF_READ, str(path)], capture_output=True, text=True, timeout=60, check=True
@@ -120,6 +126,7 @@ def test_a_program_that_leaves_a_scan_half_read_comes_to_its_end(path: Path) -> 
     assert ended.stdout == "left\n"
 
 
+@pytest.mark.rare
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 async def test_a_fork_in_the_middle_of_a_scan_does_the_file_no_harm(path: Path) -> None:
     async with SQLiteMemoryStore(path) as store:
@@ -138,6 +145,7 @@ async def test_a_fork_in_the_middle_of_a_scan_does_the_file_no_harm(path: Path) 
     connection.close()
 
 
+@pytest.mark.rare
 async def test_a_search_does_not_wait_behind_an_export(path: Path) -> None:
     """However many exports are under way, a read has a thread of the readers."""
     async with SQLiteMemoryStore(path) as store:
@@ -151,6 +159,7 @@ async def _counted(store: SQLiteMemoryStore) -> int:
     return len([item async for item in store.scan()])
 
 
+@pytest.mark.rare
 async def test_the_doctor_reads_every_row(path: Path) -> None:
     async with SQLiteMemoryStore(path) as store:
         rows = next(finding for finding in await store.doctor() if finding.name == "rows")

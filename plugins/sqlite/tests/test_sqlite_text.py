@@ -22,6 +22,7 @@ letters = st.sampled_from("aAbBßẞſsSİiıIжЖΣσςﬁK %_\\\"'*:-ÅÅé�
 texts = st.text(letters, max_size=12)
 
 
+@pytest.mark.rare
 @settings(max_examples=60, deadline=None)
 @given(
     before=st.lists(texts, max_size=8),
@@ -57,6 +58,7 @@ def test_substrings_are_found_as_case_folding_has_them(
     asyncio.run(run())
 
 
+@pytest.mark.rare
 async def test_without_trigrams_the_answer_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A SQLite without FTS5 cannot be had here, so the store is told that this one is such."""
     items = [HumanMemory(content=f"Straße {n} nach {'Süden' if n % 7 else 'NORDEN'}") for n in range(400)]
@@ -124,6 +126,7 @@ async def test_a_reused_row_number_does_not_confuse_the_index(tmp_path: Path) ->
         assert [item.id for item in await store.search(query="coffee", limit=MANY)] == ["new"]
 
 
+@pytest.mark.rare
 async def test_rare_and_common_text_come_newest_first(tmp_path: Path) -> None:
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
         items = [HumanMemory(id=f"{n:05}", content=f"common {'rare' if n % 1_000 == 5 else n}") for n in range(5_000)]

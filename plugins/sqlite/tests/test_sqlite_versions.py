@@ -190,6 +190,7 @@ def started(path: Path, kind: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", LATER_RELEASE, str(path), kind], stdout=subprocess.PIPE)
 
 
+@pytest.mark.rare
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_program_killed_within_a_step_leaves_the_one_before_and_the_next_goes_on(tmp_path: Path, file: Path) -> None:
@@ -203,6 +204,7 @@ def test_a_program_killed_within_a_step_leaves_the_one_before_and_the_next_goes_
     assert_changed_once(path)
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_programs_that_open_a_file_at_once_do_each_step_once(tmp_path: Path, file: Path) -> None:
     path = made(tmp_path / "a.db", file)

@@ -28,6 +28,7 @@ def test_the_template_is_found_by_its_name() -> None:
     assert isinstance(installed_template(SummaryTemplate.CONVERSATION), ConversationTemplate)
 
 
+@pytest.mark.rare
 def test_the_plugin_offers_one_template_and_nothing_else() -> None:
     (plugin,) = [plugin for plugin in Registry(allow=None).plugins if plugin.name == "summary-conversation"]
     assert (plugin.status, [(type(spec), spec.name) for spec in plugin.specs]) == (

@@ -26,6 +26,7 @@ def test_the_template_is_found_by_its_name() -> None:
     assert isinstance(installed_template(SummaryTemplate.FACTS), FactsTemplate)
 
 
+@pytest.mark.rare
 def test_the_plugin_offers_one_template_and_nothing_else() -> None:
     (plugin,) = [plugin for plugin in Registry(allow=None).plugins if plugin.name == "summary-facts"]
     assert (plugin.status, [(type(spec), spec.name) for spec in plugin.specs]) == ("ok", [(TemplateSpec, "facts")])
@@ -81,6 +82,7 @@ def test_an_answer_that_ignores_the_form_is_kept_and_stands_for_everything() -> 
     assert parsed("Ada lives in Oslo.") == [("Ada lives in Oslo.", [item.id for item in ITEMS])]
 
 
+@pytest.mark.rare
 @given(answer=st.text(st.one_of(st.sampled_from('-[]msg1239, \n{}":'), st.characters()), max_size=200))
 def test_no_answer_makes_it_fail_or_invent_a_source(answer: str) -> None:
     try:
