@@ -146,7 +146,8 @@ class Reading(Engine):
         ``mode`` is ``"text"`` (words, weighted by how rare they are, with the neighbouring turns), ``"semantic"``
         (embeddings) or ``"hybrid"`` (both); None is the store's own default, or text where that is substring. Filters,
         ``limit`` and ``offset`` are those of :meth:`search`; items with no relation to the query are left out of a text
-        ranking. Raises UnsupportedError for a mode that this store does not have, InputError for an empty query.
+        ranking. What lies outside of the scope changes no score. Raises UnsupportedError for a mode that this store
+        does not have, InputError for an empty query.
         """
         self._ensure_open()
         mode = self._checked_mode(mode)

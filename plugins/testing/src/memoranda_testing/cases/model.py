@@ -6,16 +6,23 @@ import itertools
 import time
 from dataclasses import replace
 from random import Random
-from typing import Any
 
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
-from memoranda_testing.case import Cases, Reopen, needs, note
-from memoranda_testing.expect import ExpectationError, equal, that
-from memoranda_testing.model import Call, Cancelled, Generator, Kinds, Many, Stage, check_histories, check_steps
-from memoranda_testing.model.contract import cause, sentence
+from memoranda_testing.case import Cases, Reopen, needs
+from memoranda_testing.expect import ExpectationError, that
+from memoranda_testing.model import (
+    Call,
+    Cancelled,
+    Generator,
+    Kinds,
+    Stage,
+    apart,
+    check_histories,
+    check_steps,
+    leftovers,
+)
 from memoranda_testing.model.histories import told
-from memoranda_testing.model.leftovers import held, left_since
 from memoranda_testing.model.playing import Player, modelled
 from memoranda_testing.model.sizes import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.steps import Step
@@ -27,8 +34,6 @@ _AWAITS = 60
 
 _PLAIN = ("item", "items", "adds", "item_id", "after", "query", "mode", "by")
 """The arguments that make a call what it is."""
-
-_WORDS = ("tea", "milk", "kettle", "saffron", "telescope", "winter", "bicycle", "lemon")
 
 
 class ModelCases(Cases):
@@ -174,90 +179,24 @@ class ModelCases(Cases):
                 modes.append(mode)  # type: ignore[arg-type]  # one of the modes, as the line above says
             else:
                 self.unreached(f"rankings of the mode {mode!r}, which the store does not declare")
+
+        async def tidy() -> None:
+            await self.clean(store)
+
+        trial = apart.Trial(store, modes, lambda: apart.Cast.of(self.scope), tidy)
         for number in range(20 if self.thorough else 3):
-            await self._apart(store, modes, Random(f"{self.seed}/apart/{number}"))
-
-    async def _apart(self, store: BaseStore, modes: list[SearchMode], random: Random) -> None:
-        """Play one history alone, the same again among others, and store what came of it afresh: all answer alike."""
-        history = _history(random)
-        quiet, loud, afresh = (self.scope(session_id="s") for _ in range(3))
-        alone = await self._answers(store, history, quiet, modes)
-        others = [self.scope(session_id="s"), MemoryMetadata(user_id=loud.user_id, session_id="other"), self.scope()]
-        among = await self._answers(store, history, loud, modes, others)
-        for step, (one, other) in enumerate(zip(alone, among, strict=True)):
-            equal(other, one, f"answers in a scope after step {step} of its history, with others at work beside it")
-        items = [item async for item in store.scan(metadata=loud, order="added")]
-        for item in items:
-            held: dict[str, Any] = {"created_at": item.created_at, "archived_by": item.archived_by}
-            copied = note(item.content, afresh, id=_own(item, afresh), **held)
-            await store.add(copied)
-        found = await self._asked(store, afresh, modes)
-        equal(among[-1], found, "answers of a scope with a history, and of the same memories stored afresh")
-
-    async def _answers(
-        self,
-        store: BaseStore,
-        history: list[tuple[str, int, str]],
-        scope: MemoryMetadata,
-        modes: list[SearchMode],
-        others: list[MemoryMetadata] | None = None,
-    ) -> list[list[object]]:
-        answers = []
-        for position, (what, number, content) in enumerate(history):
-            item = note(content, scope, number, id=f"{scope.user_id}/{number:02}")
-            if what == "add":
-                await store.add(item)
-            elif what == "clear":
-                await store.clear(metadata=scope, where={"id": item.id})
-            elif what == "archive":
-                await store.add(item.model_copy(update={"archived_by": "s"}))
-            if others:
-                crowd = others[position % len(others)]
-                neighbour = note(f"{content} {content} tea", crowd, number, id=f"{scope.user_id}/{position}/theirs")
-                await store.add_many([neighbour, note("saffron", crowd, id=f"{neighbour.id}2")])
-                if position % 4 == 3:
-                    await store.clear(metadata=crowd)
-            answers.append(await self._asked(store, scope, modes))
-        return answers
-
-    async def _asked(self, store: BaseStore, scope: MemoryMetadata, modes: list[SearchMode]) -> list[object]:
-        handle = store.scoped(user_id=str(scope.user_id), session_id="s")
-        found: list[object] = [
-            [_number(item) for item in await store.search(metadata=scope, limit=100)],
-            [_number(item) for item in await handle.window(rounds=3)],
-            await handle.count(where={"content": {"$exists": True}}),
-        ]
-        for mode in modes:
-            for query in ("tea with milk", "telescope"):
-                ranked = await handle.search_ranked(query=query, mode=mode, limit=5)
-                scores = [(round(each.score, 6), _number(each.item), each.item.content) for each in ranked]
-                found.append(sorted(scores, reverse=True))
-        return found
+            clash = await trial.clash(apart.drawn(Random(f"{self.seed}/apart/{number}"), store.capabilities))
+            if clash is not None:
+                raise ExpectationError(await apart.told(clash, trial, f"history {number} of the seed {self.seed}"))
 
     async def test_nothing_of_the_store_is_left_after_close(self, store: BaseStore) -> None:
         """After close() no thread, task, file or socket of the store is left."""
-        await self._used(store)  # What is made once and shared, such as the loop's threads, is there from here on.
-        before = held()
-        await self._used(store)
-        left = await left_since(before, min(self.patience, 5.0))
-        that(
-            not left,
-            f"After close() these are left: {', '.join(left)}.\nThe contract, {sentence('close', 'left')}\n"
-            f"What usually causes it: {cause(None, 'left')}.",
-        )
+        calls, patience = leftovers.everyday(self.scope(session_id="s")), min(self.patience, 5.0)
+        await leftovers.used(store, calls)  # What is made once and shared is there from here on.
+        left = await leftovers.left_by(store, calls, patience)
+        if left:
+            raise ExpectationError(await leftovers.told(store, left, calls, patience))
         await store.init()
-
-    async def _used(self, store: BaseStore) -> None:
-        """Open the store, use it as most people do, and close it."""
-        await store.init()
-        scope = self.scope(session_id="s")
-        await store.add_many(Many(f"{scope.user_id}/", 30, scope).items())
-        await store.search(metadata=scope, query="tea", mode="text")
-        async for _ in store.scan(metadata=scope):
-            break
-        await store.count(metadata=scope)
-        await store.clear(metadata=scope)
-        await store.close()
 
 
 def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -> Call:
@@ -272,21 +211,3 @@ def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -
         if several and not modelled(player.model.copy(), call).errors:
             break
     return call
-
-
-def _history(random: Random) -> list[tuple[str, int, str]]:
-    """Return what is added, replaced, archived and removed in a scope, by number."""
-    history = []
-    for _ in range(12):
-        what = random.choice(("add", "add", "add", "add", "clear", "archive"))
-        content = " ".join(random.choice(_WORDS) for _ in range(random.randint(1, 5)))
-        history.append((what, random.randrange(6), content))
-    return history
-
-
-def _number(item: MemoryItem) -> str:
-    return item.id.rpartition("/")[2]
-
-
-def _own(item: MemoryItem, scope: MemoryMetadata) -> str:
-    return f"{scope.user_id}/{_number(item)}"

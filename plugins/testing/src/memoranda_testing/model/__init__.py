@@ -11,8 +11,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from memoranda_testing.case import Clock
+from memoranda_testing.model.apart import comparable
 from memoranda_testing.model.generator import Generator, Kinds
 from memoranda_testing.model.histories import check_histories, check_steps, compare
+from memoranda_testing.model.leftovers import held, left_since
 from memoranda_testing.model.playing import Failure, Player, Stepped
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.stage import Stage
@@ -45,5 +47,8 @@ __all__ = [
     "cancelled",
     "check_histories",
     "check_steps",
+    "comparable",
     "compare",
+    "held",
+    "left_since",
 ]

@@ -26,6 +26,7 @@ _SENTENCES: dict[str, dict[str, tuple[str, str]]] = {
         "": ("search_ranked", "Return the items that answer the query best, best first"),
         "missing": ("search_ranked", "items with no relation to the query are left out of a text ranking."),
         "too much": ("search_ranked", "items with no relation to the query are left out of a text ranking."),
+        "apart": ("search_ranked", "What lies outside of the scope changes no score."),
     },
     "window": {
         "": (
@@ -132,6 +133,10 @@ _CAUSES: dict[str, str] = {
     "together": "reading and writing in two transactions without a lock in between",
     "cancelled": "a batch in several transactions, or one that is not rolled back when its caller gives up",
     "hangs": "a lock, a connection or a slot of a pool that is not given back when a call fails or is cancelled",
+    "apart": "a ranking, a count or a cut that is taken over everybody's items, of which the scope's are picked out "
+    "afterwards; or a write or a removal that reaches items of another owner",
+    "afresh": "a vector, a word list or an entry of an index that was not renewed where an item was replaced, archived or "
+    "removed",
     "left": "a connection, a thread or a task that close() does not wait for",
     "value": "another item than the one that is asked for",
 }

@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+
+from memoranda.items import MemoryMetadata
+from memoranda.store import BaseStore
+from memoranda_testing.model.contract import cause, sentence
+from memoranda_testing.model.playing import made
+from memoranda_testing.model.program import call_text, composed, step_lines
+from memoranda_testing.model.steps import Call, Many
 
 _WAIT = 0.01
 
@@ -51,3 +59,66 @@ async def left_since(before: dict[str, str], seconds: float) -> list[str]:
         if not left or loop.time() >= ends:
             return sorted(left)
         await asyncio.sleep(_WAIT)
+
+
+def everyday(scope: MemoryMetadata) -> tuple[Call, ...]:
+    """Return the calls that most people make; a scan is left after its first item."""
+    filters = {"metadata": scope}
+    return (
+        Call("add_many", {"items": Many(f"{scope.user_id}/", 30, scope)}),
+        Call("search", {**filters, "query": "tea", "mode": "text"}),
+        Call("scan", filters),
+        Call("count", filters),
+        Call("clear", filters),
+    )
+
+
+async def used(store: BaseStore, calls: Sequence[Call]) -> None:
+    """Open the store, make these calls, and close it."""
+    await store.init()
+    for call in calls:
+        if call.method == "scan":
+            async for _ in store.scan(**call.arguments):
+                break
+        else:
+            await made(store, call)
+    await store.close()
+
+
+async def left_by(store: BaseStore, calls: Sequence[Call], seconds: float) -> list[str]:
+    """Return what is left of a store that was opened, used and closed before, after that is done once more."""
+    before = held()
+    await used(store, calls)
+    return await left_since(before, seconds)
+
+
+async def told(store: BaseStore, left: Sequence[str], calls: Sequence[Call], seconds: float) -> str:
+    """Return what is left as text, with the fewest calls that leave something, as a program."""
+    least = calls
+    for fewer in ((), *((call,) for call in calls)):
+        if await left_by(store, fewer, seconds):
+            least = fewer
+            break
+    return (
+        f"After close() these are left: {', '.join(left)}.\nThe contract, {sentence('close', 'left')}\n"
+        f"What usually causes it: {cause(None, 'left')}.\n"
+        f"This program shows it:\n\n{composed(store, _lines(least))}\n"
+    )
+
+
+def _lines(calls: Sequence[Call]) -> list[str]:
+    made_calls: list[str] = []
+    for call in calls:
+        if call.method == "scan":
+            made_calls += [f"async for _ in {call_text(call)}:", "    break"]
+        else:
+            made_calls += step_lines(call)
+    return [
+        "for _ in range(2):  # What is made once and shared, such as threads of the loop's, is there the second time.",
+        "    before = held()",
+        "    await store.init()",
+        *(f"    {line}" for line in made_calls),
+        "    await store.close()",
+        "left = await left_since(before, 5.0)",
+        "assert not left, left",
+    ]

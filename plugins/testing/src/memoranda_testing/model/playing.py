@@ -166,7 +166,7 @@ class Player:
         after = self.model.copy()
         wanted = modelled(after, step.call)
         store = self.instances[step.call.instance % len(self.instances)]
-        stepped = Stepped(_made(store, step.call), step.at)
+        stepped = Stepped(made(store, step.call), step.at)
         task = asyncio.ensure_future(_awaited(stepped))
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wait([task])), self.patience)
@@ -256,7 +256,7 @@ async def answered(store: BaseStore, call: Call, patience: float) -> Answer:
     given = [seen(value) for value in arguments.values() if not _is_long(value)]
     try:
         async with asyncio.timeout(patience):
-            found = await _made(store, call, arguments)
+            found = await made(store, call, arguments)
     except Exception as error:  # noqa: BLE001  # whatever a store raises is an answer
         return Answer(errors=(_named(error),))
     answer = seen(found)
@@ -269,15 +269,16 @@ async def answered(store: BaseStore, call: Call, patience: float) -> Answer:
     return Answer(answer)
 
 
-async def _made(store: BaseStore, call: Call, arguments: dict[str, Any] | None = None) -> Any:
+async def made(store: BaseStore, call: Call, arguments: dict[str, Any] | None = None) -> Any:
+    """Make the call on a store, and return what it gave, as a list where that is yielded piece by piece."""
     if arguments is None:
         arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
     scope = call.scope
     handle: BaseStore = store if scope is None else store.scoped(**scope_arguments(scope))
-    made = getattr(handle, call.method)(**arguments)
+    given = getattr(handle, call.method)(**arguments)
     if call.method in ("scan", "owners"):
-        return [one async for one in made]
-    return await made
+        return [one async for one in given]
+    return await given
 
 
 def scope_arguments(scope: Any) -> dict[str, Any]:

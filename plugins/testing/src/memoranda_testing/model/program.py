@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -93,7 +93,8 @@ def _awaited(call: Call) -> str:
     return f"[each async for each in {text}]" if call.method in ("scan", "owners") else f"await {text}"
 
 
-def _step(step: Step, wanted: Answer | None) -> list[str]:
+def step_lines(step: Step, wanted: Answer | None = None) -> list[str]:
+    """Return a step as the lines of a program; ``wanted`` is what the model answers."""
     if isinstance(step, Moved):
         return [f"clock.now += {step.seconds}"]
     if isinstance(step, Reopened):
@@ -135,7 +136,7 @@ def _last(failure: Failure) -> list[str]:
     if isinstance(step, Forked) and failure.position is not None:
         before, step = _forked(step, failure.position), list(step.calls())[failure.position]
     if not isinstance(step, Call):
-        return [*_step(step, None), f"# {failure.difference.sentence}"]
+        return [*step_lines(step), f"# {failure.difference.sentence}"]
     return [*before, *(line.replace(repr(BRANCH), "branch") for line in _compared(step, failure))]
 
 
@@ -160,29 +161,20 @@ def program(failure: Failure, store: BaseStore, answers: Sequence[Answer | None]
     """Return the failure as a program; ``answers`` are what the model answers to each of its steps."""
     lines: list[str] = []
     for step, wanted in zip(failure.steps[:-1], answers, strict=False):
-        lines += _step(step, wanted)
+        lines += step_lines(step, wanted)
     lines += _last(failure)
-    return "\n".join([*_head(failure, store, lines), *(f"    {line}" for line in lines), "", "asyncio.run(main())"])
+    return composed(
+        store,
+        lines,
+        has_clock=any(isinstance(step, Moved) for step in failure.steps),
+        has_second=any(isinstance(step, Call) and step.instance for step in failure.steps),
+    )
 
 
-def _head(failure: Failure, store: BaseStore, lines: Iterable[str]) -> list[str]:
+def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False, has_second: bool = False) -> str:
+    """Return a whole program with these lines, which use a store that is open."""
     kind, text = type(store), "\n".join(lines)
-    has_clock = any(isinstance(step, Moved) for step in failure.steps) or "ttl" in text or "refresh" in text
-    names = ("MemoryMetadata", "MemoryItem", *(each.__name__ for each in BUILTIN_TYPES.values()))
-    used = sorted(name for name in names if f"{name}(" in text)
-    errors = sorted({name for name in _ERRORS if name in text})
-    head = ["import asyncio"]
-    head += ["import math"] if "math.inf" in text else []
-    head += ["from contextlib import suppress"] if "suppress(" in text else []
-    head += ["from datetime import datetime"] if "datetime.from" in text else []
-    head += [f"from memoranda.errors import {', '.join(errors)}"] if errors else []
-    head += [f"from memoranda.items import {', '.join(used)}"] if used else []
-    ours = [
-        name for name, mark in (("Clock", "Clock("), ("Many", "Many("), ("cancelled", "cancelled(")) if mark in text
-    ]
-    ours += ["Clock"] if has_clock else []
-    head += [f"from memoranda_testing.model import {', '.join(sorted(set(ours)))}"] if ours else []
-    head += [f"from {kind.__module__} import {kind.__qualname__}"]
+    has_clock = has_clock or "ttl" in text or "refresh" in text
     opening = [
         "",
         "def open_store():",
@@ -194,12 +186,31 @@ def _head(failure: Failure, store: BaseStore, lines: Iterable[str]) -> list[str]
     ]
     if has_clock:
         opening.append("    store.clock = clock = Clock(2_000_000_000)")
-    if any(isinstance(step, Call) and step.instance for step in failure.steps):
+    if has_second:
         opening += ["    second = open_store()  # on the same data", "    await second.init()"]
-    return [*head, *opening]
+    head = [*_imports(text, has_clock=has_clock), f"from {kind.__module__} import {kind.__qualname__}", *opening]
+    return "\n".join([*head, *(f"    {line}" for line in lines), "", "asyncio.run(main())"])
+
+
+def _imports(text: str, *, has_clock: bool) -> list[str]:
+    """Return the imports of a program whose lines are these."""
+    names = ("MemoryMetadata", "MemoryItem", *(each.__name__ for each in BUILTIN_TYPES.values()))
+    used = sorted(name for name in names if f"{name}(" in text)
+    errors = sorted({name for name in _ERRORS if name in text})
+    ours = [name for name in _OURS if f"{name}(" in text or (has_clock and name == "Clock")]
+    head = ["import asyncio"]
+    head += ["import math"] if "math.inf" in text else []
+    head += ["from contextlib import suppress"] if "suppress(" in text else []
+    head += ["from datetime import datetime"] if "datetime.from" in text else []
+    head += [f"from memoranda.errors import {', '.join(errors)}"] if errors else []
+    head += [f"from memoranda.items import {', '.join(used)}"] if used else []
+    return [*head, *([f"from memoranda_testing.model import {', '.join(ours)}"] if ours else [])]
 
 
 _ERRORS = (
     *("IdConflictError", "InputError", "TurnConflictError", "UnsupportedError", "VersionConflictError"),
     "StoreClosedError",
 )
+
+_OURS = ("Clock", "Many", "cancelled", "comparable", "held", "left_since")
+"""What a program may use of this package."""

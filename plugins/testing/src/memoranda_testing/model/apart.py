@@ -1,0 +1,296 @@
+"""Whether the answers of a scope are its own.
+
+A history is played in a scope by itself, once more in another with others at work beside it, and what came of it is
+stored afresh in a third. All three answer alike: whatever others add, hide or remove changes no answer, order or score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.ranking import RankedItem
+from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda_testing.case import note
+from memoranda_testing.expect import shown
+from memoranda_testing.model import histories
+from memoranda_testing.model.contract import cause, sentence
+from memoranda_testing.model.playing import made
+from memoranda_testing.model.program import composed, step_lines
+from memoranda_testing.model.steps import Call
+
+_WORDS = ("tea", "milk", "kettle", "saffron", "telescope", "winter", "bicycle", "lemon")
+_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that is done in a scope (add, archive, clear) or by others (come, hide, go); or everything is asked."""
+
+    what: str
+    number: int = 0
+    content: str = ""
+    place: int = 0
+    """Where in the history it is, by which others are told apart."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is done in the scope itself."""
+        return self.what in ("add", "archive", "clear")
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Whose scopes a history is played in."""
+
+    alone: MemoryMetadata
+    among: MemoryMetadata
+    afresh: MemoryMetadata
+    others: tuple[MemoryMetadata, ...]
+
+    @classmethod
+    def of(cls, scope: Callable[..., MemoryMetadata]) -> Cast:
+        """Return scopes that are made by a function that makes up a user for each."""
+        alone, among, afresh = (scope(session_id="s") for _ in range(3))
+        others = (scope(session_id="s"), MemoryMetadata(user_id=among.user_id, session_id="other"), scope())
+        return cls(alone, among, afresh, others)
+
+    @classmethod
+    def named(cls) -> Cast:
+        """Return scopes with names to be read."""
+        names = iter(("alone", "among", "afresh", "somebody", "everybody"))
+        return cls.of(lambda **fields: MemoryMetadata(user_id=next(names), **fields))
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Two scopes that are to answer alike and do not: by which events, to which question, with which answers."""
+
+    events: tuple[Event, ...]
+    question: int
+    wanted: object
+    found: object
+    copies: tuple[MemoryItem, ...] | None = None
+    """What was stored afresh, where that is what answers otherwise."""
+
+
+def drawn(random: Random, capabilities: frozenset[Capability]) -> tuple[Event, ...]:
+    """Return a history: what is added, replaced, archived and removed in a scope, and what others do meanwhile."""
+    own = []
+    for place in range(_LENGTH):
+        what = random.choice(("add", "add", "add", "add", "clear", "archive"))
+        content = " ".join(random.choice(_WORDS) for _ in range(random.randint(1, 5)))
+        own.append(Event(what, random.randrange(6), content, place))
+    events: list[Event] = []
+    for event in own:
+        events += [event, replace(event, what="come")]
+        if event.place % 4 == 3:
+            for_good = event.place % 8 == 7 and Capability.PURGE in capabilities
+            events.append(replace(event, what="go" if for_good else "hide"))
+        events.append(Event("ask", place=event.place))
+    return tuple(events)
+
+
+def _call(event: Event, scope: MemoryMetadata, others: Sequence[MemoryMetadata]) -> Call:
+    """Return what an event does."""
+    if event.is_own:
+        item = note(event.content, scope, event.number, id=f"{scope.user_id}/{event.number:02}")
+        if event.what == "clear":
+            return Call("clear", {"metadata": scope, "where": {"id": item.id}})
+        return Call("add", {"item": item.model_copy(update={"archived_by": "s"}) if event.what == "archive" else item})
+    crowd = others[event.place % len(others)]
+    if event.what != "come":
+        return Call("purge" if event.what == "go" else "clear", {"metadata": crowd})
+    theirs = f"{scope.user_id}/{event.place}/theirs"
+    neighbour = note(f"{event.content} {event.content} tea", crowd, event.number, id=theirs)
+    return Call("add_many", {"items": [neighbour, note("saffron", crowd, id=f"{theirs}2")]})
+
+
+def _questions(scope: MemoryMetadata, modes: Sequence[SearchMode]) -> list[Call]:
+    asked = [
+        Call("search", {"metadata": scope, "limit": 100}),
+        Call("window", {"rounds": 3}, scope),
+        Call("count", {"where": {"content": {"$exists": True}}}, scope),
+    ]
+    ranked = [
+        Call("search_ranked", {"query": query, "mode": mode, "limit": 5}, scope)
+        for mode in modes
+        for query in ("tea with milk", "telescope")
+    ]
+    return [*asked, *ranked]
+
+
+def comparable(found: Any) -> Any:
+    """Return an answer without what differs from scope to scope: items by their numbers, and scores to six digits."""
+    if isinstance(found, list) and any(isinstance(each, RankedItem) for each in found):
+        return sorted(((round(each.score, 6), _number(each.item), each.item.content) for each in found), reverse=True)
+    return [_number(each) for each in found] if isinstance(found, list) else found
+
+
+def _number(item: MemoryItem) -> str:
+    return item.id.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Plays events on a store, in scopes that are new each time, and compares what is answered."""
+
+    store: BaseStore
+    modes: Sequence[SearchMode]
+    cast: Callable[[], Cast]
+    tidy: Callable[[], Awaitable[None]]
+    """Removes what was written so far."""
+
+    async def clash(self, events: Sequence[Event], only: int | None = None) -> Clash | None:
+        """Return the first difference; with ``only``, nothing but that question is asked."""
+        cast = self.cast()
+        alone = await self._played([event for event in events if event.is_own or event.what == "ask"], cast.alone, only)
+        among = await self._played(events, cast.among, only, cast.others)
+        asked = [position for position, event in enumerate(events) if event.what == "ask"]
+        for position, wanted, found in zip(asked, alone, among, strict=True):
+            for question in wanted:
+                if wanted[question] != found[question]:
+                    return Clash(tuple(events[: position + 1]), question, wanted[question], found[question])
+        return await self._afresh(tuple(events), cast, among[-1] if among else {}, only)
+
+    async def _played(
+        self, events: Sequence[Event], scope: MemoryMetadata, only: int | None, others: Sequence[MemoryMetadata] = ()
+    ) -> list[dict[int, object]]:
+        """Return the answers of each time that everything is asked, by the number of the question."""
+        answers = []
+        for event in events:
+            if event.what == "ask":
+                answers.append(await self._asked(scope, only))
+            else:
+                await made(self.store, _call(event, scope, others))
+        return answers
+
+    async def _asked(self, scope: MemoryMetadata, only: int | None) -> dict[int, object]:
+        questions = enumerate(_questions(scope, self.modes))
+        return {
+            number: comparable(await made(self.store, question))
+            for number, question in questions
+            if only in (None, number)
+        }
+
+    async def _afresh(
+        self, events: tuple[Event, ...], cast: Cast, answers: dict[int, object], only: int | None
+    ) -> Clash | None:
+        """Store what came of a history once more, and compare its last answers with those of the copies."""
+        copies = _copies([item async for item in self.store.scan(metadata=cast.among, order="added")], cast.afresh)
+        for copied in copies:
+            await self.store.add(copied)
+        wanted = await self._asked(cast.afresh, only)
+        unlike = [number for number in answers if answers[number] != wanted[number]]
+        if not unlike:
+            return None
+        readable = _copies(copies, Cast.named().afresh)
+        return Clash(events, unlike[0], wanted[unlike[0]], answers[unlike[0]], tuple(readable))
+
+    async def again(self, events: Sequence[Event], like: Clash) -> Clash | None:
+        """Return the same difference in other events, without anything else in the store."""
+        await self.tidy()
+        found = await self.clash(events, like.question)
+        return found if found is not None and (found.copies is None) is (like.copies is None) else None
+
+
+def _copies(items: Sequence[MemoryItem], scope: MemoryMetadata) -> list[MemoryItem]:
+    """Return the same memories as another's, as if each were said for the first time."""
+    return [
+        note(
+            item.content,
+            scope,
+            id=f"{scope.user_id}/{_number(item)}",
+            created_at=item.created_at,
+            archived_by=item.archived_by,
+        )
+        for item in items
+    ]
+
+
+async def _shrunk(clash: Clash, trial: Trial) -> Clash | None:
+    """Return the shortest history that is found to show the same; None if it does not come about again."""
+    left = histories.SHRINKING
+    last = [event for event in clash.events[:-1] if event.what != "ask"]
+    best = await trial.again([*last, clash.events[-1]], clash) or await trial.again(clash.events, clash)
+    while best is not None:
+        for events in _plainer(best.events):
+            left -= 2 * len(events)
+            found = await trial.again(events, best) if left > 0 else None
+            if found is not None:
+                best = found
+                break
+        else:
+            break
+    return best
+
+
+def _plainer(events: tuple[Event, ...]) -> Iterator[tuple[Event, ...]]:
+    """Yield histories with fewer events, many at a time first, then with fewer words; the last question stays."""
+    size = (len(events) - 1) // 2
+    while size:
+        for start in range(0, len(events) - 1, size):
+            yield (*events[:start], *events[min(start + size, len(events) - 1) :])
+        size //= 2
+    for place, event in enumerate(events):
+        words = event.content.split()
+        for gone in range(len(words) if len(words) > 1 else 0):
+            fewer = replace(event, content=" ".join(words[:gone] + words[gone + 1 :]))
+            yield (*events[:place], fewer, *events[place + 1 :])
+
+
+async def told(clash: Clash, trial: Trial, what: str) -> str:
+    """Return a difference as text: what is wrong, which sentence it breaks, what usually causes it, and a program."""
+    again = await _shrunk(clash, trial)
+    least = again or clash
+    method = _questions(Cast.named().among, trial.modes)[least.question].method
+    kind = "apart" if least.copies is None else "afresh"
+    whose = (
+        "a scope with others at work beside it does not answer as the same scope alone does"
+        if kind == "apart"
+        else "a scope with a history does not answer as the same memories do that are stored afresh"
+    )
+    note_on = "" if again is not None else "\nIt could not be brought about a second time in fewer steps."
+    return (
+        f"{method}(): {whose}: expected {shown(least.wanted)}, found {shown(least.found)}.\n"
+        f"The contract, {sentence(method, kind)}\n"
+        f"What usually causes it: {cause(None, kind)}.\n"
+        f"Found by {what}.{note_on} This program shows it:\n\n{composed(trial.store, _lines(least, trial.modes))}\n"
+    )
+
+
+def _lines(clash: Clash, modes: Sequence[SearchMode]) -> list[str]:
+    """Return the body of a program that plays both sides and compares them."""
+    cast = Cast.named()
+    among = _side(clash, cast.among, cast.others, modes, "among")
+    if clash.copies is not None:
+        copies = [line for item in clash.copies for line in step_lines(Call("add", {"item": item}))]
+        question = step_lines(_questions(cast.afresh, modes)[clash.question])[0]
+        last = ["# The same memories, stored afresh:", *copies, f"afresh = {question}"]
+        return [
+            "# A scope with a history:",
+            *among,
+            *last,
+            "assert comparable(among) == comparable(afresh), (among, afresh)",
+        ]
+    own = replace(clash, events=tuple(event for event in clash.events if event.is_own or event.what == "ask"))
+    alone = ["# A scope by itself:", *_side(own, cast.alone, (), modes, "alone")]
+    return [
+        *alone,
+        "# The same in another, with others beside it:",
+        *among,
+        "assert comparable(among) == comparable(alone), (among, alone)",
+    ]
+
+
+def _side(
+    clash: Clash, scope: MemoryMetadata, others: Sequence[MemoryMetadata], modes: Sequence[SearchMode], name: str
+) -> list[str]:
+    lines: list[str] = []
+    question = step_lines(_questions(scope, modes)[clash.question])[0]
+    for event in clash.events[:-1]:
+        lines += [question] if event.what == "ask" else step_lines(_call(event, scope, others))
+    return [*lines, f"{name} = {question}"]
