@@ -563,6 +563,7 @@ class Generator:
         by = world.one((*SCOPE_FIELDS, "namespace", "namespace"))
         page = self._page()
         page["limit"] = page["limit"] or None
+        page["counts"] = False if world.chance(0.25) else None
         if by != "namespace":
             return {"by": by, "within": self._asked(scope), **page}
         suffix = world.one(world.places)[-1:] if world.chance(0.3) else None
