@@ -69,6 +69,10 @@ class ModelCases(Cases):
             self.unreached(f"{histories - played} of {histories} histories, for want of time")
         if stage.mark:
             self.unreached("calls without any filter: others may have memories in this store")
+        if not {Capability.FORK, Capability.PURGE} <= stage.store.capabilities:
+            self.unreached("sessions that are forked, which needs the capabilities 'fork' and 'purge'")
+        elif stage.mark:
+            self.unreached("sessions that are forked: others may have memories in this store")
         if kinds.lifetimes and not kinds.moves_clock:
             self.unreached("a clock that is moved: memories of others would expire by it")
         if not self.thorough:
