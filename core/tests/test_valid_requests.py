@@ -9,10 +9,11 @@ import asyncio
 import re
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda import (
@@ -25,9 +26,10 @@ from memoranda import (
     SystemMemory,
     ToolMemory,
 )
-from memoranda.context import ContextManager
+from memoranda.context import AssembledContext, ContextManager
 from memoranda.errors import InputError
 from memoranda.integrity import whole_groups
+from memoranda.items import BranchMemory
 from memoranda.messages import (
     Dropped,
     from_anthropic,
@@ -37,6 +39,7 @@ from memoranda.messages import (
     to_openai,
     to_responses,
 )
+from memoranda.summary import SummaryConfig, compact
 from memoranda.summary.generation import split
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import last_rounds, newest, rounds_within
@@ -321,6 +324,15 @@ def check_everything(items: Sequence[MemoryItem]) -> None:
             assert text_of(message).startswith(AUTHORITY), "something else speaks for the system"
 
 
+def check_context(context: AssembledContext) -> None:
+    """Check what a context puts out for each provider."""
+    check_chat(context.messages())
+    check_anthropic(*context.messages("anthropic"))
+    check_responses(context.messages("responses"))
+    for message in context.messages():
+        assert message["role"] not in ("system", "developer") or text_of(message).startswith(AUTHORITY)
+
+
 @given(histories())
 def test_whole_histories_go_out_as_providers_take_them(items: list[MemoryItem]) -> None:
     check_everything(items)
@@ -352,11 +364,96 @@ def test_every_context_goes_out_as_providers_take_it(items: list[MemoryItem], bu
             context = await manager.assemble_context(
                 "Well?", short_term, conversation=() if short_term else items, metadata=MemoryMetadata(user_id="u")
             )
-            check_chat(context.messages())
-            check_anthropic(*context.messages("anthropic"))
-            check_responses(context.messages("responses"))
-            for message in context.messages():
-                assert message["role"] not in ("system", "developer") or text_of(message).startswith(AUTHORITY)
+            check_context(context)
+
+    asyncio.run(check())
+
+
+class Fork(NamedTuple):
+    """A session is forked at one of the items that it shows."""
+
+    session: int
+    at: int
+
+
+class Saying(NamedTuple):
+    """The next few items are said in a session."""
+
+    session: int
+    items: int
+
+
+class Compaction(NamedTuple):
+    """All of a session but its last items is summarised."""
+
+    session: int
+    recent: int
+
+
+NUMBERS = st.integers(0, 7)
+EVENTS = st.one_of(
+    st.builds(Fork, NUMBERS, NUMBERS),
+    st.builds(Saying, NUMBERS, st.integers(1, 4)),
+    st.builds(Saying, NUMBERS, st.integers(1, 4)),
+    st.builds(Compaction, NUMBERS, st.integers(0, 5)),
+)
+
+
+class Summarizer:
+    """Answers with the same few words."""
+
+    async def summarize(self, prompt: str) -> str:
+        return "They talked."
+
+
+def in_session(session: str) -> MemoryMetadata:
+    return MemoryMetadata(user_id="u", session_id=session)
+
+
+async def happened(memory: ShortTermMemory, events: Sequence[Fork | Saying | Compaction]) -> list[str]:
+    """Fork, go on with and compact the sessions of a conversation, and return which ones there are in the end.
+
+    What is said later are the items of the sessions so far once more, so that their calls and results are told apart
+    by nothing but where they stand.
+    """
+    sessions = ["s", "t"]
+    for event in events:
+        session = sessions[event.session % len(sessions)]
+        said = [item async for item in memory.scan(metadata=in_session(session), order="added")]
+        if isinstance(event, Compaction):
+            config = SummaryConfig(keep_recent=event.recent)
+            await compact(memory, in_session(session), config, Summarizer(), force=True)
+        elif not said:
+            continue
+        elif isinstance(event, Fork):
+            sessions.append(await memory.fork(session, at=said[event.at % len(said)].id))
+        else:
+            again = [item for item in said if not isinstance(item, (BranchMemory, SummaryMemory))][-event.items :]
+            new = {"metadata": in_session(session), "archived_by": None, "version": 0}
+            await memory.add_many([item.model_copy(update={**new, "id": uuid4().hex}) for item in again])
+    return sessions
+
+
+@settings(max_examples=60)
+@given(histories(), st.lists(EVENTS, min_size=2, max_size=6), st.integers(0, 4), st.integers(0, 9), st.integers(0, 120))
+def test_every_session_that_was_forked_goes_out_as_providers_take_it(
+    items: list[MemoryItem], events: list[Fork | Saying | Compaction], rounds: int, limit: int, budget: int
+) -> None:
+    async def check() -> None:
+        memory = ShortTermMemory(scope="session", max_rounds=rounds)
+        await memory.add_many({item.id: item for item in items}.values())
+        for session in await happened(memory, events):
+            asked = in_session(session)
+            windows = [
+                await memory.window(metadata=asked, **bounds)
+                for bounds in ({"rounds": rounds}, {"limit": limit}, {"tokens": budget}, {})
+            ]
+            windows += [await memory.search(metadata=asked, **found) for found in ({"limit": limit}, {"query": "h"})]
+            for window in windows:
+                assert whole_groups(window) == window
+                check_everything(window)
+            manager = ContextManager(token_budget=budget, recent_limit=limit + 1)
+            check_context(await manager.assemble_context("Well?", memory, metadata=asked))
 
     asyncio.run(check())
 
