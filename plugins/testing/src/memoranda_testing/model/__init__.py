@@ -12,7 +12,8 @@ from typing import Any
 
 from memoranda_testing.case import Clock
 from memoranda_testing.model.apart import comparable
-from memoranda_testing.model.generator import Generator, Kinds
+from memoranda_testing.model.drawing import Kinds
+from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
 from memoranda_testing.model.leftovers import held, left_since
 from memoranda_testing.model.playing import Failure, Player, Stepped

@@ -13,7 +13,8 @@ from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.contract import cause, sentence
-from memoranda_testing.model.generator import Generator, Kinds
+from memoranda_testing.model.drawing import Kinds
+from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.playing import Failure, modelled
 from memoranda_testing.model.program import program
 from memoranda_testing.model.reference import Model

@@ -1,0 +1,148 @@
+"""What the methods of the model have in common: bounds, what matches, what may be stored, and lifetimes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memoranda.errors import IdConflictError, InputError, MemoryError, UnsupportedError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.store import (
+    Capability,
+    Filter,
+    check_filter,
+    copy_item,
+    is_below,
+    merge_scope,
+    metadata_matches,
+    storable,
+    with_lifetime,
+)
+from memoranda_testing.model.forks import shown
+from memoranda_testing.model.rows import Refused, State
+
+
+class Handle:
+    """The model as a plain store, or bound to a scope."""
+
+    def __init__(self, model: State, scope: MemoryMetadata | None) -> None:
+        self.model = model
+        self.scope = scope
+
+    def touch(self, ids: Iterable[str], *, ttl: float | None = None, metadata: MemoryMetadata | None = None) -> int:
+        """Give items a new life."""
+        self._begin()
+        self._require(Capability.TTL)
+        wanted = list(dict.fromkeys(ids))
+        if not wanted:
+            return 0
+        bounds = self._bounds(check_filter(metadata))
+        now, touched = self.model.now(looks=True), 0
+        for item_id in wanted:
+            row = self.model.rows.get(item_id)
+            if row and not row.deleted and metadata_matches(bounds, row.item.metadata):
+                life = row.item.ttl if ttl is None else ttl
+                if life is not None:
+                    row.item = with_lifetime(row.item, life, now)
+                    touched += 1
+        self.model.in_use |= ttl is not None and ttl != math.inf
+        return touched
+
+    def _begin(self) -> None:
+        self.model.expire()
+
+    def _require(self, capability: Capability) -> None:
+        if capability not in self.model.capabilities:
+            raise Refused(UnsupportedError)
+
+    def _bounds(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        return merge_scope(metadata, self.scope)
+
+    def _asked(self, **filters: Any) -> Filter:
+        return Filter.of(**filters)
+
+    def _filter(self, **filters: Any) -> Filter:
+        wanted = self._asked(**filters)
+        return wanted if self.scope is None else wanted.narrowed(self.scope)
+
+    def _matching(self, wanted: Filter, *, deleted: bool = False) -> list[MemoryItem]:
+        """Return the items that match, in the order of their adding."""
+        rows = self.model.rows.values()
+        fits = shown(self.model.rows, wanted)
+        return [row.item for row in rows if (deleted or not row.deleted) and fits(row.item)]
+
+    def _head(self, wanted: Filter) -> str | None:
+        return self._last(self._matching(wanted))
+
+    def _last(self, items: Iterable[MemoryItem]) -> str | None:
+        said = [item.id for item in items if item.memory_type != "summary"]
+        return said[-1] if said else None
+
+    def _read(self, items: Iterable[MemoryItem], refresh: bool) -> list[MemoryItem]:
+        found = list(items)
+        if refresh:
+            self.touch([item.id for item in found if item.ttl is not None])
+            found = [self.model.rows[item.id].item for item in found]
+        return [copy_item(item) for item in found]
+
+    def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+        """Return items as they are to be stored: stamped with the scope, with their lifetimes."""
+        accepted = [copy_item(storable(item)) for item in items]
+        if self.scope is not None:
+            for item in accepted:
+                item.__dict__["metadata"] = self._stamped(item.metadata, self.scope)
+        return [self._with_lifetime(item, ttl) for item in accepted]
+
+    def _with_lifetime(self, item: MemoryItem, ttl: float | None) -> MemoryItem:
+        if ttl is None and item.ttl is None and item.expires_at is None:
+            return item
+        self._require(Capability.TTL)
+        self.model.in_use = True
+        if ttl is None and item.expires_at is not None:
+            return item
+        return with_lifetime(item, item.ttl if ttl is None else ttl, self.model.now(looks=True))
+
+    def _stamped(self, given: MemoryMetadata, scope: MemoryMetadata) -> MemoryMetadata:
+        values: dict[str, Any] = {}
+        for name in SCOPE_FIELDS:
+            own, bound = getattr(given, name), getattr(scope, name)
+            if own is not None and bound is not None and own != bound:
+                raise Refused(InputError)
+            values[name] = bound if own is None else own
+        place = given.namespace or scope.namespace
+        if not is_below(place, scope.namespace):
+            raise Refused(InputError)
+        return MemoryMetadata(**values, namespace=place, extra=given.extra)
+
+    def _conflicts(self, batch: Sequence[MemoryItem], bounds: MemoryMetadata | None) -> list[type[MemoryError]]:
+        """Return the conflicts of ids that belong to others, those inside the batch too."""
+        held = {item_id: row.item for item_id, row in self.model.rows.items()}
+        for item in batch:
+            existing = held.get(item.id)
+            if existing is not None and (
+                existing.metadata.user_id != item.metadata.user_id or not metadata_matches(bounds, existing.metadata)
+            ):
+                return [IdConflictError]
+            held[item.id] = item
+        return []
+
+    def _check(self, batch: Sequence[MemoryItem], bounds: MemoryMetadata | None) -> None:
+        if conflicts := self._conflicts(batch, bounds):
+            raise Refused(*conflicts)
+
+    def _store(
+        self,
+        batch: Sequence[MemoryItem],
+        bounds: MemoryMetadata | None,
+        hidden: frozenset[str] = frozenset(),
+        *,
+        keep_created: bool = False,
+    ) -> None:
+        self._check(batch, bounds)
+        for item in batch:
+            existing = self.model.rows.get(item.id)
+            kept = copy_item(item)
+            if keep_created and existing is not None:
+                kept.__dict__["created_at"] = existing.item.created_at
+            self.model.put(kept, hidden=item.id in hidden)

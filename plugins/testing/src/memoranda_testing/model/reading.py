@@ -1,0 +1,166 @@
+"""The reading methods of the model: everything is looked at, then cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memoranda.errors import InputError, UnsupportedError
+from memoranda.integrity import whole_groups
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.ranking import RankedItem, conversation_key, passage_of, rank_text
+from memoranda.store import (
+    EVERYTHING,
+    Capability,
+    Listing,
+    Order,
+    Owner,
+    Page,
+    as_one_session,
+    check_filter,
+    copy_item,
+    in_order,
+    metadata_matches,
+)
+from memoranda.tokens import estimate_tokens
+from memoranda.windowing import as_said, last_rounds, newest, rounds_within
+from memoranda_testing.model.forks import shown
+from memoranda_testing.model.handle import Handle
+from memoranda_testing.model.rows import Refused
+
+
+class Reading(Handle):
+    """What a store answers without a change."""
+
+    def get(self, item_id: str, *, metadata: MemoryMetadata | None = None, refresh: bool = False) -> MemoryItem | None:
+        """Return the item of this id."""
+        found = self.get_many([item_id], metadata=metadata, refresh=refresh)
+        return found[0] if found else None
+
+    def get_many(
+        self, ids: Iterable[str], *, metadata: MemoryMetadata | None = None, refresh: bool = False
+    ) -> list[MemoryItem]:
+        """Return the items of these ids, in their order."""
+        self._begin()
+        bounds = self._bounds(check_filter(metadata))
+        rows = [self.model.rows.get(item_id) for item_id in dict.fromkeys(ids)]
+        there = [row for row in rows if row and not row.deleted and metadata_matches(bounds, row.item.metadata)]
+        return self._read([row.item for row in there], refresh)
+
+    def search(
+        self,
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        order: Order | None = None,
+        mode: str | None = None,
+        refresh: bool = False,
+        query: str = "",
+        **filters: Any,
+    ) -> list[MemoryItem]:
+        """Return a page of what matches, newest first."""
+        self._begin()
+        page = Page.checked(limit, offset, order or self.model.default_order)
+        if query and mode not in (None, "substring"):
+            ranked = self.search_ranked(query=query, limit=limit, offset=offset, mode=mode, **filters)
+            return self._read([found.item for found in ranked], refresh)
+        if not page.limit:
+            self._asked(query=query, **filters)
+            return []
+        return self._read(page.of(self._matching(self._filter(query=query, **filters))), refresh)
+
+    def search_ranked(
+        self, *, query: str, limit: int = 10, offset: int = 0, mode: str | None = None, **filters: Any
+    ) -> list[RankedItem]:
+        """Return what answers the query best: by words, over the whole scope, cut after it was filtered."""
+        self._begin()
+        if mode not in (None, "substring", "text"):
+            raise Refused(UnsupportedError)
+        page = Page.checked(limit, offset, "created")
+        if not query:
+            raise Refused(InputError)
+        if not page.limit:
+            self._asked(**filters)
+            return []
+        wanted = self._filter(**filters)
+        fits = shown(self.model.rows, wanted)
+        scope = in_order(self._matching(wanted.scope()), "created")
+        conversations: dict[Any, list[MemoryItem]] = {}
+        for item in reversed(scope):
+            conversations.setdefault(conversation_key(item), []).insert(0, item)
+        by_id = {item.id: item for item in scope}
+        ranked = rank_text(
+            query,
+            [[passage_of(item) for item in said] for said in conversations.values()],
+            total=len(scope),
+            wanted=lambda item_id: fits(by_id[item_id]),
+            limit=page.end,
+        )
+        found = [RankedItem(copy_item(by_id[one.key]), one.score, one.parts, one.terms) for one in ranked]
+        return found[page.offset : page.end]
+
+    def window(
+        self, *, rounds: int | None = None, tokens: int | None = None, limit: int | None = None, **filters: Any
+    ) -> list[MemoryItem]:
+        """Return a conversation as a model may be shown it: read all of it, then cut."""
+        self._begin()
+        wanted = self._filter(**filters)
+        session = None if wanted.metadata is None else wanted.metadata.session_id
+        said = as_said(as_one_session(self._matching(wanted), session))
+        found = list(said)
+        if rounds is not None:
+            found = last_rounds(found, rounds)
+        if tokens is not None:
+            found = rounds_within(found, tokens, estimate_tokens)
+        if limit is not None:
+            found = newest(found, limit)
+        return self._read(whole_groups(found, said), False)
+
+    def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
+        """Return the id of the item that was added last."""
+        self._begin()
+        return self._head(self._filter(metadata=metadata, archived=None))
+
+    def count(self, *, include_deleted: bool = False, **filters: Any) -> int:
+        """Return the number of items."""
+        self._begin()
+        return len(self._matching(self._filter(archived=None, **filters), deleted=include_deleted))
+
+    def scan(
+        self,
+        *,
+        include_deleted: bool = False,
+        order: Order | None = None,
+        archived: bool | None = None,
+        **filters: Any,
+    ) -> list[MemoryItem]:
+        """Return everything that matches, oldest first."""
+        self._begin()
+        if include_deleted:
+            self._require(Capability.DELETE)
+        found = self._matching(self._filter(archived=archived, **filters), deleted=include_deleted)
+        return self._read(in_order(found, order or self.model.default_order), False)
+
+    def owners(
+        self,
+        by: Any = "user_id",
+        *,
+        within: MemoryMetadata | None = None,
+        depth: int | None = None,
+        suffix: Sequence[str] = (),
+        limit: int | None = None,
+        offset: int = 0,
+        counts: bool = True,
+    ) -> list[Owner]:
+        """Return who has something, in order."""
+        self._begin()
+        page = Page.checked(EVERYTHING if limit is None else limit, offset, "created")
+        if not page.limit:
+            return []
+        found = self._matching(self._filter(metadata=within, archived=None))
+        owners = Listing(by, depth, tuple(suffix)).of(found)[page.offset : page.end]
+        return owners if counts else [Owner(owner.value, 0, "", "") for owner in owners]
+
+    def exists(self) -> bool:
+        """Whether there is such a store: there is, since it is open."""
+        return True
