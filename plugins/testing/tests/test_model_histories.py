@@ -15,6 +15,7 @@ import pytest
 
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_testing import Outcome, check_store
+from memoranda_testing.cases.model import ModelCases
 from memoranda_testing.model import Call, Forked, Generator, Kinds, Model, histories
 from memoranda_testing.model.contract import quoted
 from memoranda_testing.model.steps import WRITES
@@ -135,6 +136,14 @@ async def test_what_was_not_reached_is_told() -> None:
     assert "Not reached: what needs the capability 'atomic'" in reason
     _, reason = await outcome_of(InMemoryStore, wrong.LIVES, exclusive=False)
     assert "a clock that is moved" in reason
+
+
+@pytest.mark.parametrize("case", [wrong.CALLS, wrong.SIZES, wrong.APART, wrong.CANCELLED])
+async def test_a_case_ends_with_its_time_and_tells_what_it_left_out(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.setattr(ModelCases, "seconds", 0.0)
+    outcome, reason = await outcome_of(InMemoryStore, case)
+    assert outcome is Outcome.PASSED
+    assert "for want of time" in reason
 
 
 def test_histories_hold_every_public_method_with_every_argument() -> None:

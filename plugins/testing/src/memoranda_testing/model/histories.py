@@ -68,11 +68,21 @@ async def compare(store: BaseStore, seed: int, calls: int = 150) -> None:
     await check_histories(stage, kinds, seed=seed, histories=1, length=calls, seconds=math.inf, topic="compare")
 
 
-async def check_steps(stage: Stage, steps: Sequence[Step], what: str) -> None:
-    """Play these steps on an empty store. Raises ExpectationError if they fail."""
-    failure = await stage.attempt(steps)
+async def check_steps(stage: Stage, steps: Sequence[Step], what: str, *, ends: float = math.inf) -> int:
+    """Play these steps on an empty store and return how many there was time for, by the monotonic clock.
+
+    Raises ExpectationError if they fail.
+    """
+    failure, player = None, await stage.set()
+    try:
+        for step in steps:
+            if failure is None and time.monotonic() < ends:
+                failure = await player.play(step)
+    finally:
+        await stage.strike(player)
     if failure is not None:
         raise ExpectationError(await told(failure, stage, what))
+    return len(player.played)
 
 
 async def told(failure: Failure, stage: Stage, what: str) -> str:
