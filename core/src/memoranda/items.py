@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -226,6 +226,20 @@ class MemoryItem(_Model):
         self.status = wanted
         self.updated_at = now_text()
         return self
+
+
+class Payload(NamedTuple):
+    """An item's payload without the item; its content tells whether that was changed since."""
+
+    item_id: str
+    content: str
+    text: str | None
+    format: str | None
+
+    @classmethod
+    def of(cls, item: MemoryItem) -> Self:
+        """Return the payload of an item."""
+        return cls(item.id, item.content, item.payload, item.payload_format)
 
 
 class SystemMemory(MemoryItem):

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Ite
 from typing import Any, Self, TypeVar
 
 from memoranda.errors import StoreMisuseError
-from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.plugins.opening import open as open_async
 from memoranda.ranking.results import RankedItem
 from memoranda.store.base import BaseStore
@@ -22,7 +22,7 @@ from memoranda.store.capabilities import Capability, SearchMode
 from memoranda.store.filters import Moment
 from memoranda.store.observers import Observer
 from memoranda.store.owners import Owner, OwnerField
-from memoranda.store.pages import Order
+from memoranda.store.pages import EVERYTHING, Order
 from memoranda.store.scoped import UNSET
 from memoranda.tokens import TokenCounter
 
@@ -309,6 +309,12 @@ class SyncStore:
                 where=where,
             )
         )
+
+    def payloads(
+        self, *, metadata: MemoryMetadata | None = None, memory_type: str | None = None, limit: int = EVERYTHING
+    ) -> list[Payload]:
+        """Return what providers gave, oldest first, without making items of it."""
+        return self._portal.run(self._store.payloads(metadata=metadata, memory_type=memory_type, limit=limit))
 
     def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last."""

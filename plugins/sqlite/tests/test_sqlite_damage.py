@@ -33,6 +33,7 @@ async def update(store: SQLiteMemoryStore) -> object:
 CALLS: dict[str, Call] = {
     "get": lambda store: store.get("ada-3"),
     "search": lambda store: store.search(limit=10_000),
+    "payloads": lambda store: store.payloads(),
     "search of a scope": lambda store: store.search(metadata=ADA),
     "search by substring": lambda store: store.search(query="garden", limit=10_000),
     "search by rare substring": lambda store: store.search(query="number 17", limit=10_000),

@@ -11,20 +11,21 @@ from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
     from memoranda.sql.dialect import Dialect, Parameters
-    from memoranda.sql.rows import ITEM_COLUMNS, Row, pack, unpack
+    from memoranda.sql.rows import ITEM_COLUMNS, PAYLOAD_COLUMNS, Row, pack, unpack, unpack_payload
     from memoranda.sql.statements import Change, Statement, Statements
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "dialect": ["Dialect", "Parameters"],
-        "rows": ["ITEM_COLUMNS", "Row", "pack", "unpack"],
+        "rows": ["ITEM_COLUMNS", "PAYLOAD_COLUMNS", "Row", "pack", "unpack", "unpack_payload"],
         "statements": ["Change", "Statement", "Statements"],
     },
 )
 
 __all__ = [
     "ITEM_COLUMNS",
+    "PAYLOAD_COLUMNS",
     "Change",
     "Dialect",
     "Parameters",
@@ -33,4 +34,5 @@ __all__ = [
     "Statements",
     "pack",
     "unpack",
+    "unpack_payload",
 ]

@@ -32,6 +32,10 @@ class Dialect(ABC):
     item_columns: str = ", ".join(ITEM_COLUMNS)
     """What is selected to read items: ``ITEM_COLUMNS``, under these names and in this order."""
 
+    def selected(self, columns: Sequence[str]) -> str:
+        """Return what selects these of ``ITEM_COLUMNS``, under their names."""
+        return ", ".join(columns)
+
     def further_values(self, row: Row) -> tuple[Any, ...]:
         """Return the values of ``further_columns`` for a row."""
         return ()

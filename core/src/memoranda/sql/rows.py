@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 
 from memoranda.errors import CorruptStoreError
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.shapes import json_text
 from memoranda.store.codec import bare_item, bare_metadata, dump_metadata, further_values, make_item
 from memoranda.store.fields import TRUSTED
@@ -34,6 +34,8 @@ ITEM_COLUMNS = (
 )
 """The columns that :func:`unpack` reads, in its order; statements that return items select exactly these."""
 
+PAYLOAD_COLUMNS = ("id", "content", "metadata", "extra_json")
+"""The columns that :func:`unpack_payload` reads, in its order."""
 
 _USUAL: dict[type[MemoryItem], str] = {AIMemory: json_text(further_values(AIMemory(content="")))}
 """What ``extra_json`` is in most rows of a class: there is nothing to take apart, but lists are each item's own."""
@@ -42,6 +44,7 @@ _EXTRA = '"extra":'
 _LONG = 1000
 
 _scope_of = itemgetter(*SCOPE_FIELDS)
+_TEXT_OR_NONE = frozenset({str, type(None)})
 _STATUSES = {status.value: status for status in MemoryStatus}
 
 
@@ -125,6 +128,20 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
     return make_item(base, further, types)
 
 
+def unpack_payload(row: Sequence[Any]) -> Payload:
+    """Return the payload of a row of ``PAYLOAD_COLUMNS``; of these it checks what :func:`unpack` does."""
+    item_id, content, metadata, extra_json = row
+    try:
+        further = {} if extra_json == "{}" else _decoded(extra_json)
+        text, in_format = further.get("payload"), further.get("payload_format")
+        if not type(item_id) is type(content) is str or not _TEXT_OR_NONE.issuperset((type(text), type(in_format))):
+            raise TypeError("a column holds a value of the wrong type")
+        (_seen_metadata if len(metadata) < _LONG else _metadata)(metadata)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
+    return Payload(item_id, content, text, in_format)
+
+
 def _metadata(text: str) -> MemoryMetadata:
     """Return the metadata of its JSON, of which all items of a conversation or a place have the beginning in common."""
     beginning, found, rest = text.partition(_EXTRA)
@@ -138,6 +155,9 @@ def _metadata(text: str) -> MemoryMetadata:
         if type(extra) is dict and rest[-1] == "}":
             return bare_metadata({**fields, "extra": extra})
     return bare_metadata(_checked(_decoded(text)))
+
+
+_seen_metadata = lru_cache(maxsize=1024)(_metadata)
 
 
 @lru_cache(maxsize=1024)

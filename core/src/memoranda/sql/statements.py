@@ -184,17 +184,17 @@ class Statements:
         columns = {"created": ("created_at",), "updated": ("updated_at",), "added": ()}[order]
         return "ORDER BY " + ", ".join(f"{column}{end}" for column in (*columns, self.dialect.sequence))
 
-    def search(self, wanted: Filter, page: Page) -> Statement:
-        """Select a page of the items that match, newest first."""
+    def search(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
+        """Select a page of the items that match, newest first: these columns, with which all else is as for items."""
         parameters = Parameters(self.dialect)
         order = self.ordering(page.order, newest_first=True)
         parts = wanted.parts()
         if len(parts) > 1:
             kinds = [self._kind(parameters, self.conditions(parameters, part), order, page.end) for part in parts]
-            source = f"SELECT {', '.join(ITEM_COLUMNS)} FROM ({' UNION ALL '.join(kinds)}) AS kinds"
+            source = f"SELECT {', '.join(columns)} FROM ({' UNION ALL '.join(kinds)}) AS kinds"
         else:
             where = self.conditions(parameters, wanted)
-            source = f"SELECT {self.dialect.item_columns} FROM {self.dialect.table} WHERE {where}"
+            source = f"SELECT {self.dialect.selected(columns)} FROM {self.dialect.table} WHERE {where}"
         last = self.dialect.limit(parameters, page.limit)
         if page.offset:
             last += f" OFFSET {parameters.add(page.offset)}"

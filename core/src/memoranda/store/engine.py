@@ -24,7 +24,7 @@ from memoranda.errors import (
     VersionConflictError,
     shown,
 )
-from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
+from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
 from memoranda.ranking.results import RankedItem, Reranker
 from memoranda.ranking.scopes import rank_scope, ranking_weight
@@ -267,6 +267,10 @@ class Engine(ABC):
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         return len(await self._search(wanted, Page()))
+
+    async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
+        """Return what :meth:`_search` finds, without making items of it where that can be."""
+        return list(map(Payload.of, await self._search(wanted, page)))
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         for item in reversed(await self._search(wanted, Page(order=order))):

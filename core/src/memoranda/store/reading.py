@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.ranking.results import RERANKED, RankedItem, reranked
 from memoranda.shapes import check_text, each, truth
 from memoranda.store.capabilities import Capability, SearchMode
@@ -207,6 +207,21 @@ class Reading(Engine):
         if self._observers:
             self._observers.searched("", shown)
         return shown
+
+    async def payloads(
+        self, *, metadata: MemoryMetadata | None = None, memory_type: str | None = None, limit: int = EVERYTHING
+    ) -> list[Payload]:
+        """Return the payloads of what :meth:`search` shows, the newest ``limit``, oldest first, in the order of adding.
+
+        Items without one are among them. No items are made of what is stored, which is most of what reading many costs.
+        """
+        self._ensure_open()
+        page = Page.checked(limit, 0, "added")
+        wanted = self._filter(metadata=metadata, memory_type=memory_type)
+        if not self._observers:
+            return (await self._payloads(wanted, page))[::-1] if page.limit else []
+        found = await self.search(metadata=metadata, memory_type=memory_type, limit=limit, order="added")
+        return list(map(Payload.of, reversed(found)))
 
     async def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last, which :meth:`append` asks for; None if there is none.

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, Payload
 from memoranda.ranking.results import RankedItem
 from memoranda.store.capabilities import Capability, SearchMode
 from memoranda.store.checks import check_metadata
@@ -135,6 +135,9 @@ class ScopedEngine(Engine):
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         return await self._store._search(wanted.narrowed(self.scope), page)
+
+    async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
+        return await self._store._payloads(wanted.narrowed(self.scope), page)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         return await self._store._rank(query, wanted.narrowed(self.scope), limit, mode)

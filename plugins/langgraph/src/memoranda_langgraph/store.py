@@ -26,9 +26,9 @@ from langgraph.store.base import (
 )
 
 from memoranda.errors import CorruptStoreError, InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.payloads import decode_payload, encode_payload
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import BaseStore, Capability
 from memoranda_langgraph.blocking import awaitable_store, blocking
 from memoranda_langgraph.filters import Asked
 from memoranda_langgraph.listing import list_namespaces
@@ -201,12 +201,12 @@ class MemorandaStore(LangGraphStore):
         matching: dict[str, MemoryItem] | None = None
         if asked.where or asked.rest:
             matching = {item.id: item async for item in self._matching(op, asked)}
-            vectors = await self._store.get_many([item_id + _OF_VECTORS for item_id in matching])
+            ids = [item_id + _OF_VECTORS for item_id in matching]
+            vectors = list(map(Payload.of, await self._store.get_many(ids)))
         else:
-            vectors = await self._store.search(
-                metadata=self._places.below(tuple(op.namespace_prefix)), memory_type=VECTORS, limit=EVERYTHING
-            )
-        kept = {item.id.removesuffix(_OF_VECTORS): decode_payload(item.payload or "null") for item in vectors}
+            below = self._places.below(tuple(op.namespace_prefix))
+            vectors = await self._store.payloads(metadata=below, memory_type=VECTORS)
+        kept = {each.item_id.removesuffix(_OF_VECTORS): decode_payload(each.text or "null") for each in vectors}
         scores = self._meaning.best(question, kept)
         end = op.offset + op.limit
         chosen = list(scores)[op.offset : end]

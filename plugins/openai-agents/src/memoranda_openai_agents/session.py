@@ -7,7 +7,7 @@ summarised and shown like any other, and the SDK's own dict comes back as it was
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -16,10 +16,11 @@ from agents.memory.session_settings import resolve_session_limit
 
 from memoranda.errors import InputError
 from memoranda.integrity import answered_ids, answers, shown_together
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.messages import from_responses, to_responses
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.turns import aside, sifting
 from memoranda_openai_agents.settings import ShownLimit, ShownSettings
 
 if TYPE_CHECKING:
@@ -72,10 +73,12 @@ class MemorandaSession:
         """
         most = resolve_session_limit(limit, self.session_settings)
         if most is None or most < 0:
-            return _given(await self._newest(EVERYTHING))
-        if isinstance(limit, ShownLimit):
+            most = EVERYTHING
+        elif isinstance(limit, ShownLimit):
             return _given(await self._shown(most))
-        return _given(await self._newest(most))
+        kept = await self._items.payloads(limit=min(most, EVERYTHING))
+        found = await aside(sifting(len(kept)), _as_they_were, kept)
+        return _written(await self._newest(most)) if found is None else found
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items, all or none. When it raises, a cancellation included, that has been decided."""
@@ -151,18 +154,28 @@ def _given(items: Sequence[MemoryItem]) -> list[TResponseInputItem]:
 
     Where one came another way, or was changed since, all are written as the Responses API wants them.
     """
-    found = [_as_it_was(item) for item in items]
-    return cast("list[TResponseInputItem]", to_responses(items) if None in found else found)
+    found = _as_they_were(map(Payload.of, items))
+    return _written(items) if found is None else found
 
 
-def _as_it_was(item: MemoryItem) -> Any:
+def _written(items: Sequence[MemoryItem]) -> list[TResponseInputItem]:
+    return cast("list[TResponseInputItem]", to_responses(items))
+
+
+def _as_they_were(kept: Iterable[Payload]) -> list[TResponseInputItem] | None:
+    """Return the items that the SDK gave, or None if one of them is another by now."""
+    found = [_as_it_was(each) for each in kept]
+    return None if None in found else found
+
+
+def _as_it_was(kept: Payload) -> Any:
     """Return the item that the SDK gave, or None if this is another one by now."""
-    if item.payload is None or item.payload_format not in (RAW, RESPONSES):
+    if kept.text is None or kept.format not in (RAW, RESPONSES):
         return None
-    given = decode_payload(item.payload)
-    if item.payload_format == RAW or _plain_text(given) == item.content:
+    given = decode_payload(kept.text)
+    if kept.format == RAW or _plain_text(given) == kept.content:
         return given
-    return given if from_responses([given])[0].content == item.content else None
+    return given if from_responses([given])[0].content == kept.content else None
 
 
 def _plain_text(given: dict[str, Any]) -> Any:

@@ -61,6 +61,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _selected(columns: Sequence[str]) -> str:
+    exact = "coalesce(exact_metadata, metadata::text) AS metadata"
+    return ", ".join(exact if column == "metadata" else column for column in columns)
+
+
 class PostgresDialect(Dialect):
     """PostgreSQL's side of the shared statements.
 
@@ -69,9 +74,7 @@ class PostgresDialect(Dialect):
     """
 
     sequence = SEQUENCE
-    item_columns = ", ".join(
-        "coalesce(exact_metadata, metadata::text) AS metadata" if name == "metadata" else name for name in ITEM_COLUMNS
-    )
+    item_columns = _selected(ITEM_COLUMNS)
 
     def __init__(self, schema: str, *, partitioned: bool = False) -> None:
         self.schema = quoted(schema)
@@ -91,6 +94,10 @@ class PostgresDialect(Dialect):
         if partitioned:
             self.further_columns = (*self.further_columns, "owner")
             self.conflict_key = "owner, id"
+
+    def selected(self, columns: Sequence[str]) -> str:
+        """Return what selects these columns, the metadata as it was written."""
+        return _selected(columns)
 
     def placeholder(self, position: int) -> str:
         """Return ``$1``, ``$2``, …."""
@@ -199,15 +206,16 @@ class PostgresStatements(Statements):
         super().__init__(dialect)
         self._searches: dict[tuple[Any, ...], str] = {}
 
-    def search(self, wanted: Filter, page: Page) -> Statement:
+    def search(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
         """Select a page of the items that match. The text of a plain search is made once for each set of conditions."""
         conditions = wanted.conditions
         if (
-            page.offset
+            columns is not ITEM_COLUMNS
+            or page.offset
             or self.dialect.partitioned
             or any(type(condition) not in _BOUND_AS_THEY_ARE for condition in conditions)
         ):
-            return super().search(wanted, page)
+            return super().search(wanted, page, columns)
         key = (page, *(condition.shape for condition in conditions))
         text = self._searches.get(key)
         if text is not None:

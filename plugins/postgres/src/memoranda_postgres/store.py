@@ -14,11 +14,11 @@ from asyncpg import InvalidCatalogNameError
 
 from memoranda.embeddings import embed_texts, has_text
 from memoranda.errors import EmbeddingError, InputError, MemoryError, StoreUnavailableError
-from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
 from memoranda.shapes import seconds, whole_number
-from memoranda.sql import ITEM_COLUMNS, unpack
+from memoranda.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, unpack, unpack_payload
 from memoranda.store import (
     BASE_CAPABILITIES,
     BaseStore,
@@ -325,11 +325,17 @@ class PostgresMemoryStore(BaseStore):
         return [unpack(row, self.item_types) for row in rows]
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        return self._items(await self._found(wanted, page))
+
+    async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
+        return readable(unpack_payload, await self._found(wanted, page, PAYLOAD_COLUMNS))
+
+    async def _found(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> list[Any]:
+        """Return a page of the rows that match: these columns of each."""
         wanted = await self._with_past(wanted)
-        text, values = self._statements.search(wanted, page)
+        text, values = self._statements.search(wanted, page, columns)
         with self._server.reading(_users(wanted)):
-            rows = await self._server.fetch(text, values)
-        return self._items(rows)
+            return await self._server.fetch(text, values)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         wanted = await self._with_past(wanted)

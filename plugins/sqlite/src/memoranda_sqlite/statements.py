@@ -120,19 +120,20 @@ class SQLiteStatements(Statements):
             return self._of_both.conditions(parameters, wanted, deleted=deleted)
         return super().conditions(parameters, wanted, deleted=deleted)
 
-    def search(self, wanted: Filter, page: Page) -> Statement:
-        """Select a page of the items that match, newest first."""
+    def search(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
+        """Select a page of the items that match, newest first: these columns of each."""
         if _is_of_a_branch(wanted):
-            return super().search(wanted, page) if page.order == "added" else self._of_the_past.search(wanted, page)
+            build = super().search if page.order == "added" else self._of_the_past.search
+            return build(wanted, page, columns)
         if wanted.archived is None:
-            return self._of_both_kinds(wanted, page)
+            return self._of_both_kinds(wanted, page, columns)
         if not _sorts(wanted, page):
-            return super().search(wanted, page)
+            return super().search(wanted, page, columns)
         # Which rows they are is found in the index alone, and only these are read.
         parameters = Parameters(self.dialect)
         order = self.ordering(page.order, newest_first=True)
         chosen = self._chosen(parameters, wanted, page)
-        return f"SELECT {COLUMNS} FROM {TABLE} WHERE rowid IN ({chosen}) {order}", parameters.values
+        return f"SELECT {', '.join(columns)} FROM {TABLE} WHERE rowid IN ({chosen}) {order}", parameters.values
 
     def page(
         self,
@@ -151,21 +152,21 @@ class SQLiteStatements(Statements):
             wanted, after=after, size=size, include_deleted=include_deleted, deleted_only=deleted_only, order=order
         )
 
-    def _of_both_kinds(self, wanted: Filter, page: Page) -> Statement:
+    def _of_both_kinds(self, wanted: Filter, page: Page, columns: Sequence[str]) -> Statement:
         """Select from what is shown and what is archived, each of which an index has in order."""
         parameters = Parameters(self.dialect)
         upto = Page(page.end, 0, page.order)
-        columns = f"{COLUMNS}, rowid"
+        order = self.ordering(page.order, newest_first=True)
         kinds = []
         for kind in (False, True):
             one = replace(wanted, archived=kind)
             if _sorts(one, page):
                 chosen = self._chosen(parameters, one, upto)
-                kinds.append(f"SELECT {columns} FROM {TABLE} WHERE rowid IN ({chosen})")
+                kinds.append(f"SELECT {COLUMNS}, rowid FROM {TABLE} WHERE rowid IN ({chosen})")
             else:
-                kinds.append(f"SELECT * FROM ({self._newest(parameters, columns, one, upto)})")
+                kinds.append(f"SELECT * FROM ({self._newest(parameters, f'{COLUMNS}, rowid', one, upto)})")
         text = (
-            f"SELECT {COLUMNS} FROM ({' UNION ALL '.join(kinds)}) {self.ordering(page.order, newest_first=True)} "
+            f"SELECT {', '.join(columns)} FROM ({' UNION ALL '.join(kinds)}) {order} "
             f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
         )
         return text, parameters.values
@@ -266,14 +267,15 @@ class SQLiteStatements(Statements):
         condition = self.owned(parameters, "excluded.", within)
         return Upsert(condition, tuple(parameters.values), deleted)
 
-    def among(self, wanted: Filter, numbers: str, page: Page) -> Statement:
+    def among(self, wanted: Filter, numbers: str, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
         """Select a page of those rows that match and whose numbers are in the JSON array."""
         parameters = Parameters(self.dialect)
         parameters.add(numbers)
         where = self.conditions(parameters, wanted)
         # NOT INDEXED leaves the row number as the only way in; any other index would lead through far more rows.
         text = (
-            f"SELECT {COLUMNS} FROM {TABLE} NOT INDEXED WHERE rowid IN (SELECT value FROM json_each(?)) AND {where} "
+            f"SELECT {', '.join(columns)} FROM {TABLE} NOT INDEXED "
+            f"WHERE rowid IN (SELECT value FROM json_each(?)) AND {where} "
             f"{self.ordering(page.order, newest_first=True)} "
             f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
         )

@@ -6,17 +6,17 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError
-from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem
 from memoranda.shapes import seconds
-from memoranda.sql import Statement, unpack
+from memoranda.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
 from memoranda.store import (
     BASE_CAPABILITIES,
     EVERYTHING,
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from memoranda_sqlite.vectors import Vectors
 
 logger = logging.getLogger(__name__)
+
+ReadT = TypeVar("ReadT")
 
 _DIRECT_LIMIT = 200
 """The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
@@ -412,29 +414,44 @@ class SQLiteMemoryStore(BaseStore):
         return self._readable(await connections.rows(text, values) if rows is None else rows)
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        return await self._read(wanted, page, self._readable)
+
+    async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
+        return await self._read(wanted, page, partial(readable, unpack_payload), PAYLOAD_COLUMNS)
+
+    async def _read(
+        self,
+        wanted: Filter,
+        page: Page,
+        of_rows: Callable[[list[Any]], list[ReadT]],
+        columns: Sequence[str] = ITEM_COLUMNS,
+    ) -> list[ReadT]:
+        """Return a page of what matches, as ``of_rows`` makes it of its rows without those that cannot be read."""
         asked, wanted = page, await self._with_past(wanted)
         while True:
-            items, rows = await self._found(wanted, asked)
-            if len(items) >= page.limit or rows < asked.limit:
-                return items[: page.limit]
+            found, rows = await self._found(wanted, asked, of_rows, columns)
+            if len(found) >= page.limit or rows < asked.limit:
+                return found[: page.limit]
             # Others take the place of unreadable rows.
-            asked = Page(min(asked.limit + page.limit - len(items), EVERYTHING), page.offset, page.order)
+            asked = Page(min(asked.limit + page.limit - len(found), EVERYTHING), page.offset, page.order)
 
-    async def _found(self, wanted: Filter, page: Page) -> tuple[list[MemoryItem], int]:
-        """Return a page of the items that match, and how many rows they were read from."""
+    async def _found(
+        self, wanted: Filter, page: Page, of_rows: Callable[[list[Any]], list[ReadT]], columns: Sequence[str]
+    ) -> tuple[list[ReadT], int]:
+        """Return a page of what matches, and how many rows it was read from."""
         connections = self._opened()
         # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
         patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
         if page.end <= _DIRECT_LIMIT:
-            rows = connections.rows_at_once(*_STATEMENTS.search(wanted, page), patience)
+            rows = connections.rows_at_once(*_STATEMENTS.search(wanted, page, columns), patience)
             if rows is not None:
-                return self._readable(rows), len(rows)
+                return of_rows(rows), len(rows)
         connections.filler.searched()
         indexed = connections.filler.available
 
-        def work(connection: sqlite3.Connection) -> tuple[list[MemoryItem], int]:
-            rows = find_rows(connection, _STATEMENTS, wanted, page, indexed=indexed)
-            return self._readable(rows), len(rows)
+        def work(connection: sqlite3.Connection) -> tuple[list[ReadT], int]:
+            rows = find_rows(connection, _STATEMENTS, wanted, page, columns, indexed=indexed)
+            return of_rows(rows), len(rows)
 
         return await connections.read(work)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from memoranda.items import MemoryMetadata
-from memoranda.sql import Parameters
+from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import Contains, Filter, Page, names_nothing
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import SQLiteStatements, names_user_and_session
@@ -34,14 +35,20 @@ UNION ALL SELECT item FROM memoranda_stale
 
 
 def find_rows(
-    connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, page: Page, *, indexed: bool
+    connection: sqlite3.Connection,
+    statements: SQLiteStatements,
+    wanted: Filter,
+    page: Page,
+    columns: Sequence[str] = ITEM_COLUMNS,
+    *,
+    indexed: bool,
 ) -> list[Any]:
-    """Return a page of the rows that match the filter, newest first."""
+    """Return a page of the rows that match the filter, newest first: these columns of each."""
     if names_user_and_session(wanted) and _user_has_fewer(connection, statements, wanted):
         statements = _THROUGH_USERS
     query = trigram_query(wanted.folded) if indexed else None
     if query is None:
-        return connection.execute(*statements.search(wanted, page)).fetchall()
+        return connection.execute(*statements.search(wanted, page, columns)).fetchall()
     # One snapshot for all statements: in between, rows may be moved into the index.
     connection.execute("BEGIN")
     try:
@@ -49,8 +56,8 @@ def find_rows(
             None if _is_small(connection, statements, wanted) else _candidates(connection, statements, wanted, query)
         )
         if candidates is None:
-            return connection.execute(*statements.search(wanted, page)).fetchall()
-        return connection.execute(*statements.among(wanted, json.dumps(candidates), page)).fetchall()
+            return connection.execute(*statements.search(wanted, page, columns)).fetchall()
+        return connection.execute(*statements.among(wanted, json.dumps(candidates), page, columns)).fetchall()
     finally:
         connection.execute("COMMIT")
 

@@ -28,6 +28,8 @@ class BranchCases(Cases):
         window = contents(await store.window(metadata=asked))
         found = contents(await store.search(metadata=asked, limit=1000, order="added", mode="substring"))[::-1]
         equal(found, window, "a search of the session beside its window")
+        kept = [payload.content for payload in await store.payloads(metadata=asked)]
+        equal(kept, window, "the payloads of the session beside its window")
         scanned = [item async for item in store.scan(metadata=asked, archived=False, order="added")]
         equal(contents(scanned), window, "a scan of the session beside its window")
         return window

@@ -8,11 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from memoranda.items import HumanMemory, MemoryItem, ToolMemory
+from memoranda.errors import InputError
+from memoranda.items import HumanMemory, MemoryItem, Payload, ToolMemory
 from memoranda.store import BaseStore, dump_item
-from memoranda_testing.case import Cases, made
+from memoranda_testing.case import Cases, made, moment
 from memoranda_testing.cases.round_trips import AWKWARD_JSON, returns
-from memoranda_testing.expect import same_item
+from memoranda_testing.expect import equal, raises, same_item
 
 
 class ItemExample(MemoryItem):
@@ -94,6 +95,35 @@ class ItemFieldCases(Cases):
         for what, payload in PAYLOADS.items():
             item = HumanMemory(content="hi", payload=payload, payload_format="example", metadata=self.scope())
             await returns(store, item, f"an item whose payload has {what}")
+
+    async def test_payloads_are_read_without_their_items(self, store: BaseStore) -> None:
+        """Of what a search shows in the scope, in the order of adding, and with a limit the newest."""
+        mine, theirs = self.scope(), self.scope()
+        kinds = (HumanMemory, MemoryItem, HumanMemory)
+        items = [
+            kind(
+                content=str(number),
+                payload=[number],
+                payload_format="example",
+                metadata=mine,
+                created_at=moment(9 - number),
+            )
+            for number, kind in enumerate(kinds)
+        ]
+        bare = HumanMemory(content="none", metadata=mine)
+        other = HumanMemory(content="other", payload="[]", metadata=theirs)
+        archived = HumanMemory(content="archived", archived_by="summary", metadata=mine)
+        await store.add_many([*items, bare, other, archived])
+        told = [Payload(item.id, item.content, f"[{item.content}]", "example") for item in items]
+        told.append(Payload(bare.id, "none", None, None))
+        equal(await store.payloads(metadata=mine), told, "the payloads of a scope")
+        handle = store.scoped(user_id=str(mine.user_id))
+        equal(await handle.payloads(), told, "the payloads of a handle")
+        with raises(InputError, "asking a handle for another's payloads"):
+            await handle.payloads(metadata=theirs)
+        equal(await handle.payloads(limit=2), told[-2:], "the newest two")
+        equal(await handle.payloads(limit=0), [], "none of them")
+        equal(await handle.payloads(memory_type="item"), [told[1]], "those of a type")
 
     async def test_what_belongs_together_still_does(self, store: BaseStore) -> None:
         """The group of an item and the calls that a result answers come back."""
