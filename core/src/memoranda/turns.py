@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from importlib import import_module
 from typing import ParamSpec, TypeVar
 
 AT_ONCE = 500
-"""How many items are looked at in one turn: a few milliseconds of work, and less than a thread is worth."""
+"""How many items are looked at, or checked before they are stored, in one turn: a few milliseconds of work, and less
+than a thread is worth. What a caller gives beyond that is copied, so that he may change it while a thread works on."""
 
 SIFTED_AT_ONCE = 2_000
 """How many items are asked in one turn whether they match a filter, which is a fraction of the work of ranking them."""
-
-CHECKED_AT_ONCE = 1_000
-"""How many items are checked in one turn before they are stored."""
 
 CHANGED_AT_ONCE = 200
 """How many items are changed in one turn."""
@@ -44,6 +43,16 @@ async def aside(size: int, work: Callable[P, T], *arguments: P.args, **named: P.
     if size <= AT_ONCE:
         return work(*arguments, **named)
     return await asyncio.to_thread(work, *arguments, **named)
+
+
+_loaded: set[str] = set()
+
+
+async def loaded(module: str) -> None:
+    """Import a module in a thread, unless that was done: one that is only needed at times may take a while."""
+    if module not in _loaded:
+        await asyncio.to_thread(import_module, module)
+        _loaded.add(module)
 
 
 def sifting(count: int) -> int:

@@ -18,7 +18,7 @@ from memoranda.store.pages import EVERYTHING, Order, Page
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY
 from memoranda.tokens import TokenCounter
-from memoranda.turns import aside, sifting
+from memoranda.turns import aside, loaded, sifting
 
 
 class Reading(Engine):
@@ -160,6 +160,7 @@ class Reading(Engine):
         wanted = self._filter(
             metadata=metadata, memory_type=memory_type, status=status, since=since, until=until, where=where
         )
+        await loaded("memoranda.ranking.dates")  # With it come the stems of twenty languages.
         if not page.limit:
             ranked = []
         elif self.reranker is not None:

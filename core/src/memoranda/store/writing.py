@@ -17,7 +17,7 @@ from memoranda.store.engine import NOBODY_WAITS, Engine
 from memoranda.store.filters import Filter, check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.writes import Expected, Write, conversation_filter
-from memoranda.turns import CHECKED_AT_ONCE, slices
+from memoranda.turns import AT_ONCE, slices
 
 T = TypeVar("T")
 
@@ -266,7 +266,7 @@ class Writing(Engine):
         if not _is_large(given):
             return self._accepted(given, ttl)
         accepted = []
-        async for some in slices(given, CHECKED_AT_ONCE):
+        async for some in slices(given, AT_ONCE):
             # Its owner may change an item meanwhile, so that it is the copy that is checked.
             accepted += self._accepted(
                 [copy_item(item) if isinstance(item, MemoryItem) else item for item in some], ttl
@@ -315,4 +315,4 @@ class Writing(Engine):
 
 def _is_large(batch: Sequence[MemoryItem]) -> bool:
     """Whether a batch is checked in slices; its items are copies then, which nobody else has."""
-    return len(batch) > CHECKED_AT_ONCE
+    return len(batch) > AT_ONCE

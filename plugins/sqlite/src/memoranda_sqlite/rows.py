@@ -53,6 +53,11 @@ def packed(item: MemoryItem) -> Values:
     )
 
 
+def all_packed(items: Sequence[MemoryItem]) -> list[Values]:
+    """Return the values of items that were checked."""
+    return [packed(item) for item in items]
+
+
 @lru_cache(maxsize=1024)
 def _plain_text(*scope: str | None) -> str:
     """Return the JSON of metadata that has nothing but ids, without those that are None."""

@@ -35,6 +35,7 @@ from memoranda.store import (
     copy_item,
     readable,
 )
+from memoranda.turns import AT_ONCE, aside, loaded
 from memoranda.urls import take_options
 from memoranda_sqlite import erasing
 from memoranda_sqlite.changes import Changes, keep_latest, kept_latest, soonest_expiry
@@ -43,7 +44,7 @@ from memoranda_sqlite.files import MEMORY, Database, Durability
 from memoranda_sqlite.options import checked_durability, checked_path, path_of, url_of
 from memoranda_sqlite.owners import listed
 from memoranda_sqlite.reading import MOST_ASKED
-from memoranda_sqlite.rows import CONTENT, EXPIRES_AT, ID, Values, packed
+from memoranda_sqlite.rows import CONTENT, EXPIRES_AT, ID, Values, all_packed, packed
 from memoranda_sqlite.scanning import scanned
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.substrings import find_rows
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ReadT = TypeVar("ReadT")
+T = TypeVar("T")
 
 _DIRECT_LIMIT = 200
 """The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
@@ -215,7 +216,7 @@ class SQLiteMemoryStore(BaseStore):
         await self._upsert([row], within, vectors)
 
     async def _apply(self, write: Write) -> int:
-        rows = [packed(item) for item in write.adds]
+        rows = await self._aside(all_packed, write.adds)
         # A deleted item needs no vector: restoring it makes one.
         vectors = await self._vectors_of([row for row in rows if row[ID] not in write.hidden])
         mortal = any(row[EXPIRES_AT] is not None for row in rows)
@@ -237,6 +238,13 @@ class SQLiteMemoryStore(BaseStore):
                 await self._erased()
         return removed
 
+    async def _aside(self, work: Callable[[Sequence[MemoryItem]], T], items: Sequence[MemoryItem]) -> T:
+        """Do what :func:`memoranda.turns.aside` does, and keep the store from closing meanwhile."""
+        if len(items) <= AT_ONCE:
+            return work(items)
+        with self._calls.call():
+            return await aside(len(items), work, items)
+
     async def _upsert(
         self, rows: Sequence[Values], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
     ) -> None:
@@ -255,7 +263,7 @@ class SQLiteMemoryStore(BaseStore):
             return await self._vectors.of({row[ID]: row[CONTENT] for row in rows}, self._rows)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        kept = [(copy_item(item), packed(item)) for item in items]
+        kept = await self._aside(_copied_and_packed, items)
         vectors = await self._vectors_of([row for _, row in kept])
         mortal = any(item.expires_at is not None for item in items)
 
@@ -411,7 +419,9 @@ class SQLiteMemoryStore(BaseStore):
         text, values = _STATEMENTS.get_many(ids)
         connections = self._opened()
         rows = connections.rows_at_once(text, values) if len(ids) <= _DIRECT_LIMIT else None
-        return self._readable(await connections.rows(text, values) if rows is None else rows)
+        if rows is not None:
+            return self._readable(rows)
+        return await connections.read(lambda connection: self._readable(connection.execute(text, values).fetchall()))
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         return await self._read(wanted, page, self._readable)
@@ -423,9 +433,9 @@ class SQLiteMemoryStore(BaseStore):
         self,
         wanted: Filter,
         page: Page,
-        of_rows: Callable[[list[Any]], list[ReadT]],
+        of_rows: Callable[[list[Any]], list[T]],
         columns: Sequence[str] = ITEM_COLUMNS,
-    ) -> list[ReadT]:
+    ) -> list[T]:
         """Return a page of what matches, as ``of_rows`` makes it of its rows without those that cannot be read."""
         asked, wanted = page, await self._with_past(wanted)
         while True:
@@ -436,8 +446,8 @@ class SQLiteMemoryStore(BaseStore):
             asked = Page(min(asked.limit + page.limit - len(found), EVERYTHING), page.offset, page.order)
 
     async def _found(
-        self, wanted: Filter, page: Page, of_rows: Callable[[list[Any]], list[ReadT]], columns: Sequence[str]
-    ) -> tuple[list[ReadT], int]:
+        self, wanted: Filter, page: Page, of_rows: Callable[[list[Any]], list[T]], columns: Sequence[str]
+    ) -> tuple[list[T], int]:
         """Return a page of what matches, and how many rows it was read from."""
         connections = self._opened()
         # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
@@ -449,7 +459,7 @@ class SQLiteMemoryStore(BaseStore):
         connections.filler.searched()
         indexed = connections.filler.available
 
-        def work(connection: sqlite3.Connection) -> tuple[list[ReadT], int]:
+        def work(connection: sqlite3.Connection) -> tuple[list[T], int]:
             rows = find_rows(connection, _STATEMENTS, wanted, page, columns, indexed=indexed)
             return of_rows(rows), len(rows)
 
@@ -459,7 +469,7 @@ class SQLiteMemoryStore(BaseStore):
         connections, wanted = self._opened(), await self._with_past(wanted)
         if not connections.filler.available and mode != "semantic":
             return await super()._rank(query, wanted, limit, mode)
-        retrieval = self._ranking()
+        retrieval = await self._ranking()
         ways = {"text": retrieval.by_words, "semantic": retrieval.by_meaning, "hybrid": retrieval.by_words_and_meaning}
         with self._calls.call():
             if connections.filler.waiting > _MOST_WAITING:
@@ -468,9 +478,11 @@ class SQLiteMemoryStore(BaseStore):
                 connections.filler.searched()
             return await ways[mode](connections, query, wanted, limit, self.item_types)
 
-    def _ranking(self) -> Retrieval:
+    async def _ranking(self) -> Retrieval:
         if self._retrieval is None:
-            from memoranda_sqlite.retrieval import Retrieval  # Loaded on use: most programs never rank.
+            await loaded("memoranda_sqlite.retrieval")  # On use: most programs never rank.
+        if self._retrieval is None:
+            from memoranda_sqlite.retrieval import Retrieval
 
             self._retrieval = Retrieval(_STATEMENTS, self._weights, self._vectors)
         return self._retrieval
@@ -504,9 +516,13 @@ class SQLiteMemoryStore(BaseStore):
                 return await self._opened().stretch(text, values)
 
         wanted = await self._with_past(wanted)
+        read = 0
         async for row in scanned(_STATEMENTS, fetch, fetch_some, wanted, include_deleted, order):
             for item in self._readable([row]):
                 yield item
+            read += 1
+            if read % AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     async def reindex(self, progress: Progress | None = None) -> int:
         """Build the text indexes and all vectors again and return the number of items.
@@ -553,3 +569,7 @@ class SQLiteMemoryStore(BaseStore):
             return [unpack(row, types) for row in rows]
         except CorruptStoreError:
             return readable(partial(unpack, types=types), rows)
+
+
+def _copied_and_packed(items: Sequence[MemoryItem]) -> list[tuple[MemoryItem, Values]]:
+    return [(copy_item(item), packed(item)) for item in items]

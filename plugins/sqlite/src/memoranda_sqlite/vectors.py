@@ -14,6 +14,7 @@ from typing import Any
 
 from memoranda.embeddings import WHITESPACE, Embeddings, embed_texts, has_text, usual_weights
 from memoranda.ranking import pack_vector
+from memoranda.turns import aside
 from memoranda_sqlite.columns import DELETED
 from memoranda_sqlite.schema import TABLE, meta, set_meta
 from memoranda_sqlite.writing import KEEP_VECTOR
@@ -88,12 +89,16 @@ class Vectors:
     async def embedded(self, texts: Sequence[str]) -> list[bytes]:
         """Return the packed vectors of texts. Raises EmbeddingError when the embedder fails."""
         vectors = await embed_texts(self._embeddings, texts)
-        return [pack_vector(vector, self._embeddings.dimension) for vector in vectors]
+        return await aside(len(vectors), _all_packed, vectors, self._embeddings.dimension)
 
     async def query_vector(self, text: str) -> Sequence[float]:
         """Return the vector of a query."""
         (vector,) = await embed_texts(self._embeddings, [text], query=True)
         return vector
+
+
+def _all_packed(vectors: Sequence[Sequence[float]], dimension: int) -> list[bytes]:
+    return [pack_vector(vector, dimension) for vector in vectors]
 
 
 def stored_model(connection: sqlite3.Connection) -> str | None:
