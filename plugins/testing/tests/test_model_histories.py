@@ -20,7 +20,19 @@ from memoranda_testing.model import Call, Forked, Generator, Kinds, Model, histo
 from memoranda_testing.model.contract import quoted
 from memoranda_testing.model.steps import WRITES
 
-READS = {"get", "get_many", "search", "search_ranked", "window", "head", "count", "scan", "owners", "exists"}
+READS = {
+    "get",
+    "get_many",
+    "search",
+    "search_ranked",
+    "window",
+    "payloads",
+    "head",
+    "count",
+    "scan",
+    "owners",
+    "exists",
+}
 
 
 def _load(name: str) -> Any:

@@ -665,9 +665,9 @@ class SharedStore(InMemoryStore):
             first._lifetimes,
         )
 
-    def _put(self, item: MemoryItem, *, hidden: bool = False) -> None:
+    def _put_new(self, item: MemoryItem, *, hidden: bool = False) -> None:
         self._added = self.world["added"] = self.world.get("added", 0) + 1
-        super()._put(item, hidden=hidden)
+        super()._put_new(item, hidden=hidden)
 
 
 class RemembersWhatItRead(SharedStore):

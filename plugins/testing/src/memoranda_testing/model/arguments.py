@@ -90,6 +90,10 @@ class Arguments(Drawing):
         chosen = {name: self.world.one(values) for name, values in bounds.items() if self.world.chance(0.35)}
         return {**self._filters(scope), **chosen}
 
+    def _payloads(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
+        kind = self.world.one(TYPES) if self.world.chance(0.15) else None
+        return {"metadata": self._asked(scope), "memory_type": kind, "limit": self.world.one((None, 0, 1, 2, 100))}
+
     def _head(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         return {"metadata": self._asked(scope)}
 

@@ -34,6 +34,12 @@ _SENTENCES: dict[str, dict[str, tuple[str, str]]] = {
             "Return a conversation as a model may be shown it, oldest first, in the order in which it was said.",
         )
     },
+    "payloads": {
+        "": (
+            "payloads",
+            "Return the payloads of what :meth:`search` shows, the newest ``limit``, oldest first, in the order of adding.",
+        )
+    },
     "head": {"": ("head", "Return the id of the item that was added last")},
     "count": {
         "": ("count", "Return the number of items, archived ones included; with ``include_deleted`` also deleted ones.")

@@ -25,7 +25,7 @@ class Generator(Occasions):
         self.drawn = 0
         """How many steps were drawn, the looks at everything not counted."""
         reads = ["get", "get_many", "search", "search", "search_ranked", "window", "head", "count", "scan", "owners"]
-        reads.append("exists")
+        reads += ["payloads", "exists"]
         writes = ["add", "add", "add_many", "add_many", "update", "update_many", "append", "apply", "clear", "pop"]
         if Capability.DELETE in capabilities:
             writes += ["delete", "delete", "restore"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.integrity import whole_groups
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.ranking import RankedItem, conversation_key, passage_of, rank_text
 from memoranda.store import (
     EVERYTHING,
@@ -115,6 +115,13 @@ class Reading(Handle):
         if limit is not None:
             found = newest(found, limit)
         return self._read(whole_groups(found, said), False)
+
+    def payloads(
+        self, *, metadata: MemoryMetadata | None = None, memory_type: str | None = None, limit: int = EVERYTHING
+    ) -> list[Payload]:
+        """Return the payloads of what a search shows, oldest first."""
+        found = self.search(metadata=metadata, memory_type=memory_type, limit=limit, order="added")
+        return [Payload.of(item) for item in reversed(found)]
 
     def head(self, *, metadata: MemoryMetadata | None = None) -> str | None:
         """Return the id of the item that was added last."""
