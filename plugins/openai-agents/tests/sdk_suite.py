@@ -3,12 +3,13 @@
 Wherever a test makes a session of the SDK's that keeps its items itself, it gets one of ours that takes the same
 arguments. A test applies if it makes one and is left out, by what its text says, if it
 
-- reaches for a private name of the SDK or of a session,
-- talks to a database itself, or to tables of the SDK's own layout,
-- replaces parts of the SDK or of a session (mocks),
-- tests how the SDK's own class is built: its engines, threads, locks and connections.
+- looks at a private name of the classes that ours stand for, or replaces what one stands for,
+- talks to a database itself, or to tables of their layout,
+- is about what those classes are made with: an engine, or names of tables,
+- or is one of ``NATIVE``, of which a private method of theirs makes what is expected.
 
-What the helpers and fixtures of the test's module say counts, too. The list of what is left out is printed.
+What the helpers and fixtures of the test's module say counts, too. Mocks and private names of other parts of the SDK
+are no reason: those parts are the SDK's own here. The list of what is left out is printed, by these reasons.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 import agents
 import agents.extensions.memory
+import agents.extensions.memory.async_sqlite_session
 import agents.extensions.memory.encrypt_session  # It treats the SDK's own class in its own way, and must know that one.
 import agents.extensions.memory.sqlalchemy_session
 import agents.memory
@@ -35,10 +37,29 @@ from memoranda.errors import StoreClosedError
 from memoranda_openai_agents import MemorandaSession
 
 SESSIONS = frozenset({"SQLiteSession", "AsyncSQLiteSession", "SQLAlchemySession"})
-MODULES = {"sqlite3": "database", "aiosqlite": "database", "sqlalchemy": "database", "unittest": "mock"}
-FIXTURES = {"monkeypatch": "mock", "mocker": "mock"}
+THEIRS = (
+    agents.memory.sqlite_session,
+    agents.extensions.memory.async_sqlite_session,
+    agents.extensions.memory.sqlalchemy_session,
+)
+DATABASES = frozenset({"sqlite3", "aiosqlite", "sqlalchemy"})
 BUILT = frozenset({"engine", "sessions_table", "messages_table"})
 TABLES = ("agent_sessions", "agent_messages")
+# Where a session is the SDK's own, wrappers check a token within its transaction, and tell stored items apart.
+NATIVE = frozenset(
+    {
+        "test_automatic_compaction_rollback_budget",
+        "test_encrypted_compaction_skips_unencrypted_stored_history",
+        "test_encrypted_pop_cancellation_waits_for_authentication_rollback",
+        "test_encrypted_pop_rechecks_authentication_after_expired_tail",
+        "test_encrypted_pop_wrong_key_preserves_recoverable_history",
+    }
+)
+
+PRIVATE_NAME = "looks at a private name of the SDK's classes"
+DATABASE = "talks to a database or to the SDK's tables"
+BY_PRIVATE_METHOD = "expects what the SDK does with its own classes alone, by a private method"
+MADE_WITH = "is about what the SDK's classes are made with"
 
 
 class StandIn(MemorandaSession):
@@ -139,8 +160,9 @@ LEFT_OUT: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     reasons = config.stash.get(LEFT_OUT, {})
     terminalreporter.section(f"{len(reasons)} tests that make a session are left out")
-    for name, reason in sorted(reasons.items()):
-        terminalreporter.write_line(f"{name}: {reason}")
+    for reason in sorted(set(reasons.values())):
+        names = sorted(name.rpartition("::")[2] for name, why in reasons.items() if why == reason)
+        terminalreporter.write_line(f"{reason} ({len(names)}): {', '.join(names)}")
 
 
 def why_not(item: pytest.Item) -> str | None:
@@ -149,7 +171,22 @@ def why_not(item: pytest.Item) -> str | None:
     said = module.texts_of(getattr(item, "originalname", item.name))
     if SESSIONS.isdisjoint(name for text in said for name in names_in(text)):
         return ""
+    if getattr(item, "originalname", item.name) in NATIVE:
+        return BY_PRIVATE_METHOD
     return next((reason for text in said for reason in module.reasons_in(text)), None)
+
+
+@functools.cache
+def private_names() -> frozenset[str]:
+    """Return the private names that the modules of the SDK's sessions define."""
+    found: set[str] = set()
+    for module in THEIRS:
+        for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr if isinstance(node, ast.Attribute) else node.id)
+    return frozenset(name for name in found if name.strip("_") and name.startswith("_") and not name.startswith("__"))
 
 
 class Module:
@@ -157,7 +194,7 @@ class Module:
 
     def __init__(self, tree: ast.Module) -> None:
         self.definitions: dict[str, ast.AST] = {}
-        self.foreign = dict(FIXTURES)
+        self.databases: set[str] = set()
         for text in tree.body:
             for one in (text, *(text.body if isinstance(text, ast.ClassDef) else ())):
                 if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -174,11 +211,8 @@ class Module:
     def _note_import(self, node: ast.Import | ast.ImportFrom) -> None:
         for one in node.names:
             module = (node.module or "") if isinstance(node, ast.ImportFrom) else one.name
-            kind = MODULES.get(module.partition(".")[0])
-            if module.partition(".")[0] == "agents" and one.name.startswith("_"):
-                kind = "private name"
-            if kind is not None:
-                self.foreign[one.asname or one.name.partition(".")[0]] = kind
+            if module.partition(".")[0] in DATABASES:
+                self.databases.add(one.asname or one.name.partition(".")[0])
 
     def texts_of(self, test: str) -> list[ast.AST]:
         """Return the definition of a test and those of its module that it uses, however indirectly."""
@@ -192,16 +226,17 @@ class Module:
 
     def reasons_in(self, text: ast.AST) -> Iterator[str]:
         """Yield what in a definition leaves its test out."""
-        yield from (f"{self.foreign[name]} {name}" for name in names_in(text) if name in self.foreign)
+        if not self.databases.isdisjoint(names_in(text)):
+            yield DATABASE
         for node in ast.walk(text):
-            if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
-                yield f"private name {node.attr}"
-            elif isinstance(node, ast.keyword | ast.Attribute):
-                name = node.arg if isinstance(node, ast.keyword) else node.attr
-                if name in BUILT:
-                    yield f"how the SDK's class is built: {name}"
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield from (f"table {table}" for table in TABLES if table in node.value)
+            written = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            named = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "arg", None)
+            if (named or written) in private_names():
+                yield PRIVATE_NAME
+            elif any(table in written for table in TABLES):
+                yield DATABASE
+            elif named in BUILT and not isinstance(node, ast.Name):
+                yield MADE_WITH
 
 
 def names_in(text: ast.AST) -> Iterator[str]:
