@@ -100,6 +100,47 @@ async def test_a_text_search_over_many_conversations_costs_no_more_turns() -> No
     assert many < 2 * few
 
 
+BATCHES: dict[str, Callable[[VectorMemoryStore, list[MemoryItem]], Awaitable[object]]] = {
+    "adding": lambda store, batch: store.add_many([HumanMemory(content=item.content, metadata=ADA) for item in batch]),
+    "replacing": lambda store, batch: store.add_many(batch),
+    "updating": lambda store, batch: store.update_many(batch),
+    "restoring": lambda store, batch: store.restore(metadata=ADA),
+}
+
+
+@pytest.mark.parametrize("work", BATCHES)
+async def test_of_a_large_batch_little_is_done_in_one_turn(work: str) -> None:
+    """A few calls for each item, where copying one or finding its place in the table takes dozens."""
+    store = await filled(3_000)
+    batch = await store.search(metadata=ADA, limit=3_000)
+    if work == "restoring":
+        await store.clear(metadata=ADA)
+    assert await longest_turn(BATCHES[work](store, batch)) < 16 * 3_000
+
+
+async def test_a_batch_is_stored_over_what_changed_while_it_was_made_ready() -> None:
+    """At whichever turn: items of the batch are replaced, deleted, purged and added."""
+    bob = MemoryMetadata(user_id="ada", session_id="elsewhere")
+    for turns in range(12):
+        store = await filled(1_000)
+        batch = [HumanMemory(id=f"ada{number}", content="new", metadata=ADA) for number in range(500, 1_200)]
+        adding = asyncio.ensure_future(store.add_many(batch))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await store.add_vectors([HumanMemory(id="ada500", content="other", metadata=bob)], [[1, 2, 3, 4]])
+        await store.delete("ada600")
+        await store.purge("ada700")
+        await store.add_vectors([HumanMemory(id="ada1100", content="other", metadata=bob)], [[1, 2, 3, 4]])
+        late = adding.done()
+        await adding
+
+        if not late:
+            assert await store.count() == 1_200
+            assert await store.count(metadata=bob) == 0
+            assert {item.content for item in await store.get_many([item.id for item in batch])} == {"new"}
+            assert len(await store.search(query="new", metadata=ADA, mode="text", limit=2_000)) == 700
+
+
 @pytest.mark.parametrize("mode", ["text", "hybrid"])
 async def test_changes_during_a_search_by_words_harm_nobody(mode: str) -> None:
     """At each turn of the search an item is replaced, one purged, and the row of one given to another user."""

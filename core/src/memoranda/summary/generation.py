@@ -245,7 +245,9 @@ async def ask(
         )
     if not older:
         return []
-    templates = {str(name): find_template(name, config, registry) for name in config.templates}
+    # In a thread: it may be the first to look for what is installed, and to load it.
+    found = await asyncio.to_thread(lambda: [find_template(name, config, registry) for name in config.templates])
+    templates = dict(zip(map(str, config.templates), found, strict=True))
     count = counter or (lambda item: estimate_tokens(item, config.token_estimate_ratio))
     # Whose result is whose must show where sessions spoke at the same time.
     said = results_behind_calls(older)

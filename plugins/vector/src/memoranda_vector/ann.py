@@ -11,8 +11,9 @@ import numpy as np
 from memoranda.errors import UnsupportedError
 from memoranda.loops import LoopLock
 from memoranda.plugins import how_to_install
+from memoranda_vector.batches import Matrix
 from memoranda_vector.facets import Rows
-from memoranda_vector.table import Matrix, Table
+from memoranda_vector.table import Table
 
 OVERSAMPLING = 4
 """How many more rows than wanted the index is asked for; their exact similarities decide."""

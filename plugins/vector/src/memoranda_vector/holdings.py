@@ -6,13 +6,14 @@ Nothing here is awaited: what a method does is done as a whole, and what it find
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Filter, Write, check_expected, check_owner, end_of_life, kept, metadata_matches
+from memoranda_vector.batches import Batch, Matrix, batch_of
 from memoranda_vector.bin import Bin, Hidden
-from memoranda_vector.copies import collector_paused
 from memoranda_vector.searching import Searcher
-from memoranda_vector.table import Matrix, Table
+from memoranda_vector.table import Table
 
 _BATCH = 16
 """From this many items on, handling them together is cheaper than one by one."""
@@ -66,27 +67,64 @@ class Holdings:
             write.expected.check(None if row is None else self.table.item(row).id)
         if self.are_new(items):
             return items
-        return kept(Write(items, write.within, keep_created=write.keep_created, fresh=write.fresh), self.stored)
+        # A copy where it is to be another item than the one that was given, should this be asked once more.
+        own = replace(write, adds=items, owned=not write.keep_created)
+        return kept(own, self.stored)
 
-    def check_expected(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
-        """Raise the first conflict that a compare-and-set of the items meets."""
-        for item in items:
-            row = self.table.row_of(item.id)
-            check_expected(item, None if row is None else self.table.item(row), within)
-            check_owner(self.stored(item.id), item, within)
+    def check_expected(
+        self,
+        items: Sequence[MemoryItem],
+        within: MemoryMetadata | None,
+        passed: Sequence[MemoryItem | None] | None = None,
+    ) -> list[MemoryItem | None]:
+        """Raise the first conflict that a compare-and-set of the items meets, and return what the table holds of them.
+
+        ``passed`` is what was returned before: what is still there meets no conflict.
+        """
+        found = self.held(items)
+        for item, held, before in zip(items, found, passed or [None] * len(items), strict=True):
+            if held is None or held is not before:
+                check_expected(item, held, within)
+            if held is None:  # A deleted item of another user may have this id.
+                check_owner(self.stored(item.id), item, within)
+        return found
 
     # Changing
 
-    def put(self, items: Sequence[MemoryItem], vectors: Matrix) -> None:
-        """Keep the items, which become the store's own, each in the place of the one it replaces."""
-        if len(items) >= _BATCH and self.are_new(items):
-            for item in items:
-                item.__dict__["version"] = 1
-            with collector_paused(len(items)):
-                rows = self.table.put_new(items, vectors, self._added)
-            self._added += len(items)
-            self._searcher.changed(rows.tolist())
+    def held(self, items: Sequence[MemoryItem]) -> list[MemoryItem | None]:
+        """Return what the table holds under the ids of items."""
+        return self.table.held([item.id for item in items])
+
+    def put(self, items: Sequence[MemoryItem], vectors: Matrix, batch: Batch | None = None) -> None:
+        """Keep the items, which become the store's own, each in the place of the one it replaces.
+
+        ``batch`` is what :func:`batch_of` makes of them, where that was done before.
+        """
+        if len(items) >= _BATCH and len({item.id for item in items}) == len(items):
+            self._put_batch(batch or batch_of(items, vectors, self.held(items)))
             return
+        self._put_each(items, vectors)
+
+    def _put_batch(self, batch: Batch) -> None:
+        """Keep items of different ids."""
+        new, replaced, binned = [], [], []
+        for place, (item, held) in enumerate(zip(batch.items, self.held(batch.items), strict=True)):
+            if held is not None:
+                item.__dict__["version"] = held.version + 1
+                replaced.append(place)
+            elif item.id in self.bin:
+                binned.append(place)
+            else:
+                item.__dict__["version"] = 1
+                new.append(place)
+        if new:
+            self._searcher.changed(self.table.put_new(batch.part(new), self._added).tolist())
+            self._added += len(new)
+        if replaced:
+            self._searcher.changed(self.table.replace_many(batch.part(replaced)).tolist())
+        self._put_each([batch.items[place] for place in binned], batch.vectors[binned])
+
+    def _put_each(self, items: Sequence[MemoryItem], vectors: Matrix) -> None:
         for item, vector in zip(items, vectors, strict=True):
             stored = self.stored(item.id)
             item.__dict__["version"] = 1 if stored is None else stored.version + 1

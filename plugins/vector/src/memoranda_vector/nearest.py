@@ -7,8 +7,9 @@ import asyncio
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda_vector.batches import Matrix
 from memoranda_vector.facets import Rows
-from memoranda_vector.table import Matrix, Table
+from memoranda_vector.table import Table
 
 OFF_LOOP = 50_000_000
 """From this many numbers on, the product runs in a thread: it takes so long that others want their turn meanwhile."""

@@ -21,11 +21,12 @@ from memoranda.ranking import (
     speaker_of,
 )
 from memoranda.store import Filter, copy_item
-from memoranda.turns import aside
+from memoranda.turns import aside, loaded
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.answers import Answers
+from memoranda_vector.batches import Matrix
 from memoranda_vector.nearest import best, similarities
-from memoranda_vector.table import Matrix, Table
+from memoranda_vector.table import Table
 from memoranda_vector.vectors import embed_one
 from memoranda_vector.word_index import WordIndex
 
@@ -72,6 +73,7 @@ class Searcher:
         # Neighbours count whatever their type and status, so these filters come after the ranking.
         scope = wanted.scope()
         vector = await self._query_vector(query, scope) if with_meaning else None
+        await loaded("numpy.ma")  # What makes rows unique looks for it.
         self._words = words = self._words or WordIndex(table)
         await words.build()
         chosen = table.listed(await table.chosen(scope))

@@ -32,12 +32,13 @@ from memoranda.store import (
 from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options, yes_or_no
 from memoranda_vector.ann import ApproximateIndex
+from memoranda_vector.batches import Batch, Matrix, batch_of
 from memoranda_vector.bin import Hidden, matching
 from memoranda_vector.copies import kept_copies
 from memoranda_vector.holdings import Holdings
 from memoranda_vector.owning import owners
 from memoranda_vector.searching import Searcher
-from memoranda_vector.table import Matrix, Table
+from memoranda_vector.table import Table
 from memoranda_vector.vectors import checked_matrix, embed_matrix
 
 
@@ -150,16 +151,23 @@ class VectorMemoryStore(BaseStore):
         await self._apply(Write([item], within))
 
     async def _apply(self, write: Write) -> int:
-        own = kept_copies(write.adds)
+        own = await aside(len(write.adds), kept_copies, write.adds)
         self._holdings.successors(write, own)  # Before the embedder is paid for.
         vectors = await self._vectors_of([item for item in own if item.id not in write.hidden])
-        return self._carry(write, self._holdings.successors(write, own), vectors)
+        batch = None if write.hidden or write.keep_created else await self._batch_of(own, vectors)
+        return self._carry(write, self._holdings.successors(write, own), vectors, batch)
 
-    def _carry(self, write: Write, items: Sequence[MemoryItem], vectors: Matrix) -> int:
+    async def _batch_of(self, own: Sequence[MemoryItem], vectors: Matrix) -> Batch | None:
+        """Return what can be worked out of many items before they are stored, and nothing of a few."""
+        if len(own) <= AT_ONCE:
+            return None
+        return await aside(len(own), batch_of, own, vectors, self._holdings.held(own))
+
+    def _carry(self, write: Write, items: Sequence[MemoryItem], vectors: Matrix, batch: Batch | None = None) -> int:
         """Delete and store what a batch says, whose conflicts were looked for just now."""
         removed = sum([self._holdings.take(item_id, write.within, purge=write.purge) for item_id in write.deletes])
         if not write.hidden:
-            self._holdings.put(items, vectors)
+            self._holdings.put(items, vectors, batch)
             return removed
         remaining = iter(vectors)
         for item in items:
@@ -170,12 +178,15 @@ class VectorMemoryStore(BaseStore):
         return removed
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        own = kept_copies(items)
-        self._holdings.check_expected(own, within)
+        own = await aside(len(items), kept_copies, items)
+        held: list[MemoryItem | None] = []
+        async for some in slices(own, AT_ONCE):
+            held += self._holdings.check_expected(some, within)  # Before the embedder is paid for.
         vectors = await self._vectors_of(own)
-        self._holdings.check_expected(own, within)
-        self._holdings.put(own, vectors)
-        return [copy_item(item) for item in own]
+        batch = await self._batch_of(own, vectors)
+        self._holdings.check_expected(own, within, held)
+        self._holdings.put(own, vectors, batch)
+        return await aside(len(own), _copies, own)
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         return sum([self._holdings.touch(item_id, ttl, now, within) for item_id in ids])
@@ -187,12 +198,13 @@ class VectorMemoryStore(BaseStore):
         """Return a vector for each item: the one that its content has already, and zeros where there is no text."""
         vectors = np.zeros((len(items), self._embeddings.dimension), dtype=np.float32)
         asked = []
-        for place, item in enumerate(items):
-            row = self._table.row_of(item.id)
-            if row is not None and self._table.item(row).content == item.content:
-                vectors[place] = self._table.matrix[row]
-            elif has_text(item.content):
-                asked.append(place)
+        async for some in slices(range(len(items)), AT_ONCE):
+            for place in some:
+                row = self._table.row_of(items[place].id)
+                if row is not None and self._table.item(row).content == items[place].content:
+                    vectors[place] = self._table.matrix[row]
+                elif has_text(items[place].content):
+                    asked.append(place)
         made = await embed_matrix(self._embeddings, [items[place].content for place in asked])
         if len(asked) == len(items):
             return made

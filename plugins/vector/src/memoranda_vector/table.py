@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,43 +10,19 @@ from numpy.typing import NDArray
 
 from memoranda.embeddings import has_text
 from memoranda.items import SCOPE_FIELDS, MemoryItem
-from memoranda.ranking import fold_words, speaker_of
 from memoranda.store import Filter, Order
 from memoranda.turns import aside, sifting
+from memoranda_vector.batches import NEVER, Batch, Matrix, facet_key, facet_values
 from memoranda_vector.choosing import microseconds, select, tells
-from memoranda_vector.copies import scope_of
 from memoranda_vector.facets import Facet, PlaceFacet, Rows
-
-Matrix = NDArray[np.float32]
 
 GROWTH = 1.125
 """How much is reserved beyond what is needed: little, since the matrix is most of the memory."""
 
-NEVER = np.iinfo(np.int64).max
-"""The end of an item that does not expire."""
-
 _SMALLEST = 256
 _FACETS = (*SCOPE_FIELDS, "namespace", "conversation", "memory_type", "status", "speaker")
 _COLUMNS = ("times", "ends", "archived", "_updated", "_added", "_zero", "_blank", "_used")
-_CONVERSATION = 3  # Neighbouring turns have user, session and task in common.
-_LABEL = 100
 _CHUNK = 1024
-
-
-def facet_key(item: MemoryItem) -> tuple[Any, ...]:
-    """Return what an item is found by, in short: see :func:`facet_values`."""
-    speaker = speaker_of(item.name, "", item.content) if item.name or ":" in item.content[:_LABEL] else ""
-    return scope_of(item.metadata.__dict__), item.memory_type, item.status, speaker
-
-
-def facet_values(key: tuple[Any, ...]) -> tuple[Hashable | None, ...]:
-    """Return what items of this key are found by, in the order of the facets."""
-    scope, memory_type, status, speaker = key
-    return *scope[:-1], scope[-1] or None, scope[:_CONVERSATION], memory_type, status, _first_word(speaker)
-
-
-def _first_word(name: str) -> str | None:
-    return next(iter(fold_words(name)), None) if name else None
 
 
 class Table:
@@ -87,6 +63,10 @@ class Table:
     def row_of(self, item_id: str) -> int | None:
         """Return the row of an item."""
         return self._row_of.get(item_id)
+
+    def held(self, ids: Iterable[str]) -> list[MemoryItem | None]:
+        """Return the items of these ids, None for those that are not there."""
+        return [None if row is None else self.items[row] for row in map(self._row_of.get, ids)]
 
     def holds(self, item: MemoryItem) -> bool:
         """Whether this very item, and not another of its id, is in the table."""
@@ -146,33 +126,42 @@ class Table:
             self._blank_count += 1
         return row
 
-    def put_new(self, items: Sequence[MemoryItem], vectors: Matrix, added: int) -> Rows:
+    def put_new(self, batch: Batch, added: int) -> Rows:
         """Add items whose ids are all new and different, numbered in their order, and return their rows."""
-        # Items of one batch mostly share their scope, so each combination of values is looked up once.
-        combinations: dict[tuple[Any, ...], int] = {}
-        which = np.array(
-            [combinations.setdefault(facet_key(item), len(combinations)) for item in items], dtype=np.int32
-        )
-        values = [facet_values(key) for key in combinations]
+        items = batch.items
+        values = [facet_values(key) for key in batch.keys]
         # Rows of one user stand side by side, so that a search within a scope reads a stretch of the matrix.
         users: dict[Any, int] = {}
         group = np.array([users.setdefault(value[0], len(users)) for value in values], dtype=np.int32)
-        order = np.argsort(group[which], kind="stable")
+        order = np.argsort(group[batch.which], kind="stable")
         ascending = self._new_rows(len(items))
         rows = np.empty(len(items), dtype=np.int32)
         rows[order] = ascending
-        self._fill(ascending, vectors, order)
+        self._fill(ascending, batch.vectors, order)
         numbers = rows.tolist()
         for row, item in zip(numbers, items, strict=True):
             self.items[row] = item
         self._row_of.update(zip([item.id for item in items], numbers, strict=True))
         for facet, column in zip(self.facets.values(), zip(*values, strict=True), strict=True):
-            facet.add_many(rows, column, which)
-        self.times[rows] = created = _moments([item.created_at for item in items])
-        changed = any(item.updated_at != item.created_at for item in items)
-        self._updated[rows] = _moments([item.updated_at for item in items]) if changed else created
+            facet.add_many(rows, column, batch.which)
         self._added[rows] = np.arange(added, added + len(items))
-        self._mark(rows, items, vectors)
+        self._used[rows] = True
+        self._set_columns(rows, batch)
+        return rows
+
+    def replace_many(self, batch: Batch) -> Rows:
+        """Put items, whose ids are all there and different, into the places of those that they replace."""
+        numbers = [self._row_of[item.id] for item in batch.items]
+        rows = np.array(numbers, dtype=np.int32)
+        for place, (row, alike) in enumerate(zip(numbers, batch.alike.tolist(), strict=True)):
+            if not alike or self.items[row] is not batch.held[place]:  # It was replaced since.
+                values = facet_values(batch.keys[batch.which[place]])
+                for facet, value in zip(self.facets.values(), values, strict=True):
+                    facet.remove(row)
+                    facet.add(row, value)
+            self.items[row] = batch.items[place]
+        self.matrix[rows] = batch.vectors
+        self._set_columns(rows, batch)
         return rows
 
     def take(self, item_id: str) -> tuple[int, MemoryItem]:
@@ -227,21 +216,14 @@ class Table:
         self._blank_count -= int(self._blank[row])
         self.archived[row] = self._zero[row] = self._blank[row] = self._used[row] = False
 
-    def _mark(self, rows: Rows, items: Sequence[MemoryItem], vectors: Matrix) -> None:
-        archived = np.fromiter((item.archived_by is not None for item in items), dtype=np.bool_, count=len(items))
-        zero = np.einsum("ij,ij->i", vectors, vectors) == 0
-        blank = np.fromiter((not has_text(item.content) for item in items), dtype=np.bool_, count=len(items))
-        self.archived[rows] = archived
-        self._zero[rows] = zero
-        self._blank[rows] = blank
-        self._used[rows] = True
-        self.ends[rows] = NEVER
-        for row, item in zip(rows.tolist(), items, strict=True):
-            if item.expires_at is not None:
-                self._set_end(row, item)
-        self.archived_count += int(archived.sum())
-        self._zero_count += int(zero.sum())
-        self._blank_count += int(blank.sum())
+    def _set_columns(self, rows: Rows, batch: Batch) -> None:
+        """Give rows, whose columns say what they held before, what a batch says."""
+        self.archived_count += int(batch.archived.sum()) - int(self.archived[rows].sum())
+        self._zero_count += int(batch.zero.sum()) - int(self._zero[rows].sum())
+        self._blank_count += int(batch.blank.sum()) - int(self._blank[rows].sum())
+        self.mortal_count += int((batch.ends != NEVER).sum()) - int((self.ends[rows] != NEVER).sum())
+        self.times[rows], self._updated[rows], self.ends[rows] = batch.times, batch.updated, batch.ends
+        self.archived[rows], self._zero[rows], self._blank[rows] = batch.archived, batch.zero, batch.blank
 
     def _new_rows(self, count: int) -> list[int]:
         """Return rows to fill, free ones first, in ascending order."""
@@ -364,8 +346,3 @@ class Table:
         if not self._free:
             return None
         return np.flatnonzero(self._used[: self.height]).astype(np.int32)
-
-
-def _moments(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return times in microseconds. Items carry them as UTC text, whose zone numpy does not read."""
-    return np.array([text[:26] for text in texts], dtype="datetime64[us]").astype(np.int64)

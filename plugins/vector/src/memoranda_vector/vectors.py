@@ -11,7 +11,8 @@ import numpy as np
 from memoranda.embeddings import Embeddings, embed_texts, provided_vectors
 from memoranda.errors import BadVectorError, EmbeddingError
 from memoranda.ranking import normalised
-from memoranda_vector.table import Matrix
+from memoranda.turns import aside
+from memoranda_vector.batches import Matrix
 
 _CHUNK = 1024
 _LARGE = 1e30
@@ -25,13 +26,14 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
         return (await embed_one(embeddings, texts[0]))[np.newaxis]
     dimension = embeddings.dimension
     if getattr(type(embeddings), "aembed_many", None) is not Embeddings.aembed_many:
-        return checked_matrix(await provided_vectors(embeddings, texts), len(texts), dimension)
+        given = await provided_vectors(embeddings, texts)
+        return await aside(len(texts), checked_matrix, given, len(texts), dimension)
     # It embeds one after the other. As a list, numbers take eight times the room that they have here, so only some are
     # held at a time; memory that is used again is also several times faster than memory that is new.
     matrix = np.empty((len(texts), dimension), dtype=np.float32)
     for start in range(0, len(texts), _CHUNK):
         some = texts[start : start + _CHUNK]
-        _fill(matrix[start : start + _CHUNK], await provided_vectors(embeddings, some))
+        await aside(len(some), _fill, matrix[start : start + _CHUNK], await provided_vectors(embeddings, some))
     return matrix
 
 

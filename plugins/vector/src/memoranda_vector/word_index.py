@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
 from memoranda.ranking import Passage, index_terms, passage_of
-from memoranda.turns import AT_ONCE, LETTERS_AT_ONCE
+from memoranda.turns import CHANGED_AT_ONCE, LETTERS_AT_ONCE
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Table
 
@@ -68,7 +68,7 @@ class WordIndex:
         """
         async with self._building.held():
             while self._unlisted:
-                rows = list(islice(self._unlisted, AT_ONCE))
+                rows = list(islice(self._unlisted, CHANGED_AT_ONCE))
                 letters = 0
                 for row in rows:
                     item = self._table.item(row)
