@@ -183,6 +183,27 @@ async def test_text_that_is_no_unicode_is_named_by_its_item(tmp_path: Path, whol
             await store.get("ada-3")
 
 
+@pytest.mark.parametrize("metadata", ["'{\"extra\":'", "'{extra: {score: 5}}'", "''", "x'ff00'"])
+async def test_a_filter_passes_over_metadata_that_is_no_json(tmp_path: Path, metadata: str) -> None:
+    path = tmp_path / "a.db"
+    scored = [
+        HumanMemory(id=f"i{n}", content="x", metadata=MemoryMetadata(user_id="ada", extra={"score": n % 6}))
+        for n in range(600)
+    ]
+    async with SQLiteMemoryStore(path) as store:
+        await store.add_many(scored)
+    connection = sqlite3.connect(path)
+    connection.execute(f"UPDATE memory_items SET metadata = {metadata} WHERE id = 'i5'")
+    connection.execute("UPDATE memory_items SET user_id = 'ada' WHERE id = 'i5'")
+    connection.commit()
+    connection.close()
+
+    async with SQLiteMemoryStore(path) as store:
+        found = await store.scoped(user_id="ada").search(where={"score": 5}, limit=1000, mode="substring")
+
+    assert {item.id for item in found} == {item.id for item in scored if item.metadata.extra["score"] == 5} - {"i5"}
+
+
 META = ["schema_version", "indexed", "terms", "text_index", "vector_model"]
 
 

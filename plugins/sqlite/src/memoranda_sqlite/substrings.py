@@ -14,9 +14,11 @@ from typing import Any
 from memoranda.items import MemoryMetadata
 from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import Contains, Filter, Page, names_nothing
+from memoranda_sqlite.faults import primary_code
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import SQLiteStatements, names_user_and_session
 from memoranda_sqlite.text_index import trigram_query
+from memoranda_sqlite.values import GUARD
 
 MOST_CANDIDATES = 20_000
 """With more candidates than this the text is so common that reading the newest rows finds enough sooner."""
@@ -48,7 +50,7 @@ def find_rows(
         statements = _THROUGH_USERS
     query = trigram_query(wanted.folded) if indexed else None
     if query is None:
-        return connection.execute(*statements.search(wanted, page, columns)).fetchall()
+        return _rows(connection, *statements.search(wanted, page, columns))
     # One snapshot for all statements: in between, rows may be moved into the index.
     connection.execute("BEGIN")
     try:
@@ -60,6 +62,17 @@ def find_rows(
         return connection.execute(*statements.among(wanted, json.dumps(candidates), page, columns)).fetchall()
     finally:
         connection.execute("COMMIT")
+
+
+def _rows(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> list[Any]:
+    """Return all rows of a statement; it is first run without its guard, which most files never need."""
+    if GUARD in text:
+        try:
+            return connection.execute(text.replace(GUARD, "1"), values).fetchall()
+        except sqlite3.OperationalError as error:
+            if primary_code(error) != sqlite3.SQLITE_ERROR:
+                raise
+    return connection.execute(text, values).fetchall()
 
 
 def _candidates(

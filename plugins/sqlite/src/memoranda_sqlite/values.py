@@ -45,6 +45,10 @@ _NATIVE: dict[type, frozenset[str]] = {
     **dict.fromkeys((str, int, float), frozenset(_SIGNS)),
 }
 _EXACT = 2**53
+
+GUARD = "json_valid(metadata)"
+"""Stands before whatever looks into the metadata, so that one unreadable row does not make a statement fail."""
+
 _MARGIN = 1e-9
 
 
@@ -60,9 +64,8 @@ def _of_json(parameters: Parameters, condition: Value) -> str:
     path = f"$.extra.{condition.name}" if plain else None
     text = f"CASE WHEN {parameters.add(path)} IS NULL THEN "
     text += _called("memoranda_extra", "metadata", parameters, condition)
-    # json_valid() guards it: one unreadable row must not make the whole statement fail. What few pass stands behind
-    # WHEN, where SQLite leaves the rest of an AND alone; behind THEN it would ask for all of it.
-    text += " WHEN json_valid(metadata) "
+    # What few pass stands behind WHEN, where SQLite leaves the rest of an AND alone; behind THEN it would ask for all.
+    text += f" WHEN {GUARD} "
     if type(wanted) is bool:
         return f"{text}THEN {_kind(parameters, path)} = {parameters.add(json_text(wanted))} END"
     if type(wanted) is str:
