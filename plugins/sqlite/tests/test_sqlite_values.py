@@ -118,3 +118,40 @@ async def test_conditions_bound_what_is_cleared_and_counted(path: Path, where: d
         assert await store.clear(where=where) == await reference.clear(where=where)
         left = [item.id async for item in store.scan(order="added")]
         assert left == [item.id async for item in reference.scan(order="added")]
+
+
+@pytest.mark.parametrize("place", ["most", "few"])
+async def test_a_filter_of_a_place_gives_the_same_page_however_much_lies_in_it(tmp_path: Path, place: str) -> None:
+    items = [
+        HumanMemory(
+            id=f"i{number}",
+            content="x",
+            metadata=MemoryMetadata(
+                user_id="ada" if number % 7 else "bob",
+                namespace=("most" if number % 5 else "few", f"p{number % 3}"),
+                extra={"score": number % 100, "kind": ("fact", "plan")[number % 2]},
+            ),
+            created_at=f"2024-01-01T00:00:{number % 60:02}",
+        )
+        for number in range(1_500)
+    ]
+    async with InMemoryStore() as reference, SQLiteMemoryStore(tmp_path / "a.db") as store:
+        pages = []
+        for each in (reference, store):
+            await each.add_many(items)
+            handle = each.scoped(user_id="ada", namespace=(place,))
+            found = [
+                await handle.search(
+                    where={"score": {"$gte": 40}, "kind": "fact"},
+                    order=order,
+                    limit=300,
+                    offset=offset,
+                    mode="substring",
+                )
+                for order in ("created", "updated", "added")
+                for offset in (0, 5)
+            ]
+            pages.append([[item.id for item in page] for page in found])
+
+    assert pages[0] == pages[1]
+    assert all(pages[0])

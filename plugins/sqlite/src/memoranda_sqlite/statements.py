@@ -181,13 +181,13 @@ class SQLiteStatements(Statements):
 
     def _from(self, wanted: Filter, read: bool = False) -> Statements:
         """Return what builds conditions that an index alone can answer, unless the rows are ``read`` anyway."""
-        if not _fields_of(wanted) or _is_place(wanted):
+        if not _fields_of(wanted) or is_place(wanted):
             return self._by_leading_column if read else self._from_leading_column
         return self._from_index
 
-    def _page_of(self, parameters: Parameters, columns: str, where: str, page: Page) -> str:
+    def _page_of(self, parameters: Parameters, columns: str, where: str, page: Page, source: str = TABLE) -> str:
         return (
-            f"SELECT {columns} FROM {TABLE} WHERE {where} {self.ordering(page.order, newest_first=True)} "
+            f"SELECT {columns} FROM {source} WHERE {where} {self.ordering(page.order, newest_first=True)} "
             f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
         )
 
@@ -195,7 +195,7 @@ class SQLiteStatements(Statements):
         """Count the items that match."""
         if "session_id" in _fields_of(wanted) or _is_of_a_branch(wanted):
             return super().count(wanted, include_deleted=include_deleted)
-        builder = self._from_leading_column if _is_place(wanted) else self._from_index
+        builder = self._from_leading_column if is_place(wanted) else self._from_index
         return builder.count(wanted, include_deleted=include_deleted)
 
     def count_up_to(self, wanted: Filter, most: int) -> Statement:
@@ -267,6 +267,13 @@ class SQLiteStatements(Statements):
         condition = self.owned(parameters, "excluded.", within)
         return Upsert(condition, tuple(parameters.values), deleted)
 
+    def throughout(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
+        """Select a page of the rows that match out of all rows, as they lie in the file."""
+        parameters = Parameters(self.dialect)
+        where = self.conditions(parameters, wanted)
+        text = self._page_of(parameters, ", ".join(columns), where, page, f"{TABLE} NOT INDEXED")
+        return text, parameters.values
+
     def among(self, wanted: Filter, numbers: str, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
         """Select a page of those rows that match and whose numbers are in the JSON array."""
         parameters = Parameters(self.dialect)
@@ -301,7 +308,7 @@ def _fields_of(wanted: Filter) -> set[str]:
     return {condition.field for condition in wanted.conditions if type(condition) is InScope}
 
 
-def _is_place(wanted: Filter) -> bool:
+def is_place(wanted: Filter) -> bool:
     """Whether a filter names a namespace, of one user or of all: then the rows below it are those to look at."""
     below = any(type(condition) is Below for condition in wanted.conditions)
     return below and _fields_of(wanted) <= {"user_id"}
@@ -313,4 +320,4 @@ def _sorts(wanted: Filter, page: Page) -> bool:
     below = any(type(condition) is Below for condition in wanted.conditions)
     if page.order == "added":
         return (bool(fields) or below) and "session_id" not in fields
-    return _is_place(wanted)
+    return is_place(wanted)

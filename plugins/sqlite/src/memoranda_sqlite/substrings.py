@@ -16,7 +16,7 @@ from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import Contains, Filter, Page, names_nothing
 from memoranda_sqlite.faults import primary_code
 from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.statements import SQLiteStatements, names_user_and_session
+from memoranda_sqlite.statements import SQLiteStatements, is_place, names_user_and_session
 from memoranda_sqlite.text_index import trigram_query
 from memoranda_sqlite.values import GUARD
 
@@ -50,7 +50,10 @@ def find_rows(
         statements = _THROUGH_USERS
     query = trigram_query(wanted.folded) if indexed else None
     if query is None:
-        return _rows(connection, *statements.search(wanted, page, columns))
+        text, values = statements.search(wanted, page, columns)
+        if GUARD in text and is_place(wanted) and _is_most(connection, statements, wanted):
+            text, values = statements.throughout(wanted, page, columns)
+        return _rows(connection, text, values)
     # One snapshot for all statements: in between, rows may be moved into the index.
     connection.execute("BEGIN")
     try:
@@ -73,6 +76,14 @@ def _rows(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> l
             if primary_code(error) != sqlite3.SQLITE_ERROR:
                 raise
     return connection.execute(text, values).fetchall()
+
+
+def _is_most(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
+    """Whether more than half of all rows lie in the scope; going through all of them takes less than an index then."""
+    (last,) = connection.execute(f"SELECT max(rowid) FROM {TABLE}").fetchone()
+    half = int(last or 0) // 2 + 1
+    (found,) = connection.execute(*statements.count_up_to(wanted.scope(), half)).fetchone()
+    return int(found) >= half
 
 
 def _candidates(
