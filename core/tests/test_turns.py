@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -10,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memoranda import HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory
 from memoranda.embeddings import HashingEmbeddings
-from memoranda.errors import InputError, StoreClosedError
+from memoranda.errors import InputError, StoreClosedError, VersionConflictError
 from memoranda.ranking import Passage, index_terms, rank_text
 from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore, Owner, Page
 from memoranda_testing.turns import longest_turn
@@ -58,8 +59,9 @@ class FourMethods(BaseStore):
 
 
 async def filled(count: int, kind: type[BaseStore] = InMemoryStore) -> BaseStore:
-    store = kind()
-    await store.add_many(notes(count))
+    store, items = kind(), notes(count)
+    for start in range(0, count, 500):  # So few that no thread is needed, which may be held up.
+        await store.add_many(items[start : start + 500])
     return store
 
 
@@ -173,6 +175,104 @@ async def test_half_a_character_is_refused_wherever_it_stands_in_a_long_text() -
 def test_the_terms_of_a_long_text_are_those_of_its_words() -> None:
     words = "Zoë's children on 2023-05-08 in 東京 were naïvely running; they "
     assert index_terms(words * 3_000) == index_terms(words) * 3_000
+
+
+BATCHES: dict[str, Callable[[BaseStore, list[MemoryItem]], Awaitable[object]]] = {
+    "adding": lambda store, batch: store.add_many(notes(len(batch), "bob")),
+    "applying": lambda store, batch: store.apply(adds=notes(len(batch), "bob"), deletes=["ada7"]),
+    "updating": lambda store, batch: store.update_many(batch),
+}
+
+
+@pytest.mark.parametrize("work", BATCHES)
+async def test_the_turns_of_the_loop_do_not_grow_with_a_batch(work: str) -> None:
+    turns = []
+    for count in (1_500, 6_000):
+        store = await filled(count)
+        turns.append(await longest_turn(BATCHES[work](store, await store.search(metadata=ADA, limit=count))))
+    assert turns[1] < 2 * turns[0]
+
+
+async def seen(store: BaseStore) -> list[object]:
+    """Return what anybody can see of a store, in every order."""
+    shown: list[object] = [await store.search(limit=10**6, order=order) for order in ("created", "updated", "added")]
+    for session in ("s0", "s1", "s2"):
+        mine = MemoryMetadata(user_id="ada", session_id=session)
+        shown += [await store.window(metadata=mine, rounds=3), await store.search(metadata=mine, limit=9, offset=1)]
+    place = MemoryMetadata(namespace=("a",))
+    return [*shown, await store.search(metadata=place, limit=10**6), await store.count(metadata=place)]
+
+
+def mixed(chance: random.Random, first: int, count: int) -> list[MemoryItem]:
+    """Return items of several sessions and places, of times in no order, some of which stay in every window."""
+    kinds = [HumanMemory, HumanMemory, AIMemory, SystemMemory]
+    return [
+        chance.choice(kinds)(
+            id=f"item{number}",
+            content=f"number {number}",
+            metadata=MemoryMetadata(
+                user_id="ada", session_id=f"s{chance.randrange(3)}", namespace=chance.choice([(), ("a",), ("a", "b")])
+            ),
+            created_at=f"2024-05-{chance.randrange(1, 28):02d}T10:00:00",
+            updated_at=f"2024-06-{chance.randrange(1, 28):02d}T10:00:00",
+        )
+        for number in range(first, first + count)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_large_batch_is_stored_as_its_items_are_one_by_one(seed: int) -> None:
+    chance = random.Random(seed)
+    before, batch = mixed(chance, 0, 40), mixed(chance, 40, 600)
+    at_once, one_by_one = ShortTermMemory(scope="user"), ShortTermMemory(scope="user")
+    for store in (at_once, one_by_one):
+        await store.add_many(before)
+    await at_once.add_many(batch)
+    for item in batch:
+        await one_by_one.add(item)
+    assert await seen(at_once) == await seen(one_by_one)
+
+    chosen = chance.sample(await at_once.search(limit=10**6), 560)
+    changed = [item.model_copy(update={"content": "changed"}) for item in chosen]
+    changed[7] = changed[7].model_copy(update={"created_at": "2024-05-03T10:00:00.000000+00:00"})
+    changed += mixed(chance, 700, 2)
+    changed[-1].version = changed[-2].version = 0
+    updated = await at_once.update_many(changed)
+    assert updated == [await one_by_one.update(item) for item in changed]
+    assert await seen(at_once) == await seen(one_by_one)
+
+    gone = [item.id for item in chance.sample(updated, 300)]
+    assert await at_once.apply(deletes=gone) == 300
+    for item_id in gone:
+        await one_by_one.delete(item_id)
+    assert await seen(at_once) == await seen(one_by_one)
+    assert await at_once.restore() == 300
+    await one_by_one.restore()
+    assert await seen(at_once) == await seen(one_by_one)
+
+
+@pytest.mark.parametrize("work", ["adding", "updating"])
+async def test_what_is_written_while_a_batch_is_made_ready_is_not_lost(work: str) -> None:
+    """At whichever turn it comes: the batch is stored over it, or refused as a whole."""
+    for turns in range(10):
+        store = await filled(1_000)
+        batch = notes(1_600)[800:] if work == "adding" else (await store.search(metadata=ADA, limit=10**6))[:600]
+        writing = asyncio.ensure_future(store.add_many(batch) if work == "adding" else store.update_many(batch))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await store.add_many([HumanMemory(id=name, content="late", metadata=ADA) for name in ("late", "ada900")])
+        (result,) = await asyncio.gather(writing, return_exceptions=True)
+
+        assert await store.get("late") is not None
+        late = await store.get("ada900")
+        assert late is not None
+        if work == "adding":
+            assert await store.count() == 1_601
+            assert late.version == 3
+        else:
+            refused = isinstance(result, VersionConflictError)
+            assert [item.version for item in await store.get_many(["ada999", "ada901"])] == [2 - refused] * 2
+            assert late.version == 3 - refused
 
 
 # Meanwhile

@@ -7,6 +7,7 @@ where they need no locks, and are made in slices.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from importlib import import_module
 from typing import ParamSpec, TypeVar
@@ -45,14 +46,11 @@ async def aside(size: int, work: Callable[P, T], *arguments: P.args, **named: P.
     return await asyncio.to_thread(work, *arguments, **named)
 
 
-_loaded: set[str] = set()
-
-
 async def loaded(module: str) -> None:
     """Import a module in a thread, unless that was done: one that is only needed at times may take a while."""
-    if module not in _loaded:
+    found = sys.modules.get(module)
+    if found is None or getattr(found.__spec__, "_initializing", False):  # Another thread is in the middle of it.
         await asyncio.to_thread(import_module, module)
-        _loaded.add(module)
 
 
 def sifting(count: int) -> int:

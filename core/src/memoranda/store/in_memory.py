@@ -19,7 +19,16 @@ from memoranda.store.conditions import InBranch
 from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.pages import Order, Page
-from memoranda.store.shelf import BY, Entry, Shelf, matching, names_at_most_one_field
+from memoranda.store.shelf import (
+    BY,
+    Arrivals,
+    Entry,
+    Shelf,
+    arranged,
+    fits,
+    matching,
+    names_at_most_one_field,
+)
 from memoranda.store.succession import check_expected, successor
 from memoranda.store.writes import Write, kept
 from memoranda.turns import (
@@ -38,10 +47,10 @@ from memoranda.urls import take_options
 class InMemoryStore(BaseStore):
     """A store that lives as long as the process; ``memory://``.
 
-    Items are copied in and out. Adds and updates run without giving up the event loop, so each is atomic. What reads
-    many items sees them as they were when it began, and lets others go on meanwhile; ``clear``, ``restore`` and
-    ``purge`` take hundreds at a time, oldest first, and leave what is added meanwhile. Ready for use as soon as it is
-    made.
+    Items are copied in and out. Each add and update is stored in one step, so it is atomic; a large batch is made ready
+    before that, while others go on. What reads many items sees them as they were when it began, and lets others go on
+    meanwhile; ``clear``, ``restore`` and ``purge`` take hundreds at a time, oldest first, and leave what is added
+    meanwhile. Ready for use as soon as it is made.
     """
 
     capabilities = BASE_CAPABILITIES | {
@@ -88,28 +97,42 @@ class InMemoryStore(BaseStore):
                 self._put(successor(held.item, item, within))
 
     async def _apply(self, write: Write) -> int:
+        first, ready = self._added + 1, None
+        if len(write.adds) > AT_ONCE and not write.hidden:
+            ready = await aside(len(write.adds), _arrivals, write, first)
+        # From here on nobody comes in between. What has changed since it was made ready is worked out again, at once.
         if write.expected is not None:
             newest = self._page(write.expected.conversation, Page(1, order="added"))
             write.expected.check(newest[0].item.id if newest else None)
-        adds = kept(write, self._stored)
-        removed = sum([self._removed(item_id, write) for item_id in write.deletes])
+        if ready is not None and not (
+            first == self._added + 1 and self._live.has_none(ready.by_id) and self._hidden.has_none(ready.by_id)
+        ):
+            ready = None
+        adds = kept(write, self._stored) if ready is None else []
+        removed = self._removed(write)
+        if ready is not None:
+            self._live.put_many(ready)
+            self._added += len(ready.by_id)
         for item in adds:
             self._put(item, hidden=item.id in write.hidden)
         return removed
 
-    def _removed(self, item_id: str, write: Write) -> bool:
-        """Remove one item if it is there and in scope."""
-        live, hidden = self._live.get(item_id), self._hidden.get(item_id)
-        entry = live or (hidden if write.purge else None)
-        if entry is None or not metadata_matches(write.within, entry.item.metadata):
-            return False
-        (self._live if live else self._hidden).take(entry)
-        if not write.purge:
-            self._hidden.put(entry)
-        return True
+    def _removed(self, write: Write) -> int:
+        """Remove what a batch deletes, as far as it is there and in scope, and return how many items that were."""
+        removed = 0
+        for shelf in (self._hidden, self._live) if write.purge else (self._live,):
+            there = [entry for item_id in write.deletes if (entry := shelf.get(item_id)) is not None]
+            gone = sorted(entry for entry in there if metadata_matches(write.within, entry.item.metadata))
+            shelf.take_many(gone)
+            removed += len(gone)
+            for entry in () if write.purge else gone:
+                self._hidden.put(entry)
+        return removed
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         own = await aside(len(items), _item_copies, items)
+        if len(own) > AT_ONCE and await self._updated_at_once(own, within):
+            return await aside(len(own), _item_copies, own)
         # From here on nobody comes in between.
         kept = []
         for item in own:
@@ -119,6 +142,22 @@ class InMemoryStore(BaseStore):
         for item in kept:
             self._put(item)
         return await aside(len(kept), _item_copies, kept)
+
+    async def _updated_at_once(self, own: Sequence[MemoryItem], within: MemoryMetadata | None) -> bool:
+        """Compare and set many items, most of which stay in their places; return False if they changed meanwhile."""
+        held = [self._live.get(item.id) for item in own]
+        replaced = await aside(len(own), _replacements, own, held, within)
+        # From here on nobody comes in between.
+        if any(self._live.get(item.id) is not entry for item, entry in zip(own, held, strict=True)):
+            return False
+        rest = [item for item in own if item.id not in replaced.by_id]
+        rest = [successor(self._stored(item.id), item, within, owned=True) for item in rest]
+        for entry in replaced.by_id.values():
+            entry.item.__dict__["version"] += 1
+        self._live.replace_many(replaced)
+        for item in rest:
+            self._put(item)
+        return True
 
     @guarded  # One look into a dict, at an item that nobody changes.
     async def _get(self, item_id: str) -> MemoryItem | None:
@@ -326,6 +365,27 @@ class InMemoryStore(BaseStore):
         (self._hidden if hidden else self._live).put(entry)
         if item.expires_at is not None:
             heapq.heappush(self._ends, (item.expires_at, item.id))
+
+
+def _arrivals(write: Write, first: int) -> Arrivals | None:
+    """Return the entries of new items, or None if an id occurs twice, or an item is to be known in other places too."""
+    items = write.adds if write.owned else _item_copies(write.adds)
+    if any(item.expires_at is not None or item.memory_type == "branch" for item in items):
+        return None
+    for item in items:
+        item.__dict__["version"] = 1
+    made = arranged([Entry(item.created_at, added, item, []) for added, item in enumerate(items, first)])
+    return made if len(made.by_id) == len(items) else None
+
+
+def _replacements(items: Sequence[MemoryItem], held: Sequence[Entry | None], within: MemoryMetadata | None) -> Arrivals:
+    """Return what takes the very places of what is held. Raises the first conflict that a compare-and-set meets."""
+    entries = []
+    for item, entry in zip(items, held, strict=True):
+        check_expected(item, entry.item if entry else None, within)
+        if entry is not None and item.expires_at is None and fits(entry, item):
+            entries.append(Entry(item.created_at, entry.added, item, []))
+    return arranged(entries)
 
 
 def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:

@@ -80,6 +80,8 @@ class Shelf:
         self._sessions = dict(self._scopes)["session_id"]
         self._places: dict[tuple[str, ...], Row] = {}
         """The entries of each namespace and of all that lie below it."""
+        self._rows: dict[str, dict[Any, Row]] = dict(self._scopes)
+        self._rows |= {"namespace": self._places, "": {None: self._all}}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -87,6 +89,10 @@ class Shelf:
     def get(self, item_id: str) -> Entry | None:
         """Return the entry of this id."""
         return self._by_id.get(item_id)
+
+    def has_none(self, ids: Iterable[str]) -> bool:
+        """Whether none of these ids is on the shelf."""
+        return self._by_id.keys().isdisjoint(ids)
 
     def put(self, entry: Entry) -> None:
         """Add an entry whose id is not on the shelf."""
@@ -115,10 +121,10 @@ class Shelf:
 
     def replace(self, old: Entry, new: Entry) -> bool:
         """Put an entry where another is, and return whether that could be: it has the same id, owner, type and time."""
-        was, item = old.item, new.item
-        held = item.metadata.__dict__
-        if old.created_at != new.created_at or was.memory_type != item.memory_type or held != was.metadata.__dict__:
+        if not fits(old, new.item):
             return False
+        item = new.item
+        held = item.metadata.__dict__
         self._by_id[item.id] = new
         rows = [self._all, *[by_value[held[name]] for name, by_value in self._scopes if held[name] is not None]]
         rows += [self._places[place] for place in _above(held["namespace"])]
@@ -132,25 +138,38 @@ class Shelf:
         """Remove one entry."""
         self.take_many([entry])
 
+    def put_many(self, arrivals: Arrivals) -> None:
+        """Add entries that were added later than all others; none has an id that is on the shelf."""
+        self._by_id.update(arrivals.by_id)
+        for (name, value), (entries, as_added, staying) in arrivals.rows.items():
+            row = self._rows[name].setdefault(value, Row())
+            in_order = not row or row[-1] < entries[0]
+            row.as_added = row.as_added and as_added and in_order
+            row.extend(entries)
+            if not in_order:
+                row.sort()
+            for entry in staying:
+                insort(row.staying, entry)
+
+    def replace_many(self, arrivals: Arrivals) -> None:
+        """Put entries where others are, as :meth:`replace` does each."""
+        self._by_id.update(arrivals.by_id)
+        for (name, value), (entries, _, staying) in arrivals.rows.items():
+            row = self._rows[name][value]
+            _exchange(row, entries)
+            _exchange(row.staying, staying)
+
     def take_many(self, gone: Sequence[Entry]) -> None:
         """Remove several entries, which are in order."""
-        leaving: dict[tuple[str, Any], list[Entry]] = {}
         for entry in gone:
             del self._by_id[entry.item.id]
-            held = entry.item.metadata.__dict__
-            for name, _ in self._scopes:
-                if held[name] is not None:
-                    leaving.setdefault((name, held[name]), []).append(entry)
-            for place in _above(held["namespace"]):
-                leaving.setdefault(("namespace", place), []).append(entry)
         if gone:
             self._all.take(gone)
-        by_name: dict[str, dict[Any, Row]] = {**dict(self._scopes), "namespace": self._places}
-        for (name, value), entries in leaving.items():
-            row = by_name[name][value]
+        for (name, value), entries in _by_row(gone).items():
+            row = self._rows[name][value]
             row.take(entries)
             if not row:
-                del by_name[name][value]
+                del self._rows[name][value]
 
     def candidates(self, metadata: MemoryMetadata | None) -> Row:
         """Return the shortest row that holds all entries of a scope, oldest first. It is the shelf's own."""
@@ -177,6 +196,46 @@ class Shelf:
         return row[-1].item.metadata if row else None
 
 
+def fits(held: Entry, item: MemoryItem) -> bool:
+    """Whether an item belongs into the very places of an entry that has its id."""
+    was = held.item
+    return (
+        held.created_at == item.created_at
+        and was.memory_type == item.memory_type
+        and was.metadata.__dict__ == item.metadata.__dict__
+    )
+
+
+class Arrivals(NamedTuple):
+    """Entries, ready to be put on a shelf at once; made aside, which may take its time."""
+
+    by_id: dict[str, Entry]
+    rows: dict[tuple[str, Any], tuple[list[Entry], bool, list[Entry]]]
+    """What each row gets, in order, whether that is the order of adding, and which of it stays in every window."""
+
+
+def arranged(entries: Sequence[Entry]) -> Arrivals:
+    """Return entries, each with a number of its own, by their ids and by the rows that they belong to."""
+    rows = {}
+    for key, listed in {**_by_row(entries), ("", None): entries}.items():
+        ordered = sorted(listed)
+        rows[key] = ordered, ordered == listed, [entry for entry in ordered if stays(entry.item)]
+    return Arrivals({entry.item.id: entry for entry in entries}, rows)
+
+
+def _by_row(entries: Iterable[Entry]) -> dict[tuple[str, Any], list[Entry]]:
+    """Return the names of the rows that entries belong to, and what each has of them, in their order."""
+    rows: dict[tuple[str, Any], list[Entry]] = {}
+    for entry in entries:
+        held = entry.item.metadata.__dict__
+        for name in SCOPE_FIELDS:
+            if held[name] is not None:
+                rows.setdefault((name, held[name]), []).append(entry)
+        for place in _above(held["namespace"]):
+            rows.setdefault(("namespace", place), []).append(entry)
+    return rows
+
+
 def names_at_most_one_field(wanted: Filter) -> bool:
     """Whether a filter asks for one field of a scope or none, and nothing else: all candidates match then."""
     named = metadata_conditions(wanted.metadata)
@@ -192,6 +251,16 @@ def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
 def _above(namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return a place and all places above it, without the root."""
     return [namespace[:depth] for depth in range(1, len(namespace) + 1)]
+
+
+def _exchange(entries: list[Entry], new: Sequence[Entry]) -> None:
+    """Put new entries into the places that others of their times and numbers have in a list in order."""
+    if len(new) * _SPARSE < len(entries):
+        for entry in new:
+            entries[bisect_left(entries, BY["created"](entry), key=BY["created"])] = entry
+        return
+    by_number = {entry.added: entry for entry in new}
+    entries[:] = [by_number.get(entry[1], entry) for entry in entries]
 
 
 def _remove(entries: list[Entry], gone: Sequence[Entry]) -> None:
