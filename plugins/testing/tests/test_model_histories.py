@@ -17,6 +17,7 @@ from memoranda.store import BaseStore, InMemoryStore
 from memoranda_testing import Outcome, check_store
 from memoranda_testing.cases.model import ModelCases
 from memoranda_testing.model import Call, Forked, Generator, Kinds, Model, histories
+from memoranda_testing.model.bounds import stays_within
 from memoranda_testing.model.contract import quoted
 from memoranda_testing.model.steps import WRITES
 
@@ -98,6 +99,42 @@ async def test_a_right_store_that_shares_its_data_passes() -> None:
     world: dict[str, Any] = {}
     outcome, reason = await outcome_of(lambda: wrong.SharedStore(world), wrong.AGAIN)
     assert outcome is Outcome.PASSED, reason
+
+
+class CountsTooMany(right.KeptStore):  # type: ignore[name-defined,misc]  # the module is loaded by its path
+    """A wrong store that others use."""
+
+    async def _count(self, wanted: Any, include_deleted: bool) -> int:
+        return int(await super()._count(wanted, include_deleted)) * 2
+
+
+async def test_shrinking_a_failure_leaves_a_store_that_others_use_as_it_was() -> None:
+    item = right.MemoryItem(content="somebody's tea", metadata=right.MemoryMetadata(user_id="somebody"))
+    memories = {item.id: item}
+    outcome, reason = await outcome_of(lambda: CountsTooMany(memories), wrong.CALLS, exclusive=False)
+    assert outcome is Outcome.FAILED
+    assert "This program shows it:" in reason
+    assert memories == {item.id: item}
+
+
+@pytest.mark.parametrize("kinds", [Kinds(), Kinds(lifetimes=True, instances=2, together=False)])
+def test_histories_stay_in_their_corner_of_a_store_that_others_use(kinds: Kinds) -> None:
+    for number in range(10):
+        generator = Generator(Random(number), InMemoryStore.capabilities, kinds, "mark")
+        model = Model(InMemoryStore.capabilities, lambda: 0.0)
+        steps = [generator.step(model) for _ in range(60)] + list(generator.survey(model))
+        assert [step for step in steps if not stays_within(step, "mark")] == []
+
+
+async def test_nothing_expires_before_its_time_in_a_store_that_others_use() -> None:
+    item = right.MemoryItem(content="somebody's", metadata=right.MemoryMetadata(user_id="somebody"))
+    world: dict[str, Any] = {}
+    store = wrong.SharedStore(world)
+    await store.add(item, ttl=10)
+    outcome, reason = await outcome_of(lambda: wrong.SharedStore(world), "touching_gives_new_life", exclusive=False)
+    assert outcome is Outcome.SKIPPED
+    assert "memories of others" in reason
+    assert await store.get(item.id) is not None
 
 
 async def test_histories_leave_a_store_that_others_use_as_it_was() -> None:

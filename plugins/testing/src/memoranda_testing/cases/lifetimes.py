@@ -9,14 +9,19 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, Clock, Reopen, needs, note
-from memoranda_testing.expect import contents, each_raises, equal, raises, that
+from memoranda_testing.expect import SkipCase, contents, each_raises, equal, raises, that
 
 
 class LifetimeCases(Cases):
     """What a ttl promises, to the moment."""
 
     def on_a_clock(self, store: BaseStore) -> Clock:
-        """Give the store a clock of its own and return it."""
+        """Give the store a clock of its own and return it.
+
+        Memories of others would expire by it, at once or when the store is asked again: it remembers how late it was.
+        """
+        if not self.exclusive:
+            raise SkipCase("it moves the clock, by which memories of others in this store would expire")
         clock = Clock(time.time())
         store.clock = clock
         return clock

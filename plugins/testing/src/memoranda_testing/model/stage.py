@@ -12,6 +12,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
+from memoranda_testing.model.bounds import stays_within
 from memoranda_testing.model.playing import Failure, Player, replayed
 from memoranda_testing.model.steps import Step
 
@@ -110,7 +111,9 @@ class Stage:
         await self.store.init()
 
     async def attempt(self, steps: Sequence[Step]) -> Failure | None:
-        """Play steps on an empty store and return how they fail."""
+        """Play steps on an empty store and return how they fail; not if they would reach what others have there."""
+        if self.mark and not all(stays_within(step, self.mark) for step in steps):
+            return None
         player = await self.set()
         try:
             return await replayed(player, steps)
