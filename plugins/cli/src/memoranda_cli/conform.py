@@ -35,8 +35,8 @@ def conform(
     """Test a store against everything the protocol promises.
 
     Every case writes under a user that it makes up, and removes what it wrote, so a store that holds other memories is
-    safe. Cases that would have to look at the whole store are skipped, except for memory://. The exit code is 0 if no
-    case failed and 1 otherwise.
+    safe. Cases that would have to look at the whole store or move its clock are skipped, except for memory://. The exit
+    code is 0 if no case failed and 1 otherwise.
     """
     from memoranda.plugins import open as open_store
     from memoranda_cli.stores import run, say_if_new
