@@ -174,6 +174,8 @@ async def test_a_cluster_with_tls_is_reached_by_its_url(namespace: str) -> None:
 
 @pytest.mark.rare("moving slots", one_in=40)
 class TestWhileSlotsAreMoved(StoreConformance):
+    patience = 300.0  # Each of many keys may be asked for several times while its slot is on the way.
+
     @pytest_asyncio.fixture
     async def store(self, cluster: RedisCluster, namespace: str) -> AsyncIterator[RedisMemoryStore]:
         with slots_moving(cluster, slot_of(cluster, namespace)):
