@@ -128,6 +128,7 @@ with memoranda.sync.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.rare
 async def test_a_killed_process_loses_no_file_that_it_said_it_has(tmp_path: Path, user: str) -> None:
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, url, user, stdout=subprocess.PIPE)
@@ -144,6 +145,7 @@ async def test_a_killed_process_loses_no_file_that_it_said_it_has(tmp_path: Path
             assert shown.endswith(f"\t{number}")
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("program", "last"),
     [

@@ -218,6 +218,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         runner.run(stack.aclose())
 
 
+@pytest.mark.rare
 @settings(
     max_examples=150,
     deadline=None,

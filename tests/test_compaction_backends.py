@@ -133,6 +133,7 @@ async def shown(store: BaseStore, scope: MemoryMetadata) -> list[str]:
     return [item.content async for item in store.scan(metadata=scope, archived=False)]
 
 
+@pytest.mark.rare
 async def test_processes_that_compact_at_once_compact_once(start: Start, store: BaseStore, ada: MemoryMetadata) -> None:
     await store.add_many(conversation(ada, 30))
     processes = [start(ada) for _ in range(3)]
@@ -164,6 +165,7 @@ async def test_a_process_that_is_killed_while_its_model_is_asked_changes_nothing
     assert await shown(store, ada) == [item.content for item in said]
 
 
+@pytest.mark.rare
 async def test_a_process_that_is_killed_while_it_swaps_leaves_all_or_nothing(start: Start, store: BaseStore) -> None:
     seconds = await _seconds_of_a_swap(start, store)
     for step in range(STEPS):

@@ -143,6 +143,7 @@ def everything(url: str) -> list[dict[str, Any]]:
         return [{**dump_item(item), "version": 0} for item in store.scan(include_deleted=True)]
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(("engine", "event"), PLACES)
 @pytest.mark.parametrize("way", ["copy", "import"])
 def test_what_was_deleted_stays_deleted_when_a_transfer_is_killed(

@@ -114,6 +114,7 @@ def test_there_is_a_scaffold_for_every_kind_of_plugin(new_plugins: NewPlugins) -
     assert written == set(HOOKS) - {"memoranda_integrations"}
 
 
+@pytest.mark.rare
 def test_a_new_backend_conforms_at_its_url(new_plugins: NewPlugins, tmp_path: Path) -> None:
     said = run(new_plugins.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
     report = json.loads(said[said.index("{") :])  # Before it, on standard error, stands that the store is new.

@@ -298,6 +298,7 @@ def conversations(draw: st.DrawFn) -> list[MemoryItem]:
     return items
 
 
+@pytest.mark.rare
 @given(items=conversations())
 def test_no_cut_parts_a_call_from_its_results_or_loses_anything(items: list[MemoryItem]) -> None:
     shown = {item.id for item in whole_groups(items)}

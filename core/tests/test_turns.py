@@ -184,6 +184,7 @@ BATCHES: dict[str, Callable[[BaseStore, list[MemoryItem]], Awaitable[object]]] =
 }
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("work", BATCHES)
 async def test_the_turns_of_the_loop_do_not_grow_with_a_batch(work: str) -> None:
     turns = []

@@ -267,6 +267,7 @@ def odd_memories(draw: st.DrawFn) -> Any:
     return memory
 
 
+@pytest.mark.rare
 @given(st.lists(odd_memories(), max_size=3), ANYTHING)
 def test_only_input_errors_come_of_a_history(memories: list[Any], anything: Any) -> None:
     only_input_errors(lambda: History(anything))

@@ -187,6 +187,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
         return code, process.stderr.read()
 
 
+@pytest.mark.rare
 def test_ctrl_c_in_an_export_leaves_no_file(process: Process, started: Started, tmp_path: Path) -> None:
     lines = "\n".join(json.dumps({"content": "x" * 100}) for _ in range(2_000))
     process("import", "--store", f"shelf:///{tmp_path / 'memories'}", input=lines)

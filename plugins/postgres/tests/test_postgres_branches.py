@@ -23,6 +23,7 @@ async def store(request: Any, shared_url: str, schema: str) -> AsyncIterator[Pos
         yield store
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("size", [20, 1500])
 async def test_a_ranking_of_a_branch_sees_its_past_and_no_more(store: PostgresMemoryStore, size: int) -> None:
     said = [HumanMemory(content=f"tea number {number}", metadata=ADA) for number in range(2 * size)]

@@ -58,6 +58,7 @@ async def test_branches_are_found_by_their_parent(store: SQLiteMemoryStore, tmp_
     assert "memory_items_by_parent" in found
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("mode", ["text", "semantic", "hybrid"])
 @pytest.mark.parametrize("size", [20, 1500])
 async def test_a_ranking_of_a_branch_sees_its_past_and_no_more(

@@ -132,6 +132,7 @@ def test_what_twenty_thousand_neighbours_store_changes_no_answer(states: States,
     assert states.crowded[name]["substring"] == states.alone[name]["substring"]
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("name", FILTERS)
 def test_what_neighbours_cleared_changes_no_answer(states: States, name: str) -> None:
     assert states.cleared[name]["seen"] == states.alone[name]["seen"]

@@ -146,6 +146,7 @@ async def test_histories_leave_a_store_that_others_use_as_it_was() -> None:
     assert memories == {item.id: item}
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("store", "case", "lines"),
     [
@@ -180,6 +181,7 @@ async def test_the_same_seed_finds_the_same() -> None:
     assert where[0] == where[1] != ""
 
 
+@pytest.mark.rare
 async def test_what_was_not_reached_is_told() -> None:
     _, reason = await outcome_of(right.DictStore, wrong.CALLS)
     assert "Not reached: what needs the capability 'atomic'" in reason
