@@ -15,7 +15,6 @@ import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError, VersionConflictError
-from memoranda.store import BaseStore
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import PostgresGroup, PostgresNode, postgres_group, query
@@ -292,7 +291,3 @@ class TestWithReplicas(StoreConformance):
             return PostgresMemoryStore(kit_url, **options)
 
         return reopen
-
-    @pytest.mark.skip(reason="What another store wrote reaches a replica a moment later, as documented.")
-    async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
-        """Two stores read their own writes at once, and each other's when a replica has them."""
