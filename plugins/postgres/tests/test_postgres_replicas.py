@@ -29,7 +29,9 @@ LONG = 3600.0
 
 @pytest.fixture(scope="module")
 def group() -> Iterator[PostgresGroup]:
-    with postgres_group(2) as running:
+    """Replicas that no commit waits for, unless a database asks for it."""
+    settings = {"synchronous_standby_names": "FIRST 2 (*)", "synchronous_commit": "local"}
+    with postgres_group(2, settings=settings) as running:
         yield running
 
 
@@ -269,13 +271,30 @@ def test_replicas_stand_in_the_url() -> None:
 
 
 @pytest.fixture(scope="module")
-def kit_url(group: PostgresGroup) -> Iterator[str]:
+def lagging_url(group: PostgresGroup) -> Iterator[str]:
     with group.database() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def waiting_url(group: PostgresGroup) -> Iterator[str]:
+    """A database whose commits wait until both replicas show them."""
+    asked = "EXECUTE format('ALTER DATABASE %I SET synchronous_commit = remote_apply', current_database())"
+    with group.database() as found:
+        query(found, f"DO $$ BEGIN {asked}; END $$")
         yield found
 
 
 @pytest.mark.rare("replicas", one_in=40)
 class TestWithReplicas(StoreConformance):
+    @pytest.fixture
+    def kit_url(self, request: pytest.FixtureRequest, lagging_url: str) -> str:
+        """A store reads its own writes at once; what two of them write they see at once where commits wait."""
+        if request.node.name != "test_random_histories_outlive_the_store":
+            return lagging_url
+        waiting_url: str = request.getfixturevalue("waiting_url")
+        return waiting_url
+
     @pytest.fixture
     def options(self, group: PostgresGroup) -> dict[str, Any]:
         return {"schema": f"replicated {uuid.uuid4().hex}", "replicas": places(*group.standbys)}
