@@ -41,16 +41,20 @@ def encode_payload(value: Any) -> str:
 def decode_payload(text: str) -> Any:
     """Return what a payload says. Raises InputError for text that is no JSON."""
     try:
-        return from_json(text, cache_strings="keys")  # In a third of the time that Python's own way to it takes.
-    except (TypeError, ValueError):
-        pass  # It is no JSON, or has half a pair of surrogates or a nesting that Python alone reads.
-    try:
         try:
-            return json.loads(text)
+            return json_value(text)
         except RecursionError:
             return _decoded(text)
     except (TypeError, ValueError, IndexError) as error:
         raise InputError("The payload is no JSON.", field="payload") from error
+
+
+def json_value(text: str) -> Any:
+    """Return what JSON text says, in half the time that Python's own way to it takes. Raises what that raises."""
+    try:
+        return from_json(text, cache_strings="keys")
+    except ValueError:
+        return json.loads(text)  # Python also reads half a pair of surrogates, and deeper nesting.
 
 
 def payload_text(value: Any) -> str | None:

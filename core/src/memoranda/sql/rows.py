@@ -17,6 +17,7 @@ from pydantic_core import from_json
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus, Payload
+from memoranda.payloads import json_value
 from memoranda.shapes import json_text
 from memoranda.store.codec import bare_item, bare_metadata, dump_metadata, further_values, make_item
 from memoranda.store.fields import TRUSTED
@@ -117,7 +118,7 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             # Most rows of a conversation are of this kind, and there is nothing to take apart.
             further: dict[str, Any] = {}
         else:
-            further = _decoded(extra_json)
+            further = json_value(extra_json)
             if type(further) is not dict:
                 raise TypeError("extra_json is no object")
         if known is not None:
@@ -132,7 +133,7 @@ def unpack_payload(row: Sequence[Any]) -> Payload:
     """Return the payload of a row of ``PAYLOAD_COLUMNS``; of these it checks what :func:`unpack` does."""
     item_id, content, metadata, extra_json = row
     try:
-        further = {} if extra_json == "{}" else _decoded(extra_json)
+        further = {} if extra_json == "{}" else json_value(extra_json)
         text, in_format = further.get("payload"), further.get("payload_format")
         if not type(item_id) is type(content) is str or not _TEXT_OR_NONE.issuperset((type(text), type(in_format))):
             raise TypeError("a column holds a value of the wrong type")
@@ -154,7 +155,7 @@ def _metadata(text: str) -> MemoryMetadata:
             extra = None  # More follows, or it is written as no backend writes it.
         if type(extra) is dict and rest[-1] == "}":
             return bare_metadata({**fields, "extra": extra})
-    return bare_metadata(_checked(_decoded(text)))
+    return bare_metadata(_checked(json_value(text)))
 
 
 _seen_metadata = lru_cache(maxsize=1024)(_metadata)
@@ -185,11 +186,3 @@ def _checked(found: dict[str, Any]) -> dict[str, Any]:
     ):
         raise TypeError("metadata has a value of the wrong type")
     return {**fields, "namespace": tuple(place), "extra": extra}
-
-
-def _decoded(text: str) -> Any:
-    """Return the value of JSON text, in half the time that Python's own way to it takes."""
-    try:
-        return from_json(text, cache_strings="keys")
-    except ValueError:
-        return json.loads(text)  # Half a pair of surrogates is none of Unicode, but Python reads it.
