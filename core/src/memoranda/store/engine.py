@@ -38,7 +38,7 @@ from memoranda.store.pages import Order, Page, check_order
 from memoranda.store.succession import check_expected, check_owner
 from memoranda.store.values import Value
 from memoranda.store.writes import Write, kept
-from memoranda.turns import aside
+from memoranda.turns import aside, slices
 
 SWEEP_AGAIN = 60.0
 """After how many seconds a sweep that failed is tried again."""
@@ -218,9 +218,18 @@ class Engine(ABC):
             write.expected.check(newest[0].id if newest else None)
         held = {item.id: await self._get(item.id) for item in write.adds}
         adds = kept(write, held.get)
-        removed = sum([await self._remove_one(item_id, write.within, purge=write.purge) for item_id in write.deletes])
+        removed = await self._remove_each(write.deletes, write.within, purge=write.purge)
         for item in adds:
             await self._add(item, write.within)
+        return removed
+
+    async def _remove_each(self, ids: Sequence[str], within: MemoryMetadata | None, *, purge: bool) -> int:
+        if purge or Capability.DELETE in self.capabilities:
+            return sum([await self._remove_one(item_id, within, purge=purge) for item_id in ids])
+        # A plain _clear() looks at all there is, so it is asked for many at once.
+        wanted, removed = Filter(metadata=within, archived=None), 0
+        async for some in slices(ids, 500):
+            removed += await self._clear(wanted.also(Value("id", False, "$in", list(some))))
         return removed
 
     async def _remove_one(self, item_id: str, within: MemoryMetadata | None, *, purge: bool) -> bool:
