@@ -1,6 +1,6 @@
-"""What every suite of this repository shares: settings of hypothesis, and the marker `rare`.
+"""What every suite of this repository shares: settings of hypothesis, and the markers `rare` and `slow`.
 
-Of what is rare a stable sample runs by default, and all of it with `--everything`.
+Of what is rare a stable sample runs by default, and nothing of what is slow; all of both with `--everything`.
 
 A set-up that few people have (partitions, a cluster, an old server) runs the same cases as the main one. To run all of
 them each time costs most of the time and finds next to nothing, so a test, a class or a parameter is marked::
@@ -13,6 +13,10 @@ them each time costs most of the time and finds next to nothing, so a test, a cl
 One test in sixteen of what is marked stays (or another part: ``rare("cluster", one_in=40)``), always the same ones, and
 at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names; markers
 without a name in one place are one set-up.
+
+What takes many seconds on every machine and has quicker neighbours that would see the same fault is marked `slow`. It
+stays out, and so do the longest cases of the kit in a rare set-up. Who asks for nothing else gets it.
+
 What was left out counts as deselected in the last line. `--sample` takes all tests as rare, and `--sample=64` keeps
 one in so many.
 
@@ -37,12 +41,19 @@ settings.register_profile("memoranda", deadline=None, suppress_health_check=[Hea
 settings.load_profile("memoranda")
 
 ONE_IN = 16
+SLOW_CASES = frozenset(
+    {
+        *("test_sizes_match_the_model", "test_twenty_megabytes_round_trip", "test_random_histories_outlive_the_store"),
+        *("test_a_large_scope_is_ranked_as_in_memory", "test_a_call_that_is_cancelled_at_any_await_is_done_or_not"),
+    }
+)
+"""Cases of the conformance kit that take seconds, and run in the main set-up of every store."""
 LEFT_OUT = "memoranda_left_out"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the two options."""
-    parser.addoption("--everything", action="store_true", help="run all tests that are marked rare, not a sample")
+    parser.addoption("--everything", action="store_true", help="run all tests that are marked rare or slow")
     parser.addoption(
         "--sample",
         type=int,
@@ -55,12 +66,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is rare and not in the sample. It comes last, so that a test somebody asked for by name stays."""
+    """Leave out what is slow, or rare and not in the sample. It comes last, so that a test somebody asked for by name stays."""
     if config.getoption("everything"):
         return
     sample_all = config.getoption("sample")
     rare = [item for item in items if sample_all or item.get_closest_marker("rare")]
-    out = left_out(rare, sample_all or ONE_IN)
+    out = {item.nodeid for item in items if item.get_closest_marker("slow")}
+    out |= {item.nodeid for item in rare if getattr(item, "originalname", None) in SLOW_CASES}
+    if len(out) == len(items):
+        return
+    out |= left_out([item for item in rare if item.nodeid not in out], sample_all or ONE_IN)
     if out:
         _tell(config, [item for item in items if item.nodeid in out])
         items[:] = [item for item in items if item.nodeid not in out]
