@@ -1,6 +1,7 @@
 """What every suite of this repository shares: settings of hypothesis, and the markers `rare` and `slow`.
 
-Of what is rare a stable sample runs by default, and nothing of what is slow; all of both with `--everything`.
+Of what is rare a stable sample runs by default, and nothing of what is slow; all of both with `--everything`, which
+also lets hypothesis try a hundred examples in place of forty.
 
 A set-up that few people have (partitions, a cluster, an old server) runs the same cases as the main one. To run all of
 them each time costs most of the time and finds next to nothing, so a test, a class or a parameter is marked::
@@ -37,8 +38,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine makes single examples slow, which says nothing about the code.
-settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("memoranda")
+settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
+settings.register_profile("everything", settings.get_profile("memoranda"), max_examples=100)
 
 ONE_IN = 16
 SLOW_CASES = frozenset(
@@ -64,9 +65,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how many examples hypothesis tries, before the modules are imported that may ask for a multiple of it."""
+    settings.load_profile("everything" if config.getoption("everything") else "memoranda")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow, or rare and not in the sample. It comes last, so that a test somebody asked for by name stays."""
+    """Leave out what is slow, or rare and not in the sample; last, so that what somebody asked for by name stays."""
     if config.getoption("everything"):
         return
     sample_all = config.getoption("sample")

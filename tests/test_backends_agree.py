@@ -218,9 +218,8 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         runner.run(stack.aclose())
 
 
-@pytest.mark.rare
 @settings(
-    max_examples=150,
+    max_examples=3 * settings.default.max_examples // 2,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate, Phase.shrink],

@@ -43,7 +43,7 @@ async def opened(engine: str, folder: Path) -> AsyncIterator[BaseStore]:
                 yield store
 
 
-@pytest.mark.rare("large scopes", one_in=1000)
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_very_large_scope_is_ranked_alike(engine: str, tmp_path: Path) -> None:

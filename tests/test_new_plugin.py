@@ -88,13 +88,18 @@ def new_plugins(tmp_path_factory: pytest.TempPathFactory) -> NewPlugins:
     return NewPlugins(tmp_path_factory.mktemp("new"))
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind is Kind.BACKEND else pytest.param(kind, marks=pytest.mark.rare("kinds")) for kind in Kind]
-)
-def test_a_new_plugin_passes_its_own_tests(new_plugins: NewPlugins, kind: str) -> None:
-    plugin = new_plugins.folder / f"memoranda-my-{kind}"
+# What of the kit takes seconds on a file that is written anew with every change.
+LONGEST = "random or sizes or cancelled or megabytes or large"
 
-    report = run(new_plugins.programs / "python", "-m", "pytest", "-q", "tests", cwd=plugin)
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind is Kind.BACKEND else pytest.param(kind, marks=pytest.mark.slow) for kind in Kind]
+)
+def test_a_new_plugin_passes_its_own_tests(new_plugins: NewPlugins, kind: str, request: pytest.FixtureRequest) -> None:
+    plugin = new_plugins.folder / f"memoranda-my-{kind}"
+    chosen = [] if request.config.getoption("everything", default=False) else ["-k", f"not ({LONGEST})"]
+
+    report = run(new_plugins.programs / "python", "-m", "pytest", "-q", *chosen, "tests", cwd=plugin)
 
     assert " passed" in report
 
@@ -114,7 +119,7 @@ def test_there_is_a_scaffold_for_every_kind_of_plugin(new_plugins: NewPlugins) -
     assert written == set(HOOKS) - {"memoranda_integrations"}
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 def test_a_new_backend_conforms_at_its_url(new_plugins: NewPlugins, tmp_path: Path) -> None:
     said = run(new_plugins.programs / "memoranda", "conform", "paper:///test.json", "--json", cwd=tmp_path)
     report = json.loads(said[said.index("{") :])  # Before it, on standard error, stands that the store is new.

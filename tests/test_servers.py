@@ -238,7 +238,7 @@ def test_a_redis_that_asks_for_client_certificates_refuses_clients_without_one()
             stranger.ping()
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 def test_a_redis_cluster_shares_its_slots_and_survives_a_kill() -> None:
     with redis_cluster(nodes=3) as cluster:
         _, port = cluster.addresses[0]

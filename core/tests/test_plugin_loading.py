@@ -306,6 +306,7 @@ def test_two_plugins_that_claim_a_required_observer_do_not_switch_it_off(install
     assert rows(registry)["twin"].status == "conflict"
 
 
+@pytest.mark.rare("metadata")
 @pytest.mark.parametrize("file", ["METADATA", "entry_points.txt"])
 @pytest.mark.parametrize("first", [True, False])
 def test_metadata_that_is_not_utf_8_stops_neither_open_nor_the_listing(

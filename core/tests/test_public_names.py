@@ -17,6 +17,7 @@ def in_a_new_process(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.rare("modules")
 @pytest.mark.parametrize("module", ["messages", "store", "sync", "windowing", "errors"])
 def test_a_public_module_is_there_as_soon_as_the_package_is(module: str) -> None:
     assert in_a_new_process(f"import memoranda; print(memoranda.{module}.__name__)") == f"memoranda.{module}\n"

@@ -483,6 +483,7 @@ def _fingerprint_with(change: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.rare("fingerprints")
 @pytest.mark.parametrize(
     "change",
     [

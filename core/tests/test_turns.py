@@ -221,7 +221,7 @@ def mixed(chance: random.Random, first: int, count: int) -> list[MemoryItem]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.rare("seeds")) for seed in (1, 2, 3))])
 async def test_a_large_batch_is_stored_as_its_items_are_one_by_one(seed: int) -> None:
     chance = random.Random(seed)
     before, batch = mixed(chance, 0, 40), mixed(chance, 40, 600)
@@ -252,6 +252,7 @@ async def test_a_large_batch_is_stored_as_its_items_are_one_by_one(seed: int) ->
     assert await seen(at_once) == await seen(one_by_one)
 
 
+@pytest.mark.rare("batches")
 @pytest.mark.parametrize("work", ["adding", "updating"])
 async def test_what_is_written_while_a_batch_is_made_ready_is_not_lost(work: str) -> None:
     """At whichever turn it comes: the batch is stored over it, or refused as a whole."""

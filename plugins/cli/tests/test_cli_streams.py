@@ -22,6 +22,7 @@ def inserted(url: str, process: Process) -> None:
     process("add", "naïve → ✓ 日本", "--user", "ada", "--id", "odd", "--store", url)
 
 
+@pytest.mark.rare("encodings")
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("line", [["demo"], ["--help"], ["context", "--help"], ["plugins"]])
 def test_every_encoding_will_do(process: Process, line: list[str], encoding: str) -> None:
@@ -60,7 +61,7 @@ def test_an_export_through_a_pipe_arrives_in_every_encoding(process: Process, tm
     assert json.loads(process("get", "odd", "--json", "--store", target).stdout)["content"] == "naïve → ✓ 日本"
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 def test_bytes_that_are_not_utf_8_are_called_that(process: Process, tmp_path: Path) -> None:
     url = f"shelf:///{tmp_path / 'memories'}"
     (tmp_path / "latin.txt").write_bytes('{"content": "café"}'.encode("latin-1"))

@@ -54,7 +54,7 @@ async def test_a_store_finds_by_meaning_with_nothing_but_this(tmp_path: Path) ->
     assert found.content == "The puppy felt sick all day"
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 def test_the_command_searches_by_words_and_meaning_without_being_told_an_embedder(tmp_path: Path) -> None:
     alone(tmp_path, "add", "The puppy felt sick all day")
 
@@ -66,7 +66,7 @@ def test_the_command_searches_by_words_and_meaning_without_being_told_an_embedde
     assert ("No vectors yet" in first.stderr, "No vectors yet" in second.stderr) == (True, False)
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 def test_the_command_makes_no_vectors_anew_where_nothing_is_found(tmp_path: Path) -> None:
     alone(tmp_path, "add", "The puppy felt sick all day")
     alone(tmp_path, "search", "--mode", "semantic", "ill dog")

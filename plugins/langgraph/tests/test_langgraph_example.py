@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from memoranda_testing.servers import Engines
+
+SERVERS = ("postgres", "redis")
 PROGRAM = Path(__file__).parents[3] / "examples" / "langgraph_assistant.py"
 
 
-@pytest.mark.rare
-def test_the_assistant_remembers_across_threads_and_openings(url: str) -> None:
-    if url == "memory://":
-        return  # It is gone when it is closed.
-    done = subprocess.run([sys.executable, str(PROGRAM), url], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("engine", ["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS)])
+def test_the_assistant_remembers_across_threads_and_openings(engine: str, engines: Engines, tmp_path: Path) -> None:
+    with engines.empty_store(engine, tmp_path) as url:
+        done = subprocess.run([sys.executable, str(PROGRAM), url], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
     tuesday, monday, bob = done.stdout.split("What do you know?")[1:]

@@ -90,7 +90,7 @@ with memoranda.sync.open(sys.argv[1]) as store:
 """
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_it_was_told_is_stored(lasting_url: str) -> None:
     with subprocess.Popen([sys.executable, "-c", _WORKER, lasting_url], stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None

@@ -175,7 +175,7 @@ ORDERS = st.sampled_from(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"])
 CONDITIONS = OPERANDS | st.dictionaries(ORDERS, OPERANDS, min_size=1, max_size=2)
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.lists(st.dictionaries(KEYS, VALUES, max_size=3), max_size=4), st.dictionaries(KEYS, CONDITIONS, max_size=2))
 def test_what_the_store_looks_for_is_what_the_filter_means(values: list[dict[str, Any]], asked: dict[str, Any]) -> None:
     adapter = MemorandaStore(InMemoryStore())

@@ -130,7 +130,7 @@ async def test_graphs_of_two_people_never_meet(ada: Client, store: InMemoryStore
     assert (await call(ada, "read_graph"))["entities"] == [ADA, ENGINE, BABBAGE]
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 async def test_many_processes_that_change_the_graph_at_once_lose_nothing(started: Started) -> None:
     async with Client(started("--graph")) as one, Client(started("--graph")) as other:
         await call(one, "create_entities", entities=[ADA])

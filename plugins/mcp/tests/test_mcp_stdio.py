@@ -56,7 +56,7 @@ async def test_a_hundred_calls_at_once_are_all_answered_and_kept(started: Starte
         assert sorted(await everything(client)) == sorted(f"memory {number}" for number in range(100))
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 async def test_two_servers_on_one_file_lose_nothing(started: Started) -> None:
     async with Client(started()) as one, Client(started()) as other:
         await asyncio.gather(

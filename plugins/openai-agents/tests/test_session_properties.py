@@ -58,7 +58,6 @@ ITEMS = st.builds(lambda known, unknown: {**unknown, **known}, KNOWN, st.diction
 
 
 @pytest.mark.rare
-@settings(max_examples=100)
 @given(batches=st.lists(st.lists(ITEMS, max_size=5), max_size=4), limit=st.integers(0, 12))
 def test_every_item_comes_back_equal(batches: list[list[Any]], limit: int) -> None:
     async def play() -> None:
@@ -79,7 +78,7 @@ CHATS = st.sampled_from(["chat", "ada"])
 STEPS = st.tuples(PEOPLE, CHATS, st.sampled_from(["add", "add", "add", "pop", "clear", "get"]), st.integers(0, 3))
 
 
-@settings(max_examples=150)
+@settings(max_examples=3 * settings.default.max_examples // 2)
 @given(steps=st.lists(STEPS, max_size=25))
 def test_users_of_one_store_never_meet(steps: list[tuple[str, str, str, int]]) -> None:
     async def play() -> None:

@@ -57,7 +57,7 @@ def started(program: str, url: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 def test_each_item_is_popped_once_by_all_processes(lasting_url: str) -> None:
     texts = [str(number) for number in range(60)]
 

@@ -17,6 +17,9 @@ from memoranda.store import Expiry, Filter, InMemoryStore, Listing, Page
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 
+# One worker makes the large tables that most of them ask.
+pytestmark = pytest.mark.xdist_group("postgres searches")
+
 USERS = ["alice", "bob", "", "Ünï %_\\"]
 WORDS = [
     "Straße",
@@ -445,7 +448,7 @@ async def huge(wheel: Any, request: pytest.FixtureRequest) -> AsyncIterator[list
             yield [ours, theirs]
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("what", HUGE_QUERIES)
 async def test_every_word_of_a_huge_item_ranks_as_in_memory(huge: list[Any], what: str) -> None:

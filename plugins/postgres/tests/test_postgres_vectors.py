@@ -234,7 +234,7 @@ async def many(url: str) -> AsyncIterator[tuple[PostgresMemoryStore, ClusteredEm
         yield store, embeddings
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 async def test_filtered_search_finds_the_true_nearest(
     many: tuple[PostgresMemoryStore, ClusteredEmbeddings], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,7 +148,7 @@ async def play(ours: ConversationStore, history: list[tuple[Any, ...]]) -> None:
 
 
 @pytest.mark.rare
-@settings(max_examples=150)
+@settings(max_examples=3 * settings.default.max_examples // 2)
 @given(history=st.lists(STEPS, min_size=3, max_size=20))
 def test_a_random_history_has_the_same_answers_as_in_memory(history: list[tuple[Any, ...]]) -> None:
     async def check() -> None:

@@ -41,7 +41,7 @@ TALKING = textwrap.dedent(
 )
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_and_leaves_nothing_half(lasting_url: str) -> None:
     command = [sys.executable, "-c", TALKING, lasting_url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -76,7 +76,7 @@ def rounds(request: pytest.FixtureRequest, sample: int, all_of_them: int) -> int
     return all_of_them if request.config.getoption("everything", default=False) else sample
 
 
-@pytest.mark.rare
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_no_promise_is_broken_while_the_slot_of_a_store_is_moved(
     cluster: RedisCluster, namespace: str, request: pytest.FixtureRequest

@@ -92,7 +92,7 @@ async def everything(store: BaseStore, question: dict[str, Any]) -> Any:
 
 
 @pytest.mark.rare
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples // 2, deadline=None)
 @given(st.lists(st.tuples(operations, questions), min_size=1, max_size=12))
 def test_both_stores_answer_alike(steps: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
     async def run() -> None:

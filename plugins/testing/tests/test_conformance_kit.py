@@ -73,8 +73,12 @@ async def test_a_store_that_forgets_on_close_is_not_persistent() -> None:
     assert [result.outcome for result in report.results] == [Outcome.FAILED]
 
 
-def test_the_whole_kit_passes_the_in_memory_store_outside_pytest() -> None:
-    report = run_conformance(InMemoryStore, exclusive=True)
+EXAMPLES = frozenset(name for topic in TOPICS if topic is not ModelCases for name in case_names(topic))
+
+
+@pytest.mark.parametrize("chosen", [EXAMPLES.__contains__, pytest.param(None, marks=pytest.mark.slow)])
+def test_the_kit_passes_the_in_memory_store_outside_pytest(chosen: Any) -> None:
+    report = run_conformance(InMemoryStore, exclusive=True, select=chosen)
     assert report.conforms, report.of(Outcome.FAILED)
     assert {result.reason for result in report.of(Outcome.SKIPPED)} == {
         *(f"the store declares the capability {name!r}" for name in ("ttl", "fork")),
@@ -85,8 +89,7 @@ def test_the_whole_kit_passes_the_in_memory_store_outside_pytest() -> None:
 async def test_a_shared_store_is_left_as_it_was() -> None:
     others = MemoryItem(content="somebody's", metadata=MemoryMetadata(user_id="somebody"))
     memories = {others.id: others}
-    examples = {name for topic in TOPICS if topic is not ModelCases for name in case_names(topic)}
-    report = await check_store(lambda: wrong.KeptStore(memories), exclusive=False, select=examples.__contains__)
+    report = await check_store(lambda: wrong.KeptStore(memories), exclusive=False, select=EXAMPLES.__contains__)
     assert report.conforms, report.of(Outcome.FAILED)
     assert memories == {others.id: others}
     whole = [result.name for result in report.of(Outcome.SKIPPED) if "whole store" in result.reason]

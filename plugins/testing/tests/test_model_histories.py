@@ -67,11 +67,15 @@ def hardly_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(histories, "SHRINKING", 0)
 
 
-@pytest.mark.rare(one_in=12)
+def _wrong(store: type[BaseStore], case: str) -> Any:
+    """Return a wrong store and the case that catches it; what goes through thousands of items takes long."""
+    marks = pytest.mark.slow if case == wrong.SIZES else ()
+    return pytest.param(store, case, id=f"{store.__name__}-{case}", marks=marks)
+
+
+@pytest.mark.rare
 @pytest.mark.usefixtures("hardly_shrunk")
-@pytest.mark.parametrize(
-    ("store", "case"), WRONG_STORES, ids=[f"{store.__name__}-{case}" for store, case in WRONG_STORES]
-)
+@pytest.mark.parametrize(("store", "case"), [_wrong(store, case) for store, case in WRONG_STORES])
 async def test_a_wrong_store_is_caught(store: type[BaseStore], case: str) -> None:
     timeout = 4.0 if case in (wrong.CANCELLED, wrong.LEFT) else 60.0
     outcome, reason = await outcome_of(store, case, timeout=timeout, thorough=True)

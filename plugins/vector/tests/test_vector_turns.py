@@ -63,12 +63,14 @@ WORK: dict[str, Work] = {
 }
 
 
+@pytest.mark.rare("turns")
 @pytest.mark.parametrize("work", WORK)
 async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(work: str) -> None:
     few, many = [await longest_turn(WORK[work](await filled(count))) for count in (3_000, 9_000)]
     assert many < 2 * few
 
 
+@pytest.mark.rare("before")
 @pytest.mark.parametrize("work", ["a purge of the bin", "a scan with deleted items", "a text search after adding"])
 async def test_the_turns_of_the_loop_do_not_grow_with_what_was_done_before(work: str) -> None:
     turns = []
@@ -108,6 +110,7 @@ BATCHES: dict[str, Callable[[VectorMemoryStore, list[MemoryItem]], Awaitable[obj
 }
 
 
+@pytest.mark.rare("batches")
 @pytest.mark.parametrize("work", BATCHES)
 async def test_of_a_large_batch_little_is_done_in_one_turn(work: str) -> None:
     """A few calls for each item, where copying one or finding its place in the table takes dozens."""
@@ -118,6 +121,7 @@ async def test_of_a_large_batch_little_is_done_in_one_turn(work: str) -> None:
     assert await longest_turn(BATCHES[work](store, batch)) < 16 * 3_000
 
 
+@pytest.mark.rare("batches")
 async def test_a_batch_is_stored_over_what_changed_while_it_was_made_ready() -> None:
     """At whichever turn: items of the batch are replaced, deleted, purged and added."""
     bob = MemoryMetadata(user_id="ada", session_id="elsewhere")
