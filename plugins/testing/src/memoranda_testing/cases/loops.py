@@ -262,7 +262,7 @@ class LoopCases(Cases):
             await self._still_good(store, scope)
 
     async def _still_good(self, store: BaseStore, scope: MemoryMetadata) -> None:
-        """Write and read with many callers at once, then close and open."""
+        """Write and read with many callers at once, then close and open; nothing piles up that each write may carry."""
         async with asyncio.timeout(_PATIENCE):
             items = [note("after", scope, 100) for _ in range(40)]
             await asyncio.gather(*(store.add(item) for item in items))
@@ -271,6 +271,7 @@ class LoopCases(Cases):
             await store.close()
             await store.init()
             await store.add(note("and again", scope))
+            await store.clear(metadata=scope)
 
 
 def _calls_of_all_kinds(store: BaseStore, scope: MemoryMetadata) -> list[asyncio.Task[object]]:
