@@ -28,6 +28,7 @@ SCOPES = [
 ]
 STATEMENTS = SQLiteStatements()
 NOW = "2024-05-01T10:00:00.000000+00:00"
+LATER = "2025-05-01T10:00:00.000000+00:00"
 ALIVE = Expiry(NOW)
 
 
@@ -59,9 +60,9 @@ def test_every_scope_is_read_in_order_through_an_index(
     wanted = Filter(metadata=scope, archived=archived, further=(ALIVE,))
     for statement in (
         STATEMENTS.search(wanted, Page(20)),
-        STATEMENTS.search(wanted.also(Created("2024", "2025")), Page(20, 40)),
+        STATEMENTS.search(wanted.also(Created(NOW, LATER)), Page(20, 40)),
         STATEMENTS.page(wanted, after=None, size=20),
-        STATEMENTS.page(wanted, after=("2024", 5), size=20),
+        STATEMENTS.page(wanted, after=(5_000_000, 5), size=20),
     ):
         found = plan(connection, statement)
         assert "SEARCH memory_items USING" in found

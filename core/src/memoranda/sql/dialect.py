@@ -26,6 +26,9 @@ class Dialect(ABC):
     further_columns: tuple[str, ...] = ()
     """Columns beyond the ten that are written with every row; :meth:`further_values` gives their values."""
 
+    created: str = "created_at"
+    """The column that rows are put in the order of creation by; :meth:`moment` gives its values."""
+
     conflict_key: str = "id"
     """The columns of the unique index that an upsert meets an existing row by."""
 
@@ -39,6 +42,10 @@ class Dialect(ABC):
     def further_values(self, row: Row) -> tuple[Any, ...]:
         """Return the values of ``further_columns`` for a row."""
         return ()
+
+    def moment(self, created_at: str) -> Any:
+        """Return what the column ``created`` holds for a time."""
+        return created_at
 
     def by_id(self, placeholder: str) -> str:
         """Return the condition that finds the row of an id."""

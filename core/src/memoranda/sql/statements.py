@@ -73,6 +73,8 @@ class Statements:
             f"SELECT {dialect.item_columns} FROM {dialect.table} "
             f"WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
         )
+        places = (dialect.created, dialect.sequence)
+        self._place = ", ".join(column for column in places if column not in ITEM_COLUMNS)
         self.insert_columns = (*_ROW_COLUMNS, *dialect.further_columns, "deleted", "version")
         """The columns that an upsert binds, in its order; ``version`` is how often the row is added, usually 1."""
         kept = ("id", "version", dialect.sequence)
@@ -127,9 +129,9 @@ class Statements:
         return self.dialect.below(parameters, condition.place)
 
     def _created(self, parameters: Parameters, condition: Created) -> str:
-        found = [] if condition.since is None else [f"created_at >= {parameters.add(condition.since)}"]
-        if condition.until is not None:
-            found.append(f"created_at < {parameters.add(condition.until)}")
+        bounds = ((">=", condition.since), ("<", condition.until))
+        created, moment = self.dialect.created, self.dialect.moment
+        found = [f"{created} {sign} {parameters.add(moment(time))}" for sign, time in bounds if time is not None]
         return " AND ".join(found) or "1 = 1"
 
     def _expiry(self, parameters: Parameters, condition: Expiry) -> str:
@@ -181,7 +183,7 @@ class Statements:
     def ordering(self, order: Order, *, newest_first: bool) -> str:
         """Return the ORDER BY of an order; ties by the order of adding."""
         end = " DESC" if newest_first else ""
-        columns = {"created": ("created_at",), "updated": ("updated_at",), "added": ()}[order]
+        columns = {"created": (self.dialect.created,), "updated": ("updated_at",), "added": ()}[order]
         return "ORDER BY " + ", ".join(f"{column}{end}" for column in (*columns, self.dialect.sequence))
 
     def search(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
@@ -217,7 +219,7 @@ class Statements:
         """Return the text that selects the first rows of one kind, with their places, as an index has them."""
         dialect = self.dialect
         return (
-            f"SELECT * FROM (SELECT {dialect.item_columns}, {dialect.sequence} FROM {dialect.table} "
+            f"SELECT * FROM (SELECT {dialect.item_columns}, {self._place} FROM {dialect.table} "
             f"WHERE {where} {order} {dialect.limit(parameters, size)}) AS kind"
         )
 
@@ -225,7 +227,7 @@ class Statements:
         self,
         wanted: Filter,
         *,
-        after: tuple[str, int] | None,
+        after: tuple[Any, int] | None,
         size: int,
         include_deleted: bool = False,
         deleted_only: bool = False,
@@ -233,7 +235,8 @@ class Statements:
     ) -> Statement:
         """Select the next page of a scan, oldest first; its last column is the sequence, for the page after it.
 
-        ``after`` is where the page before ended: the time by which it is ordered, and the sequence.
+        Before it stands the dialect's column ``created``, unless that is an item's own. ``after`` is where the page
+        before ended: the value by which it is ordered, and the sequence.
         """
         parameters = Parameters(self.dialect)
         deleted = deleted_only or (None if include_deleted else False)
@@ -248,19 +251,18 @@ class Statements:
             columns, source = ", ".join(ITEM_COLUMNS), f"({' UNION ALL '.join(kinds)}) AS kinds"
         else:
             columns, source = self.dialect.item_columns, f"{self.dialect.table} WHERE {where(wanted)}"
-        text = (
-            f"SELECT {columns}, {self.dialect.sequence} FROM {source} {in_order} {self.dialect.limit(parameters, size)}"
-        )
+        text = f"SELECT {columns}, {self._place} FROM {source} {in_order} {self.dialect.limit(parameters, size)}"
         return text, parameters.values
 
-    def _behind(self, parameters: Parameters, after: tuple[str, int] | None, order: Order) -> str:
+    def _behind(self, parameters: Parameters, after: tuple[Any, int] | None, order: Order) -> str:
         """Return the condition, to be joined to others, of rows behind a place of a scan."""
         if after is None:
             return ""
         if order == "added":
             return f" AND {self.dialect.sequence} > {parameters.add(after[1])}"
         place = f"({parameters.add(after[0])}, {parameters.add(after[1])})"
-        return f" AND ({order}_at, {self.dialect.sequence}) > {place}"
+        column = self.dialect.created if order == "created" else "updated_at"
+        return f" AND ({column}, {self.dialect.sequence}) > {place}"
 
     def owners(self, listing: Listing, wanted: Filter) -> Statement:
         """Select each owner with its number of items and the times of the first and the last, in order."""

@@ -26,8 +26,9 @@ from memoranda.store import Filter
 from memoranda_sqlite.passages import MARK_COLUMNS, Mark, Passages, Turn
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import Having, ScopeRows
+from memoranda_sqlite.times import span
 
-_NEWEST = "ORDER BY created_at DESC, rowid DESC LIMIT"
+_NEWEST = "ORDER BY created_us DESC, rowid DESC LIMIT"
 _SPOKEN_BY = (
     # Most rows name nobody, or somebody else: that is told sooner than JSON is read.
     "instr(lower(extra_json), ?) AND CASE WHEN json_valid(extra_json) "
@@ -67,7 +68,7 @@ class Answers:
             case Best(told, most, matching):
                 return self._best([(self._having[term].numbers, told[term]) for term in told], most, matching)
             case OnDay(day, most):
-                return self._newest(most, "created_at >= ? AND created_at < ?", day, day + "\U0010ffff")
+                return self._newest(most, "created_us >= ? AND created_us < ?", *span(day))
             case SpokenBy(term, most):
                 hint = term if term.isascii() else '"name"'  # SQLite knows the cases of ASCII letters alone.
                 return self._newest(most, _SPOKEN_BY, hint, term)
@@ -79,7 +80,7 @@ class Answers:
                 return self._windows(keys, turns)
 
     def _conversations(self) -> list[list[Passage]]:
-        marks = self._marks(self._rows.numbers or (), "ORDER BY created_at, rowid")
+        marks = self._marks(self._rows.numbers or (), "ORDER BY created_us, rowid")
         turns = self._turns(marks)
         conversations: dict[object, list[Passage]] = {}
         for mark in marks:
@@ -97,7 +98,7 @@ class Answers:
             having = [([number for number in numbers if number in inside], tells) for numbers, tells in having]
         return best_hits(having, most, lambda numbers, room: _newest_of(rows, numbers, room))
 
-    def _newest(self, most: int, condition: str, *values: str) -> list[int]:
+    def _newest(self, most: int, condition: str, *values: object) -> list[int]:
         return [number for (number,) in self._rows.select("rowid", f"{_NEWEST} {most}", condition, *values)]
 
     def _windows(self, hits: Sequence[int], around: int) -> list[list[Passage]]:
@@ -133,8 +134,8 @@ class Answers:
             same = "near.user_id IS hit.user_id AND +near.session_id IS NULL AND near.task_id IS hit.task_id"
         return (
             f"(SELECT json_group_array(number) FROM (SELECT near.rowid AS number FROM {TABLE} AS near WHERE {where} "
-            f"AND {same} AND (near.created_at, near.rowid) {side} (hit.created_at, hit.rowid) "
-            f"ORDER BY near.created_at {order}, near.rowid {order} LIMIT {around}))"
+            f"AND {same} AND (near.created_us, near.rowid) {side} (hit.created_us, hit.rowid) "
+            f"ORDER BY near.created_us {order}, near.rowid {order} LIMIT {around}))"
         )
 
     def _marks(self, numbers: Collection[int], rest: str = "") -> list[Mark]:

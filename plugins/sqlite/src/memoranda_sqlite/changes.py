@@ -16,7 +16,7 @@ from memoranda.shapes import json_text
 from memoranda.sql import Statement, unpack
 from memoranda.store import Filter, Page, Write, check_owner, metadata_matches, readable, with_lifetime
 from memoranda_sqlite import erasing, text_index
-from memoranda_sqlite.rows import CREATED_AT, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
+from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
 from memoranda_sqlite.schema import TABLE, meta
 from memoranda_sqlite.statements import HIDDEN, SQLiteStatements
 from memoranda_sqlite.writing import store_rows
@@ -28,7 +28,7 @@ _KEEP_LATEST = (
     "INSERT INTO memoranda_meta (key, value) VALUES (?, ?) "
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE excluded.value > value"
 )
-_HELD = f"SELECT id, version, created_at FROM {TABLE} WHERE id IN (SELECT value FROM json_each(?))"
+_HELD = f"SELECT id, version, created_at, created_us FROM {TABLE} WHERE id IN (SELECT value FROM json_each(?))"
 _HIDE_ONE = f"UPDATE {TABLE} SET {HIDDEN} WHERE id = ?"
 _PURGE_ONE = f"DELETE FROM {TABLE} WHERE id = ?"
 _TOUCH = f"UPDATE {TABLE} SET extra_json = ?, expires_at = ? WHERE id = ?"
@@ -81,8 +81,8 @@ class Changes:
                     self._check_owner(connection, write, row[ID])
                     raise VersionConflictError(row[ID], 0, existing[1])
                 if isinstance(existing[2], str):
-                    row = with_created(row, existing[2])
-            held.setdefault(row[ID], (row[ID], 1, row[CREATED_AT]))
+                    row = with_created(row, existing[2], existing[3])
+            held.setdefault(row[ID], (row[ID], 1, row[CREATED_AT], row[CREATED_US]))
             checked.append(row)
         return checked
 

@@ -11,6 +11,7 @@ from memoranda.shapes import json_text
 from memoranda.sql import Dialect, Parameters, Row
 from memoranda.store import Value, fold, json_equal, key_bounds, namespace_key
 from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, PARENT, SHOWN
+from memoranda_sqlite.times import microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
 _LONGEST_PATTERN = 1_000
@@ -37,13 +38,19 @@ class SQLiteDialect(Dialect):
     """The table with its further columns; see :mod:`memoranda_sqlite.columns`."""
 
     further_columns = FURTHER_COLUMNS
+    created = "created_us"
 
     def further_values(self, row: Row) -> tuple[Any, ...]:
         """Return the values of ``further_columns``; :func:`memoranda_sqlite.rows.packed` has them from the item."""
         metadata, further = json.loads(row.metadata or "{}"), json.loads(row.extra_json or "{}")
         held = {**metadata, **further, "namespace": namespace_key(metadata.get("namespace") or ()) or None}
+        held["created_us"] = microseconds(row.created_at)
         held["state"] = SHOWN if held.get("archived_by") is None else ARCHIVED
         return tuple(held.get(column) for column in FURTHER_COLUMNS)
+
+    def moment(self, created_at: str) -> int:
+        """Return the number of a time."""
+        return microseconds(created_at)
 
     def placeholder(self, position: int) -> str:
         """Return ``?``: values are bound in the order in which they were added."""

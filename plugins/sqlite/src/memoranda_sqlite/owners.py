@@ -8,6 +8,7 @@ from typing import Any
 from memoranda.store import Filter, Listing, Owner, namespace_of
 from memoranda_sqlite.scanning import Fetch
 from memoranda_sqlite.statements import SQLiteStatements, lists_places
+from memoranda_sqlite.times import text_of
 
 PAGE = 500
 """How many owners are read at a time."""
@@ -48,4 +49,8 @@ def _owners(listing: Listing, rows: Sequence[Sequence[Any]]) -> Iterator[Owner]:
             key = name.decode()
         except UnicodeDecodeError:
             continue  # Its items cannot be read either; the doctor names them.
-        yield Owner(namespace_of(key) if listing.by == "namespace" else key, number, str(first), str(last))
+        yield Owner(namespace_of(key) if listing.by == "namespace" else key, number, *map(_time, (first, last)))
+
+
+def _time(number: int | None) -> str:
+    return "" if number is None else text_of(number)

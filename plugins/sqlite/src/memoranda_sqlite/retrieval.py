@@ -108,7 +108,7 @@ class Retrieval:
         text = (
             f"SELECT DISTINCT CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.name') END, "
             f"substr(content, 1, 80) FROM (SELECT extra_json, content FROM {TABLE} WHERE {where} "
-            f"ORDER BY created_at DESC, rowid DESC LIMIT {HEARD})"
+            f"ORDER BY created_us DESC, rowid DESC LIMIT {HEARD})"
         )
         rows = connection.execute(text, parameters.values)
         named = [row for row in rows if Undecodable not in map(type, row)]

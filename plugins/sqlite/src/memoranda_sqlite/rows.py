@@ -12,11 +12,13 @@ from memoranda.shapes import json_text
 from memoranda.sql import Row, pack
 from memoranda.store import further_values, namespace_key
 from memoranda_sqlite.columns import ARCHIVED, DELETED, SHOWN
+from memoranda_sqlite.times import microseconds
 
 Values = Sequence[Any]
 """A row as it is bound: the fields of :class:`memoranda.sql.Row`, then ``FURTHER_COLUMNS``."""
 
 ID, CONTENT, CREATED_AT = (Row._fields.index(field) for field in ("id", "content", "created_at"))
+CREATED_US = len(Row._fields)
 EXPIRES_AT, STATE = -2, -1
 
 _scope_of = itemgetter(*SCOPE_FIELDS)
@@ -35,7 +37,7 @@ def packed(item: MemoryItem) -> Values:
         values = further_values(item)
         text, further = _plain_text(*_scope_of(metadata)), json_text(values) if values else "{}"
         place = None
-    archived_by = held["archived_by"]
+    created_at, archived_by = held["created_at"], held["archived_by"]
     return (
         held["id"],
         held["content"],
@@ -43,8 +45,9 @@ def packed(item: MemoryItem) -> Values:
         held["status"].value,
         text,
         further,
-        held["created_at"],
+        created_at,
         held["updated_at"],
+        microseconds(created_at),
         *_scope_of(metadata),
         place,
         archived_by,
@@ -65,9 +68,10 @@ def _plain_text(*scope: str | None) -> str:
     return json_text(ids)
 
 
-def with_created(values: Values, created_at: str) -> Values:
-    """Return a row with another time of creation."""
-    return (*values[:CREATED_AT], created_at, *values[CREATED_AT + 1 :])
+def with_created(values: Values, created_at: str, created_us: int) -> Values:
+    """Return a row with another time of creation, as text and as a number."""
+    between = values[CREATED_AT + 1 : CREATED_US]
+    return (*values[:CREATED_AT], created_at, *between, created_us, *values[CREATED_US + 1 :])
 
 
 def as_hidden(values: Values) -> Values:

@@ -17,9 +17,9 @@ STRETCH = 5_000
 """How many are read at a time when there are more."""
 
 _TIMES: dict[Order, int] = {
-    "created": ITEM_COLUMNS.index("created_at"),
+    "created": -2,  # The time as a number, and then that of the row, come last in each.
     "updated": ITEM_COLUMNS.index("updated_at"),
-    "added": -1,  # The number of the row, which comes last in each, is all that is needed.
+    "added": -1,
 }
 
 Fetch = Callable[[str, Sequence[Any]], Awaitable[list[Any]]]
@@ -27,6 +27,9 @@ Fetch = Callable[[str, Sequence[Any]], Awaitable[list[Any]]]
 
 FetchSome = Callable[[str, Sequence[Any]], Awaitable[tuple[list[Any], bool]]]
 """Returns the first rows of a statement, and whether these are all."""
+
+Place = tuple[Any, int]
+"""Where a row stands in an order: its time, or its number again, and its number."""
 
 
 class _Stream:
@@ -50,9 +53,9 @@ class _Stream:
         self._deleted = deleted
         self._page: list[Any] = []
         self._more = True
-        self._last: tuple[str, int] | None = None
+        self._last: Place | None = None
 
-    async def head(self) -> tuple[str, int] | None:
+    async def head(self) -> Place | None:
         """Return the place of the next row, or None at the end."""
         if not self._page and self._more:
             await self._turn()
@@ -89,9 +92,9 @@ class _Stream:
                 f"{read:,} stored items in a row have a time that is no text; nothing leads past them."
             )
 
-    def _place(self, row: Sequence[Any]) -> tuple[str, int]:
+    def _place(self, row: Sequence[Any]) -> Place:
         time = row[_TIMES[self._order]]
-        return time if isinstance(time, str) else "", row[-1]
+        return "" if self._order == "updated" and not isinstance(time, str) else time, row[-1]
 
 
 async def scanned(
@@ -113,4 +116,4 @@ async def scanned(
         heads = [(head, number) for number, stream in enumerate(streams) if (head := await stream.head()) is not None]
         if not heads:
             return
-        yield streams[min(heads)[1]].take()[:-1]
+        yield streams[min(heads)[1]].take()[: len(ITEM_COLUMNS)]

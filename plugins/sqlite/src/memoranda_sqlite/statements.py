@@ -29,7 +29,7 @@ from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, 
 from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.rows import Values
 
-COLUMNS = ", ".join(ITEM_COLUMNS)
+_WITH_PLACE = ", ".join((*ITEM_COLUMNS, "created_us", "rowid"))
 HIDDEN = f"deleted = 1, state = {DELETED}"
 _SHOWN_AGAIN = f"deleted = 0, state = CASE WHEN archived_by IS NULL THEN {SHOWN} ELSE {ARCHIVED} END"
 _OF_ROWS = frozenset({FieldEquals, Value, ExtraEquals, Contains})
@@ -139,7 +139,7 @@ class SQLiteStatements(Statements):
         self,
         wanted: Filter,
         *,
-        after: tuple[str, int] | None,
+        after: tuple[Any, int] | None,
         size: int,
         include_deleted: bool = False,
         deleted_only: bool = False,
@@ -162,9 +162,9 @@ class SQLiteStatements(Statements):
             one = replace(wanted, archived=kind)
             if _sorts(one, page):
                 chosen = self._chosen(parameters, one, upto)
-                kinds.append(f"SELECT {COLUMNS}, rowid FROM {TABLE} WHERE rowid IN ({chosen})")
+                kinds.append(f"SELECT {_WITH_PLACE} FROM {TABLE} WHERE rowid IN ({chosen})")
             else:
-                kinds.append(f"SELECT * FROM ({self._newest(parameters, f'{COLUMNS}, rowid', one, upto)})")
+                kinds.append(f"SELECT * FROM ({self._newest(parameters, _WITH_PLACE, one, upto)})")
         text = (
             f"SELECT {', '.join(columns)} FROM ({' UNION ALL '.join(kinds)}) {order} "
             f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
@@ -233,7 +233,7 @@ class SQLiteStatements(Statements):
         if last is not None:
             where += f" AND {column} > CAST({parameters.add(last)} AS TEXT)"
         text = (
-            f"SELECT CAST({column} AS BLOB), count(*), min(created_at), max(created_at) FROM {TABLE} WHERE {where} "
+            f"SELECT CAST({column} AS BLOB), count(*), min(created_us), max(created_us) FROM {TABLE} WHERE {where} "
             f"GROUP BY {column} ORDER BY {column} LIMIT {parameters.add(most)}"
         )
         return text, parameters.values
@@ -253,7 +253,7 @@ class SQLiteStatements(Statements):
         text = (
             f"WITH RECURSIVE found (name) AS (SELECT {first} UNION ALL "
             f"SELECT {self._first_namespace(parameters, wanted, step)} FROM found WHERE found.name IS NOT NULL) "
-            f"SELECT CAST(name AS BLOB), 0, '', '' FROM found WHERE name IS NOT NULL LIMIT {parameters.add(most)}"
+            f"SELECT CAST(name AS BLOB), 0, NULL, NULL FROM found WHERE name IS NOT NULL LIMIT {parameters.add(most)}"
         )
         return text, parameters.values
 

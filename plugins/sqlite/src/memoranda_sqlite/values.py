@@ -19,6 +19,7 @@ from memoranda.shapes import json_text
 from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import OPERATORS, Value, namespace_key
 from memoranda_sqlite.columns import FURTHER_COLUMNS
+from memoranda_sqlite.times import LATEST, OLDEST, microseconds
 
 _TEXT_COLUMNS = frozenset({*ITEM_COLUMNS, *FURTHER_COLUMNS} - {"metadata", "extra_json", "version", "namespace"})
 _COMPARED = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
@@ -33,6 +34,8 @@ def value_text(parameters: Parameters, condition: Value) -> str:
         return _of_column("namespace", parameters, condition.operator, _keys(condition))
     if condition.name == "version":
         return _of_version(parameters, condition)
+    if condition.name == "created_at" and condition.operator in _COMPARED:
+        return _of_creation(parameters, condition)
     if condition.name in _TEXT_COLUMNS:
         return _of_column(condition.name, parameters, condition.operator, condition.value)
     return _called("memoranda_field", "extra_json", parameters, condition)
@@ -120,6 +123,17 @@ def _of_column(column: str, parameters: Parameters, operator: str, wanted: Any) 
     if wanted is None or isinstance(wanted, str):
         return f"{column} IS {'' if operator == '$eq' else 'NOT '}{parameters.add(wanted)}"
     return "0" if operator == "$eq" else "1"
+
+
+def _of_creation(parameters: Parameters, condition: Value) -> str:
+    """Return the condition on the text of the time, and with it a bound of the numbers, which indexes have."""
+    later = condition.operator in ("$gt", "$gte")
+    try:
+        bound = microseconds(condition.value)
+    except (ValueError, AttributeError, TypeError):
+        bound = OLDEST if later else LATEST  # It is no time, and has a place among the texts alone.
+    bounded = f"created_us {'>=' if later else '<='} {parameters.add(bound)}"
+    return f"({bounded} AND {_of_column('created_at', parameters, condition.operator, condition.value)})"
 
 
 def _any_of(column: str, parameters: Parameters, wanted: Sequence[Any]) -> str:
