@@ -15,8 +15,9 @@ of an engine, which has its own names for the items. :func:`gathered` asks an en
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from heapq import nlargest
+from itertools import islice
 from math import log
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -208,11 +209,15 @@ def best_hits(
     """
     sums: dict[KeyT, float] = {}
     for keys, tells in having:
-        for key in keys:
-            sums[key] = sums.get(key, 0.0) + tells
+        told = dict.fromkeys(keys, tells)
+        for key in told.keys() & sums.keys():
+            told[key] += sums[key]
+        sums |= told
     if len(sums) <= most:
         return list(sums)
-    least = nlargest(most, sums.values())[-1]
+    # Few terms make few sums, which are counted sooner than sorted.
+    counted = Counter(sums.values())
+    least = next(islice((told for told in sorted(counted, reverse=True) for _ in range(counted[told])), most - 1, None))
     above = [key for key, told in sums.items() if told > least + _SAME]
     equal = [key for key, told in sums.items() if abs(told - least) <= _SAME]
     return above + newest(equal, most - len(above))

@@ -1,10 +1,15 @@
-"""A scope that is held in memory, which answers the questions of the policy by looking at every item."""
+"""A scope that is held in memory, with an index of its words, which answers the questions of the policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from heapq import nsmallest
-from itertools import compress, islice
+import os
+import threading
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush, nlargest
+from itertools import islice
+from operator import is_
 from typing import Any
 
 from memoranda.items import MemoryItem
@@ -20,99 +25,195 @@ from memoranda.ranking.candidates import (
     WithLetters,
     best_hits,
 )
+from memoranda.ranking.entries import Entry
 from memoranda.ranking.passages import Passage
 from memoranda.ranking.terms import index_terms
 from memoranda.ranking.turns import conversation_key, passage_of
 
+_BLOCK = 4_096
+"""How many entries are compared at once, in which time no other thread has its turn."""
+
+_NAME = "@"
+
+Matching = Callable[[MemoryItem], bool]
+Conversation = tuple[str | None, str | None, str | None]
+
 
 class ListedScope:
-    """The items of a scope, newest first, which go by their places in it.
+    """The items of a scope as they were at the last look, which go by their numbers in the order of adding.
 
-    ``terms_at`` gives the index terms of the item at a place, and ``wanted`` says which items are searched for.
+    A further look takes note of what has changed; words are indexed when a question first asks for some. Whoever asks
+    holds the ``lock`` from the look to the last answer.
     """
 
-    def __init__(
-        self,
-        scope: Sequence[MemoryItem],
-        terms_at: Callable[[int], Sequence[str]],
-        wanted: Callable[[MemoryItem], bool],
-    ) -> None:
-        self._scope = scope
-        self._terms_at = terms_at
-        self._wanted = wanted
-        self._having: dict[str, list[int]] = {}
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.process = os.getpid()
+        """Whose it is: in a fork of this process, the lock may be that of a thread which is not there."""
         self.items: dict[str, MemoryItem] = {}
-        """The items of all passages that were given, by their keys."""
+        """The items of all passages that were given since the last look, by their keys."""
+        self._start_anew()
 
-    def answer(self, question: Question) -> Any:
-        """Return the answer to a question of the policy."""
-        scope = self._scope
+    def _start_anew(self) -> None:
+        self._row: Sequence[Entry] = ()
+        self._entries: dict[int, Entry] = {}
+        self._conversations: dict[Conversation, list[Entry]] = {}
+        self._having: dict[str, list[int]] = {}
+        """Which entries have each term, and which a speaker's name, which stands behind a mark that no term has."""
+        self._is_indexed = False
+        self._passages: dict[int, Passage] = {}
+        self._ends: list[tuple[str, int]] = []
+
+    def look(self, row: Sequence[Entry], belongs: Matching) -> None:
+        """Take note of what there is now: those of the entries, oldest first, that belong to the scope.
+
+        Whether one does may depend on the entry, which is another after every change, and on whether it has expired.
+        """
+        self.items = {}
+        start = _alike(self._row, row)
+        was, now = self._row[start:], row[start:]
+        end = _alike(was[::-1], now[::-1])
+        was, now = was[: len(was) - end], now[: len(now) - end]
+        known, there = set(map(id, was)), set(map(id, now))
+        gone = [entry for entry in was if id(entry) not in there]
+        if 4 * len(gone) > len(self._row):
+            self._start_anew()
+            gone, known, now = [], set(), row
+        for entry in gone:
+            self._leave(entry)
+        for entry in now:
+            if id(entry) not in known and belongs(entry.item):
+                self._enter(entry)
+        self._row = row
+        while self._ends and not self._lives(*self._ends[0], belongs):
+            heappop(self._ends)
+
+    def answer(self, question: Question, wanted: Matching) -> Any:
+        """Return the answer to a question of the policy; ``wanted`` says which items are searched for."""
         match question:
             case Size():
-                return len(scope)
+                return len(self._entries)
             case Whole():
-                return [self._window(places) for places in self._conversations(range(len(scope))).values()]
+                return [self._window(said) for said in self._conversations.values()]
             case Frequencies(terms):
-                self._list(terms)
-                return {term: len(places) for term, places in self._having.items()}
+                self._index()
+                return {term: len(self._having.get(term, ())) for term in terms}
             case Best(told, most, matching):
-                return self._best([(self._having[term], tells) for term, tells in told.items()], most, matching)
+                return self._best(told, most, wanted if matching else None)
             case OnDay(day, most):
-                return self._first(most, (item.created_at.startswith(day) for item in scope))
+                start, end = bisect_left(self._row, (day,)), bisect_left(self._row, (f"{day}\uffff",))
+                return self._first(reversed(self._row[start:end]), most)
             case SpokenBy(term, most):
-                names = {item.name for item in scope if item.name}
-                named = {name for name in names if term in index_terms(name)}
-                return self._first(most, (item.name in named for item in scope)) if named else []
+                names = [name for name in self._having if name[0] == _NAME and term in index_terms(name[1:])]
+                return self._newest([number for name in names for number in self._having[name]], most)
             case WithLetters(letters, most):
-                return self._first(most, (letters in item.content.casefold() for item in scope))
-            case Around(keys, turns):
-                return self._around(keys, turns)
+                row = reversed(self._row)
+                return self._first((entry for entry in row if letters in entry.item.content.casefold()), most)
+            case Around(numbers, turns):
+                return self._around(numbers, turns)
         raise AssertionError(f"a list of items has no answer to {question!r}")
 
-    def _conversations(self, places: Iterable[int]) -> dict[object, list[int]]:
-        """Return which of the places belong to each conversation."""
-        conversations: dict[object, list[int]] = {}
-        for place in places:
-            conversations.setdefault(conversation_key(self._scope[place]), []).append(place)
-        return conversations
+    def _enter(self, entry: Entry) -> None:
+        item, number = entry.item, entry.added
+        self._entries[number] = entry
+        said = self._conversations.setdefault(conversation_key(item), [])
+        if said and entry < said[-1]:
+            insort(said, entry)
+        else:
+            said.append(entry)
+        if item.expires_at is not None:
+            heappush(self._ends, (item.expires_at, number))
+        if self._is_indexed:
+            for key in _keys(entry):
+                insort(self._having.setdefault(key, []), number)
 
-    def _list(self, terms: Iterable[str]) -> None:
-        """Note which items have each term."""
-        self._having = {term: [] for term in terms}
-        sought = frozenset(self._having)
-        for place in range(len(self._scope)):
-            has = self._terms_at(place)
-            if not sought.isdisjoint(has):
-                for term in sought.intersection(has):
-                    self._having[term].append(place)
+    def _leave(self, entry: Entry) -> None:
+        item, number = entry.item, entry.added
+        if self._entries.get(number) is not entry:
+            return
+        del self._entries[number]
+        self._passages.pop(number, None)
+        said = self._conversations[conversation_key(item)]
+        del said[bisect_left(said, entry)]
+        if not said:
+            del self._conversations[conversation_key(item)]
+        for key in _keys(entry) if self._is_indexed else ():
+            numbers = self._having[key]
+            del numbers[bisect_left(numbers, number)]
+            if not numbers:
+                del self._having[key]
 
-    def _best(self, having: list[tuple[list[int], float]], most: int, matching: bool) -> list[int]:
-        if matching:
-            found = {place for places, _ in having for place in places}
-            chosen = {place for place in found if self._wanted(self._scope[place])}
-            having = [([place for place in places if place in chosen], tells) for places, tells in having]
-        return best_hits(having, most, lambda places, room: nsmallest(room, places))
+    def _lives(self, ends: str, number: int, belongs: Matching) -> bool:
+        """Whether the entry that ends then is still there; one that has expired is not from now on."""
+        entry = self._entries.get(number)
+        if entry is None or entry.item.expires_at != ends:
+            return False
+        if not belongs(entry.item):
+            self._leave(entry)
+            return False
+        return True
 
-    def _first(self, most: int, chosen: Iterable[bool]) -> list[int]:
-        return list(islice(compress(range(len(self._scope)), chosen), most))
+    def _index(self) -> None:
+        if not self._is_indexed:
+            having: defaultdict[str, list[int]] = defaultdict(list)
+            for number in sorted(self._entries):
+                for key in _keys(self._entries[number]):
+                    having[key].append(number)
+            self._having, self._is_indexed = dict(having), True
 
-    def _around(self, places: Sequence[int], turns: int) -> list[list[Passage]]:
-        sessions = {self._scope[place].metadata.session_id for place in places}
-        # Most items are of other sessions, which is told sooner than all that a conversation has in common.
-        same = [place for place, item in enumerate(self._scope) if item.metadata.session_id in sessions]
-        hits = frozenset(places)
-        return [
-            self._window(said[max(0, at - turns) : at + turns + 1])
-            for said in self._conversations(same).values()
-            for at, place in enumerate(said)
-            if place in hits
-        ]
+    def _best(self, told: Mapping[str, float], most: int, wanted: Matching | None) -> list[int]:
+        having = [(self._having[term], tells) for term, tells in told.items()]
+        if wanted is not None:
+            found = {number for numbers, _ in having for number in numbers}
+            chosen = {number for number in found if wanted(self._entries[number].item)}
+            having = [([number for number in numbers if number in chosen], tells) for numbers, tells in having]
+        return best_hits(having, most, self._newest)
 
-    def _window(self, places: Sequence[int]) -> list[Passage]:
-        """Return the passages of places that are given newest first."""
+    def _newest(self, numbers: Sequence[int], most: int) -> list[int]:
+        # They mostly come oldest first, of which each would take the place of another.
+        return nlargest(most, reversed(numbers), key=self._entries.__getitem__)
+
+    def _first(self, entries: Iterable[Entry], most: int) -> list[int]:
+        return list(islice((entry.added for entry in entries if entry.added in self._entries), most))
+
+    def _around(self, numbers: Iterable[int], turns: int) -> list[list[Passage]]:
+        hits: dict[Conversation, list[int]] = {}
+        for number in numbers:
+            entry = self._entries[number]
+            key = conversation_key(entry.item)
+            hits.setdefault(key, []).append(bisect_left(self._conversations[key], entry))
+        windows = []
+        for key, places in hits.items():
+            spans: list[tuple[int, int]] = []
+            for place in sorted(places):
+                first = max(0, place - turns)
+                if spans and first < spans[-1][1]:  # They share a turn.
+                    first = spans.pop()[0]
+                spans.append((first, place + turns + 1))
+            windows += [self._window(self._conversations[key][first:end]) for first, end in spans]
+        return windows
+
+    def _window(self, entries: Iterable[Entry]) -> list[Passage]:
         passages = []
-        for place in reversed(places):
-            item = self._scope[place]
-            self.items[item.id] = item
-            passages.append(passage_of(item, self._terms_at(place)))
+        for entry in entries:
+            passage = self._passages.get(entry.added)
+            if passage is None:
+                passage = self._passages[entry.added] = passage_of(entry.item, entry.index_terms())
+            self.items[passage.key] = entry.item
+            passages.append(passage)
         return passages
+
+
+def _alike(one: Sequence[Entry], other: Sequence[Entry]) -> int:
+    """Return with how many of the same entries both begin."""
+    start, most = 0, min(len(one), len(other))
+    while start < most and all(map(is_, one[start : start + _BLOCK], other[start : start + _BLOCK])):
+        start += _BLOCK
+    while start < most and one[start] is other[start]:
+        start += 1
+    return min(start, most)
+
+
+def _keys(entry: Entry) -> frozenset[str]:
+    """Return by what an entry is found: its terms, and who speaks."""
+    return frozenset(entry.index_terms()).union([_NAME + entry.item.name] if entry.item.name else ())

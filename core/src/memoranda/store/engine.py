@@ -27,7 +27,7 @@ from memoranda.errors import (
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
 from memoranda.ranking.results import RankedItem, Reranker
-from memoranda.ranking.scopes import rank_scope, ranking_weight
+from memoranda.ranking.scopes import rank_items, ranking_weight
 from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
 from memoranda.store.conditions import Expiry, FieldEquals
 from memoranda.store.filters import Filter
@@ -267,7 +267,10 @@ class Engine(ABC):
             raise UnsupportedError(repr(self), f"search mode {mode!r}")
         # The whole scope is read: neighbours count whatever their type, so the other filters come after the ranking.
         scope = await self._search(wanted.scope(), Page())
-        return await aside(ranking_weight(scope), rank_scope, query, scope, wanted.sought().matches, limit)
+        sought = wanted.sought()
+        chosen = sought.matches if sought.conditions else None
+        weight = ranking_weight(len(scope), (item.content for item in scope))
+        return await aside(weight, rank_items, query, scope, chosen, limit)
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return copies of those of the items that are there, in any order."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import os
+from collections.abc import AsyncGenerator, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.loops import guarded
 from memoranda.ranking.results import RankedItem
-from memoranda.ranking.scopes import rank_scope
+from memoranda.ranking.scopes import rank_scope, ranking_weight
 from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.codec import copy_item, shelved_copy
-from memoranda.store.conditions import InBranch
+from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
 from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.pages import Order, Page
@@ -23,6 +25,7 @@ from memoranda.store.shelf import (
     BY,
     Arrivals,
     Entry,
+    Row,
     Shelf,
     arranged,
     fits,
@@ -34,7 +37,6 @@ from memoranda.store.writes import Write, kept
 from memoranda.turns import (
     AT_ONCE,
     CHANGED_AT_ONCE,
-    LETTERS_AT_ONCE,
     LETTERS_SIFTED_AT_ONCE,
     SIFTED_AT_ONCE,
     aside,
@@ -42,6 +44,12 @@ from memoranda.turns import (
     slices,
 )
 from memoranda.urls import take_options
+
+if TYPE_CHECKING:
+    from memoranda.ranking.listed import ListedScope
+
+_MOST_LISTED = 32
+"""Of how many scopes rankings keep what they have listed."""
 
 
 class InMemoryStore(BaseStore):
@@ -72,6 +80,8 @@ class InMemoryStore(BaseStore):
         """When items expire and their ids, the soonest first; what has changed since is passed over."""
         self._branches: set[str] = set()
         """The ids that records of branches have, or had."""
+        self._listed: dict[Hashable, ListedScope] = {}
+        """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
 
     @classmethod
     def from_url(cls, url: str) -> InMemoryStore:
@@ -127,6 +137,8 @@ class InMemoryStore(BaseStore):
             removed += len(gone)
             for entry in () if write.purge else gone:
                 self._hidden.put(entry)
+        if write.purge:
+            self._listed.clear()
         return removed
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
@@ -184,8 +196,25 @@ class InMemoryStore(BaseStore):
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
-        entries = entries[::-1]
-        return await aside(_weight(entries), _ranked, query, entries, wanted, limit)
+        row = entries.copy()
+        listed = self._listed_of(wanted.scope()) if isinstance(entries, Row) and len(row) > AT_ONCE else None
+        weight = ranking_weight(len(row), (entry.item.content for entry in row if not entry.terms))
+        return await aside(weight, _ranked, query, row, wanted, limit, listed)
+
+    def _listed_of(self, scope: Filter) -> ListedScope | None:
+        """Return what is kept of a scope between two rankings, if it is told by the names of its owners alone."""
+        if not all(type(each) in (InScope, Below, Archived, Expiry) for each in scope.conditions):
+            return None
+        from memoranda.ranking.listed import ListedScope  # Loaded on use: most programs never rank.
+
+        key = tuple(each for each in scope.conditions if not isinstance(each, Expiry))
+        listed = self._listed.pop(key, None)
+        if listed is None or listed.process != os.getpid():
+            listed = ListedScope()
+        self._listed[key] = listed  # Behind all others: the first is the one that nobody asked for the longest time.
+        if len(self._listed) > _MOST_LISTED:
+            del self._listed[next(iter(self._listed))]
+        return listed
 
     async def _clear(self, wanted: Filter) -> int:
         passed_on, wanted = await self._pass_on(wanted)
@@ -235,6 +264,8 @@ class InMemoryStore(BaseStore):
         for entries in candidates:
             async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
                 purged += sum(len(_take(shelf, some)) for shelf in shelves)
+        if purged:
+            self._listed.clear()
         return purged
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
@@ -242,7 +273,9 @@ class InMemoryStore(BaseStore):
         if not newest:
             return None
         self._live.take(newest[0])
-        if not purge:
+        if purge:
+            self._listed.clear()
+        else:
             self._hidden.put(newest[0])
         return copy_item(newest[0].item)
 
@@ -395,14 +428,6 @@ def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:
     return there
 
 
-def _weight(entries: Sequence[Entry]) -> int:
-    """Return how many items the ranking of these counts as; long texts whose words are not known yet count as more."""
-    if len(entries) > AT_ONCE:
-        return len(entries)
-    letters = sum(len(entry.item.content) for entry in entries if not entry.terms)
-    return len(entries) if letters <= LETTERS_AT_ONCE else AT_ONCE + 1
-
-
 def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
     """Return how many of the newest entries may be asked in one turn; where texts are searched, long ones count."""
     most = min(len(entries), SIFTED_AT_ONCE)
@@ -441,9 +466,10 @@ def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list
     return _copies(_sorted(matching(entries, wanted), page))
 
 
-def _ranked(query: str, entries: Iterable[Entry], wanted: Filter, limit: int) -> list[RankedItem]:
-    """Rank what a scope held, newest first, as the base class does it; but only what is found needs to be copied."""
-    scope = matching(entries, wanted.scope())
-    items = [entry.item for entry in scope]
-    ranked = rank_scope(query, items, wanted.matches, limit, lambda place: scope[place].index_terms())
+def _ranked(
+    query: str, row: Sequence[Entry], wanted: Filter, limit: int, listed: ListedScope | None
+) -> list[RankedItem]:
+    """Rank what a scope held, oldest first, as the base class does it; but only what is found needs to be copied."""
+    scope = wanted.scope()
+    ranked = rank_scope(query, row, scope.matches, None if scope == wanted else wanted.matches, limit, listed)
     return [replace(found, item=copy_item(found.item)) for found in ranked]

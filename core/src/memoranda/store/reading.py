@@ -160,7 +160,7 @@ class Reading(Engine):
         wanted = self._filter(
             metadata=metadata, memory_type=memory_type, status=status, since=since, until=until, where=where
         )
-        await loaded("memoranda.ranking.dates")  # With it come the stems of twenty languages.
+        await loaded("memoranda.ranking.listed")  # With it come the stems of twenty languages.
         if not page.limit:
             ranked = []
         elif self.reranker is not None:

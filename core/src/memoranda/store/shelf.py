@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.ranking.entries import Entry as Entry
 from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter
 from memoranda.store.pages import Order
@@ -15,26 +16,6 @@ from memoranda.windowing import stays
 
 _SPARSE = 64
 """Up to how many entries a list is gone through for each one that leaves it; beyond, each is looked for."""
-
-
-class Entry(NamedTuple):
-    """An item in its place: by time, then by the order of adding; ``added`` is unique, so items never compare.
-
-    ``terms`` are filled when a ranking first asks for them. They go where the entry goes, and are nobody else's.
-    """
-
-    created_at: str
-    added: int
-    item: MemoryItem
-    terms: list[str]
-
-    def index_terms(self) -> list[str]:
-        """Return the terms of the item, for a ranking. Several threads may ask."""
-        if not self.terms:
-            from memoranda.ranking import index_terms  # Loaded on use: most programs never rank.
-
-            self.terms[:] = index_terms(self.item.content)
-        return self.terms
 
 
 BY: dict[Order, Callable[[Entry], tuple[str, int]]] = {
