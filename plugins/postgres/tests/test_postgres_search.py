@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -170,8 +172,6 @@ def plan_nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 async def explained(url: str, text: str, values: Any, *settings: str) -> list[dict[str, Any]]:
-    import json
-
     connection = await asyncpg.connect(url)
     try:
         # A generic plan is what a statement that is used often ends up with.
@@ -296,6 +296,24 @@ class TestPlans:
         after = await scans()
         assert {entry.item.id for entry in ranked} == {f"{n:08d}" for n in range(SIZE) if n % 5_000 == 7}
         assert after["memory_items_terms"] > before["memory_items_terms"]
+
+
+@pytest.mark.parametrize("change", [STATEMENTS.showing, partial(STATEMENTS.purging, deleted_only=True)])
+async def test_what_was_hidden_lately_is_reached_without_comparing_all_with_all(url: str, change: Any) -> None:
+    """The planner counts no hidden rows before the table is analysed anew; a plan for one row must do for many."""
+    scope = MemoryMetadata(session_id="s")
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many([HumanMemory(content=str(number), metadata=scope) for number in range(600)])
+        connection = await asyncpg.connect(url)
+        await connection.execute("ANALYZE memory_items")
+        await store.clear(metadata=scope)
+    hidden = change(Filter(metadata=scope, archived=None))
+    text = STATEMENTS.locking(hidden, None, hidden=True)
+    (row,) = await connection.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", *hidden.values)
+    await connection.close()
+
+    nodes = list(plan_nodes(json.loads(row[0])[0]["Plan"]))
+    assert [node["Actual Loops"] for node in nodes if node["Node Type"] == "LockRows"] == [1]
 
 
 async def fill(stores: list[Any], turns: list[MemoryItem]) -> None:

@@ -245,14 +245,18 @@ class PostgresStatements(Statements):
             found += f" AND owner = {parameters.add(owner_of(condition.value))}"
         return found
 
-    def locking(self, change: Change, item_id: str | None) -> str:
+    def locking(self, change: Change, item_id: str | None, *, hidden: bool = False) -> str:
         """Return the text of a change that locks many rows in the order in which they are added.
 
-        Those of a partitioned table are locked beforehand.
+        Those of a partitioned table are locked beforehand. With ``hidden`` the change is one of hidden rows alone.
         """
         text, _ = change.statement
         if item_id is not None or self.dialect.partitioned:
             return text
+        if hidden:
+            # What was hidden lately the planner does not know of: it would compare every row with every other. Each
+            # that is locked is looked up by its key.
+            return f"{change.change} WHERE id IN ({self.chosen(change)} FOR UPDATE)"
         # The conditions stand twice, so that both ways to the rows go through an index.
         return f"{text} AND id IN ({self.chosen(change)} FOR UPDATE)"
 

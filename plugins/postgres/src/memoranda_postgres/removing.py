@@ -33,17 +33,18 @@ class Removals:
 
     async def show(self, wanted: Filter, item_id: str | None) -> int:
         """Bring hidden items back and return how many there were."""
-        return await self._count(self._statements.showing(wanted, item_id), item_id)
+        return await self._count(self._statements.showing(wanted, item_id), item_id, hidden=True)
 
     async def show_contents(self, wanted: Filter, item_id: str | None) -> list[tuple[str, str, int]]:
         """Bring hidden items back and return the id, content and version of each."""
-        rows = await self._change(self._statements.showing(wanted, item_id), item_id, _CONTENTS, _CONTENTS)
+        change = self._statements.showing(wanted, item_id)
+        rows = await self._change(change, item_id, _CONTENTS, _CONTENTS, hidden=True)
         return [(row["id"], row["content"], row["version"]) for row in rows]
 
     async def purge(self, wanted: Filter, item_id: str | None, *, deleted_only: bool) -> int:
         """Delete rows for good, hidden ones too, and return how many there were; their vectors go with them."""
         change = self._statements.purging(wanted, item_id, deleted_only=deleted_only)
-        return await self._count(change, item_id, self._goes_along(purge=True))
+        return await self._count(change, item_id, self._goes_along(purge=True), hidden=deleted_only)
 
     async def move(self, wanted: Filter, upto: int, session_id: str) -> int:
         """Give the live items that match, up to a place, to another session and return how many there were."""
@@ -107,16 +108,28 @@ class Removals:
             return [f"freed AS (DELETE FROM {self._dialect.ids} AS ids USING changed WHERE ids.id = changed.id)"]
         return []
 
-    async def _count(self, change: Change, item_id: str | None, further: Sequence[str] = ()) -> int:
-        rows = await self._change(change, item_id, "id", "count(*)", further)
+    async def _count(
+        self, change: Change, item_id: str | None, further: Sequence[str] = (), *, hidden: bool = False
+    ) -> int:
+        rows = await self._change(change, item_id, "id", "count(*)", further, hidden=hidden)
         return sum(row[0] for row in rows)
 
     async def _change(
-        self, change: Change, item_id: str | None, returning: str, answer: str, further: Sequence[str] = ()
+        self,
+        change: Change,
+        item_id: str | None,
+        returning: str,
+        answer: str,
+        further: Sequence[str] = (),
+        *,
+        hidden: bool = False,
     ) -> list[Any]:
-        """Run a statement that changes rows, with whatever must go with them, and return the answer about them."""
+        """Run a statement that changes rows, with whatever must go with them, and return the answer about them.
+
+        ``hidden`` says that it changes hidden rows alone.
+        """
         complete = partial(_with_others, returning=returning, answer=answer, further=further)
-        text, values = self._statements.locking(change, item_id), change.values
+        text, values = self._statements.locking(change, item_id, hidden=hidden), change.values
         if not self._dialect.partitioned:
             return await self._server.change_rows(complete(text), values)
         if item_id is not None:
