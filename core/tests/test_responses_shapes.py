@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pytest
+from message_shapes import Messages, exactly, kinds, shown_kinds, stored
 
-from memoranda import AIMemory, MemoryItem
+from memoranda import AIMemory
 from memoranda.errors import InputError
 from memoranda.messages import from_responses, to_responses
-from memoranda.store import dump_item, load_item
-
-Messages = list[dict[str, Any]]
-
 
 RESPONSES_USER: dict[str, Any] = {"role": "user", "content": "hi"}
 REASONING: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": []}
@@ -240,16 +236,6 @@ RESPONSES: dict[str, Messages] = {
 }
 
 
-def stored(items: list[MemoryItem]) -> list[MemoryItem]:
-    """Return items as a store gives them back."""
-    return [load_item(json.loads(json.dumps(dump_item(item)))) for item in items]
-
-
-def exactly(value: Any) -> str:
-    """Return a value as text, so that 1 is neither 1.0 nor true."""
-    return json.dumps(value, sort_keys=True)
-
-
 @pytest.mark.parametrize("items", RESPONSES.values(), ids=RESPONSES)
 def test_items_of_the_responses_api_come_back(items: Messages) -> None:
     assert exactly(to_responses(stored(from_responses(items)), strict=True)) == exactly(items)
@@ -276,38 +262,6 @@ def test_what_would_be_lost_is_refused_by_name(given: Any, place: str) -> None:
     with pytest.raises(InputError) as raised:
         from_responses(given)
     assert raised.value.field == place
-
-
-def members(union: Any) -> list[Any]:
-    """Return the types that a type of an SDK stands for."""
-    if hasattr(union, "__metadata__"):
-        return members(get_args(union)[0])
-    return [each for inner in get_args(union) for each in members(inner)] if get_origin(union) is not None else [union]
-
-
-def kinds(union: Any) -> set[str]:
-    """Return what the ``type`` of each of those types may be."""
-    found: set[str] = set()
-    for each in members(union):
-        fields = getattr(each, "model_fields", None)
-        hint = fields["type"].annotation if fields else get_type_hints(each, include_extras=True).get("type")
-        while hint is not None and get_args(hint) and not isinstance(get_args(hint)[0], str):
-            hint = get_args(hint)[0]
-        found.update(get_args(hint))
-    return found
-
-
-def shown_kinds(shapes: dict[str, Messages]) -> set[str]:
-    return {kind for messages in shapes.values() for message in messages for kind in _types_in(message)}
-
-
-def _types_in(value: Any) -> list[str]:
-    if isinstance(value, list):
-        return [kind for inner in value for kind in _types_in(inner)]
-    if isinstance(value, dict):
-        own = [value["type"]] if isinstance(value.get("type"), str) else []
-        return own + [kind for inner in value.values() for kind in _types_in(inner)]
-    return []
 
 
 def test_every_item_that_the_sdk_documents_for_responses_is_among_the_shapes() -> None:
