@@ -16,7 +16,7 @@ import asyncio
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -49,9 +49,14 @@ def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]
         connection.executemany(KEEP_VECTOR, [values for values in vectors if values[0] is not None])
 
 
-AT_ONCE = (64, 8, 1)
+AT_ONCE = (256, 32, 8, 1)
 """How many rows one statement stores. SQLite keeps a copy of each page that a statement changes, since a trigger may
 fail; and the interpreter is let go and taken again at each statement, which costs most while others are busy."""
+
+
+_MANY = 5_000
+_MOST_ROOM = 256 << 10
+"""From how many rows on a transaction may keep more pages in memory than usual, and how many KiB of them."""
 
 
 class Request:
@@ -120,6 +125,23 @@ def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Va
         for row in part:
             if connection.execute(*upsert.of([row])).rowcount != 1:
                 raise IdConflictError(row[ID])
+
+
+@contextmanager
+def room_for(connection: sqlite3.Connection, rows: int) -> Iterator[None]:
+    """Keep more pages in memory while very many rows are stored: each changes some five, anywhere in the indexes.
+
+    What does not fit is written to the log before the end, and read again for the next row that changes it.
+    """
+    if rows < _MANY:
+        yield
+        return
+    (usual,) = connection.execute("PRAGMA cache_size").fetchone()
+    connection.execute(f"PRAGMA cache_size = -{_MOST_ROOM}")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA cache_size = {usual}")
 
 
 def _parts(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
@@ -191,9 +213,9 @@ class Writer:
             if not request.future.cancelled():
                 requests.append(request)
         try:
-            self._check_file()
-            self._write(self._worker.connection, requests)
-            self._check_file()
+            with room_for(self._worker.connection, sum(request.stored for request in requests)):
+                self._write(self._worker.connection, requests)
+            self._check_file()  # Not before: whoever writes to a file that is gone is told so just the same.
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             for request in requests:
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
