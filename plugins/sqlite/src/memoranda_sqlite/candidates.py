@@ -92,7 +92,7 @@ class Answers:
     def _best(self, having: Sequence[tuple[list[int], float]], most: int, matching: bool) -> list[int]:
         rows = self._rows
         if matching:
-            rows = ScopeRows(rows.connection, rows.statements, self._wanted)
+            rows = rows.inside(self._wanted)
             found = {number for numbers, _ in having for number in numbers}
             inside = {number for (number,) in rows.among("rowid", found)}
             having = [([number for number in numbers if number in inside], tells) for numbers, tells in having]

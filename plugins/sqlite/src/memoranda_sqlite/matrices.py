@@ -9,6 +9,7 @@ from typing import Any
 from memoranda.ranking import cosines, normalised
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
+from memoranda_sqlite.keeping import Kept
 from memoranda_sqlite.schema import TABLE
 
 MOST_BYTES = 256 << 20
@@ -46,28 +47,23 @@ class Matrices:
     """Matrices by connection and scope."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[object, ...], tuple[object, Matrix]] = {}
+        self._kept: Kept[Matrix] = Kept(MOST_BYTES)
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""
-        self._kept = {}
+        self._kept.forget()
 
     def of(self, connection: sqlite3.Connection, statements: Statements, wanted: Filter) -> Matrix:
         """Return the vectors of the rows that match; read again if anything was written since."""
-        parameters = Parameters(statements.dialect)
-        where = statements.conditions(parameters, wanted)
-        # Which number SQLite gives to the state of the file is each connection's own affair.
-        state = (connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes)
-        key = (id(connection), where, *parameters.values)
-        kept = self._kept.get(key)
-        if kept is not None and kept[0] == state:
-            return kept[1]
-        text = (
-            f"SELECT number, vector FROM (SELECT rowid AS number, version FROM {TABLE} WHERE {where}) "
-            f"JOIN memoranda_vectors ON item = number AND item_version = version"
-        )
-        matrix = Matrix(connection.execute(text, parameters.values).fetchall())
-        if sum(other.size for _, other in self._kept.values()) + matrix.size > MOST_BYTES:
-            self._kept = {}
-        self._kept[key] = (state, matrix)
-        return matrix
+
+        def read() -> tuple[Matrix, int]:
+            parameters = Parameters(statements.dialect)
+            where = statements.conditions(parameters, wanted)
+            text = (
+                f"SELECT number, vector FROM (SELECT rowid AS number, version FROM {TABLE} WHERE {where}) "
+                f"JOIN memoranda_vectors ON item = number AND item_version = version"
+            )
+            matrix = Matrix(connection.execute(text, parameters.values).fetchall())
+            return matrix, matrix.size
+
+        return self._kept.of(connection, statements, wanted, read)

@@ -18,7 +18,7 @@ from memoranda.ranking import (
     rank_hybrid,
     speaker_of,
 )
-from memoranda.sql import Parameters, Statements
+from memoranda.sql import Parameters
 from memoranda.store import Filter
 from memoranda_sqlite.candidates import Answers
 from memoranda_sqlite.connections import Connections
@@ -26,24 +26,27 @@ from memoranda_sqlite.decoding import Undecodable
 from memoranda_sqlite.matrices import Matrices
 from memoranda_sqlite.passages import Passages, Types, items_of
 from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.scope_rows import ScopeRows
+from memoranda_sqlite.scope_rows import Known, ScopeRows
+from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.vectors import Vectors, nearest, stored_model
 
 
 class Retrieval:
     """Ranks for one store."""
 
-    def __init__(self, statements: Statements, weights: Weights | None, vectors: Vectors | None) -> None:
+    def __init__(self, statements: SQLiteStatements, weights: Weights | None, vectors: Vectors | None) -> None:
         self._statements = statements
         self._weights = weights or (Weights() if vectors is None else vectors.usual_weights)
         self._vectors = vectors
         self._passages = Passages()
         self._matrices = Matrices()
+        self._known = Known()
 
     def forget(self) -> None:
         """Keep nothing of what was purged."""
         self._passages.forget()
         self._matrices.forget()
+        self._known.forget()
 
     async def by_words(
         self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
@@ -125,7 +128,7 @@ class Retrieval:
     ) -> list[RankedItem]:
         """Return the best items; ``alike`` says how alike in meaning each row is, where that counts."""
         scope = wanted.scope()
-        rows = ScopeRows(connection, self._statements, scope)
+        rows = ScopeRows(connection, self._statements, scope, self._known)
         answers = Answers(rows, self._passages, wanted, lambda most: nearest(alike or {}, most))
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=alike is not None)

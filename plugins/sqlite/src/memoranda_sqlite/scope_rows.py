@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from memoranda.ranking import MOST_COUNTED, index_terms
-from memoranda.sql import Parameters, Statements
+from memoranda.sql import Parameters
 from memoranda.store import Filter
+from memoranda_sqlite.keeping import Kept
 from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.text_index import trigram_query, words_query
 
 MOST_OF_A_TERM = 20_000
@@ -25,6 +27,9 @@ many counts as one that is in all."""
 
 ENTRIES_PER_ROW = 4
 """How many entries of the index are read for each row of the scope, before the rows themselves are quicker."""
+
+MOST_NUMBERS = 1_000_000
+"""How many numbers of rows are kept between searches: some sixty megabytes."""
 
 _LAST_ADDED = "ORDER BY rowid DESC LIMIT"
 _HAS_TERM = f"instr((SELECT ' ' || terms || ' ' FROM memoranda_terms WHERE item = {TABLE}.rowid), ?)"
@@ -41,13 +46,40 @@ class Having(NamedTuple):
     frequency: int
 
 
+class Known:
+    """What searches need again: the numbers of the rows of a scope, and the terms of contents that wait."""
+
+    def __init__(self) -> None:
+        self.numbers: Kept[frozenset[int] | None] = Kept(MOST_NUMBERS)
+        self._terms: dict[str, frozenset[str]] = {}
+
+    def forget(self) -> None:
+        """Keep nothing of what may have been purged."""
+        self.numbers.forget()
+        self._terms = {}
+
+    def terms_of(self, contents: Mapping[int, str]) -> dict[int, frozenset[str]]:
+        """Return the terms of contents; those that are asked for together are kept until others are."""
+        before = self._terms
+        terms = {text: before.get(text) or frozenset(index_terms(text)) for text in contents.values()}
+        self._terms = terms
+        return {number: terms[text] for number, text in contents.items()}
+
+
 class ScopeRows:
     """The rows of one scope, within one snapshot of the file."""
 
-    def __init__(self, connection: sqlite3.Connection, statements: Statements, scope: Filter) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, statements: SQLiteStatements, scope: Filter, known: Known
+    ) -> None:
         self.connection = connection
         self.statements = statements
         self.scope = scope
+        self._known = known
+
+    def inside(self, wanted: Filter) -> ScopeRows:
+        """Return the rows of a narrower scope."""
+        return ScopeRows(self.connection, self.statements, wanted, self._known)
 
     def select(self, columns: str, rest: str, condition: str = "", *values: object, indexed: bool = True) -> list[Any]:
         """Return columns of those rows that also meet the condition."""
@@ -68,10 +100,11 @@ class ScopeRows:
     @cached_property
     def numbers(self) -> frozenset[int] | None:
         """The numbers of all rows, or None where these are more than are counted."""
-        parameters = Parameters(self.statements.dialect)
-        where = self.statements.conditions(parameters, self.scope)
-        found = self._numbers(f"SELECT rowid FROM {TABLE} WHERE {where} LIMIT {MOST_COUNTED + 1}", parameters.values)
-        return None if len(found) > MOST_COUNTED else frozenset(found)
+        return self._known.numbers.of(self.connection, self.statements, self.scope, self._read_numbers)
+
+    def _read_numbers(self) -> tuple[frozenset[int] | None, int]:
+        found = self._numbers(*self.statements.numbers_up_to(self.scope, MOST_COUNTED + 1))
+        return (None, 1) if len(found) > MOST_COUNTED else (frozenset(found), len(found))
 
     @cached_property
     def _ends(self) -> tuple[int, int]:
@@ -107,10 +140,10 @@ class ScopeRows:
         rows = self.select("rowid", rest, chosen, json.dumps([*candidates, *waiting]), letters, indexed=False)
         return [number for (number,) in rows]
 
-    def _waiting(self) -> dict[int, set[str]]:
+    def _waiting(self) -> dict[int, frozenset[str]]:
         """Return the terms of those rows that the index does not know, or not as they are now."""
         rows = [row for state in _WAITING for row in self.select("rowid, content", "", state, indexed=False)]
-        return {number: set(index_terms(content)) for number, content in rows if isinstance(content, str)}
+        return self._known.terms_of({number: content for number, content in rows if isinstance(content, str)})
 
     def _indexed_with(self, term: str) -> list[int]:
         found = self._by_entries(term) if self.numbers is None else self._by_entries_within(term, self.numbers)

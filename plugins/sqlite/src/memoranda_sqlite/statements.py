@@ -200,11 +200,16 @@ class SQLiteStatements(Statements):
 
     def count_up_to(self, wanted: Filter, most: int) -> Statement:
         """Count the rows that match, from an index alone where that is possible, and not beyond this number."""
+        text, values = self.numbers_up_to(wanted, most)
+        return f"SELECT count(*) FROM ({text})", values
+
+    def numbers_up_to(self, wanted: Filter, most: int) -> Statement:
+        """Select the numbers of this many of the rows that match, from an index alone where that is possible."""
         parameters = Parameters(self.dialect)
         by_session = "session_id" in _fields_of(wanted) or _is_of_a_branch(wanted)
         builder = self if by_session else self._from_index
         where = builder.conditions(parameters, wanted)
-        return f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {where} LIMIT {most})", parameters.values
+        return f"SELECT rowid FROM {TABLE} WHERE {where} LIMIT {most}", parameters.values
 
     def hiding(self, wanted: Filter, item_id: str | None = None) -> Change:
         """Return what :meth:`hide` does, in its parts."""
