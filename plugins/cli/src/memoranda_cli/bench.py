@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,13 +31,17 @@ def bench(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Write a plot of how cost grows, as SVG.")
     ] = None,
+    processor: Annotated[
+        bool,
+        typer.Option("--processor", help="Measure this process's processor time, for engines that run within it."),
+    ] = False,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure a store beside its raw floor, and plot how its cost grows with its size.
 
     The floors are Python's own dicts for memory:// and sqlite3 for sqlite:; other engines are measured without one.
-    Everything is written under a user that is made up for it, and removed in the end.
+    Everything is written under users that are made up for it, and removed in the end.
     """
     from memoranda_cli.stores import run, say_if_new
 
@@ -50,7 +55,8 @@ def bench(
             name = redacted(url) if urls else scheme_of(url)
             if urls:
                 run(say_if_new(url, further))
-            found[name] = run(measured(url, further, steps, calls))
+            clock = time.process_time if processor else time.perf_counter
+            found[name] = run(measured(url, further, steps, calls, clock=clock, lasting=bool(urls)))
     if as_json:
         show_json({name: [_as_json(cost) for cost in costs] for name, costs in found.items()})
     else:

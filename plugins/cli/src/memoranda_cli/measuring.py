@@ -22,7 +22,21 @@ from memoranda_cli.terminal import progress
 SESSION = 50
 """How many items a session has."""
 
-WORDS = ("window", "seat", "train", "hotel", "coffee", "garden", "music", "letter", "river", "bridge", "paper", "clock")
+USER = 1_000
+"""How many items a user has, so that a store that grows has more users, and each as much as before."""
+
+AT_ONCE = 1_000
+"""How many items are added at once."""
+
+FOUND = 5
+"""How many items the rare text is in, however many there are."""
+
+KNOWN = 2_000
+"""About how many items are remembered, of which those that are asked for are drawn."""
+
+_SYLLABLES = ("ka", "lo", "mi", "ter", "san", "vo", "ral", "dex", "in", "pho", "gu", "est", "na", "bir")
+WORDS = [one + two + three for one in _SYLLABLES for two in _SYLLABLES for three in _SYLLABLES]
+_RARITY = list(itertools.accumulate(1 / (place + 5) for place in range(len(WORDS))))
 
 
 @dataclass(slots=True)
@@ -48,12 +62,20 @@ class Cost:
         return statistics.linear_regression(sizes, costs).slope
 
 
-async def measured(url: str, store_options: dict[str, Any], sizes: Sequence[int], calls: int) -> list[Cost]:
-    """Return what each kind of call costs at each size."""
+async def measured(
+    url: str,
+    store_options: dict[str, Any],
+    sizes: Sequence[int],
+    calls: int,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    lasting: bool = True,
+) -> list[Cost]:
+    """Return what each kind of call costs at each size, by a clock; of a ``lasting`` store all is removed again."""
     from memoranda.plugins import open as open_store
 
     floor = FLOORS[scheme_of(url)]() if scheme_of(url) in FLOORS else None
-    bench_run = _Run(MemoryMetadata(user_id=f"bench-{uuid.uuid4().hex}"), calls)
+    bench_run = _Run(calls, clock)
     try:
         async with open_store(url, **store_options) as store:
             try:
@@ -63,7 +85,8 @@ async def measured(url: str, store_options: dict[str, Any], sizes: Sequence[int]
                         await bench_run.measure(store, floor, size)
             finally:
                 # Ctrl-C cancels this task once; what it began to remove is removed.
-                await asyncio.shield(_remove(store, bench_run.owner))
+                if lasting:
+                    await asyncio.shield(_remove(store, bench_run.users))
     finally:
         if floor is not None:
             floor.close()
@@ -73,48 +96,63 @@ async def measured(url: str, store_options: dict[str, Any], sizes: Sequence[int]
 class _Run:
     """One store being filled and measured, step by step."""
 
-    def __init__(self, owner: MemoryMetadata, calls: int) -> None:
-        self.owner = owner
+    def __init__(self, calls: int, clock: Callable[[], float]) -> None:
         self.costs: dict[str, Cost] = {}
+        self._mark = uuid.uuid4().hex
         self._calls = calls
-        self._items: list[MemoryItem] = []
+        self._clock = clock
+        self._made_so_far = 0
+        self._known: list[MemoryItem] = []
         self._random = random.Random(7)
+
+    @property
+    def users(self) -> list[MemoryMetadata]:
+        """Everybody who has something."""
+        return [self._user(number) for number in range(0, self._made_so_far, USER)]
 
     async def grow(self, store: BaseStore, floor: Floor | None, size: int) -> int:
         """Fill up to a size and return how many were added; costs of adding many are measured by the way."""
-        new = [self._made(number) for number in range(len(self._items), size)]
-        if not new:
-            return 0
-        started = time.perf_counter()
-        for start in range(0, len(new), 1000):
-            await store.add_many(new[start : start + 1000])
-        self._cost("add_many, each").ours[size] = (time.perf_counter() - started) / len(new) * 1e6
-        if floor is not None:
-            started = time.perf_counter()
-            for start in range(0, len(new), 1000):
-                floor.add_many(new[start : start + 1000])
-            self._cost("add_many, each").floor[size] = (time.perf_counter() - started) / len(new) * 1e6
-        self._items += new
-        return len(new)
+        before, step = self._made_so_far, max(size // KNOWN, 1)
+        ours = by_hand = 0.0
+        while self._made_so_far < size:
+            new = [self._made() for _ in range(min(AT_ONCE, size - self._made_so_far))]
+            started = self._clock()
+            await store.add_many(new)
+            ours += self._clock() - started
+            if floor is not None:
+                started = self._clock()
+                floor.add_many(new)
+                by_hand += self._clock() - started
+            self._known += new[self._random.randrange(min(step, len(new))) :: step]
+        added = self._made_so_far - before
+        if added:
+            cost = self._cost("add_many, each")
+            cost.ours[size] = ours / added * 1e6
+            if floor is not None:
+                cost.floor[size] = by_hand / added * 1e6
+        if (fill_indexes := getattr(store, "fill_indexes", None)) is not None:
+            await fill_indexes()  # What is filled behind the writes would be measured with the reads.
+        return added
 
     async def measure(self, store: BaseStore, floor: Floor | None, size: int) -> None:
         """Measure every kind of call at this size."""
-        chosen = itertools.cycle(self._random.choices(self._items, k=self._calls))
-        extra = itertools.count(len(self._items))
+        chosen = itertools.cycle(self._random.choices(self._known, k=self._calls))
 
         def session() -> MemoryMetadata:
             metadata = next(chosen).metadata
             return MemoryMetadata(user_id=metadata.user_id, session_id=metadata.session_id)
 
+        def asked() -> tuple[str, MemoryMetadata]:
+            item = next(chosen)
+            return " ".join(item.content.split()[:4]), MemoryMetadata(user_id=item.metadata.user_id)
+
+        def ranked() -> Awaitable[object]:
+            question, user = asked()
+            return store.search_ranked(query=question, metadata=user, limit=10, mode="text")
+
         def by_hand(work: Callable[[Floor], object]) -> Callable[[], object] | None:
             return None if floor is None else lambda: work(floor)
 
-        await self._time(
-            "add",
-            size,
-            lambda: store.add(self._made(next(extra))),
-            by_hand(lambda raw: raw.add(self._made(next(extra)))),
-        )
         await self._time(
             "get",
             size,
@@ -128,16 +166,18 @@ class _Run:
             by_hand(lambda raw: raw.last(str(next(chosen).metadata.session_id), 20)),
         )
         await self._time(
-            "newest 10 containing a text",
+            "newest 10 with a rare text",
             size,
-            lambda: store.search(query="river bridge", metadata=self.owner, limit=10, mode="substring"),
-            by_hand(lambda raw: raw.containing("river bridge", 10)),
+            lambda: store.search(query=self._mark, limit=10, mode="substring"),
+            by_hand(lambda raw: raw.containing(self._mark, 10)),
+            most=20,  # By hand it takes seconds in a large store.
         )
+        await self._time("best 10 of a user for a question", size, ranked, None)
         await self._time(
-            "best 10 of a session for a question",
+            "add",
             size,
-            lambda: store.search_ranked(query="coffee by the river", metadata=session(), limit=10, mode="text"),
-            None,
+            lambda: store.add(self._made()),
+            by_hand(lambda raw: raw.add(self._made())),
         )
 
     async def _time(
@@ -146,31 +186,47 @@ class _Run:
         size: int,
         ours: Callable[[], Awaitable[object]],
         floor: Callable[[], object] | None,
+        most: int | None = None,
     ) -> None:
         """Time calls of both, in turns, and keep the medians."""
         of_ours, of_floor = [], []
-        for number in range(self._calls + self._calls // 10 + 1):
-            started = time.perf_counter()
+        calls = min(self._calls, most or self._calls)
+        for number in range(calls + calls // 10 + 1):
+            started = self._clock()
             await ours()
-            between = time.perf_counter()
+            between = self._clock()
             if floor is not None:
                 floor()
-            ended = time.perf_counter()
-            if number > self._calls // 10:  # The first tenth warms caches.
+            ended = self._clock()
+            if number > calls // 10:  # The first tenth warms caches.
                 of_ours.append(between - started)
                 of_floor.append(ended - between)
         cost = self._cost(what)
-        cost.ours[size] = statistics.median(of_ours) * 1e6
+        # A clock that is coarse may not have moved.
+        cost.ours[size] = max(statistics.median(of_ours) * 1e6, _LEAST)
         if floor is not None:
-            cost.floor[size] = statistics.median(of_floor) * 1e6
+            cost.floor[size] = max(statistics.median(of_floor) * 1e6, _LEAST)
 
     def _cost(self, what: str) -> Cost:
         return self.costs.setdefault(what, Cost(what))
 
-    def _made(self, number: int) -> MemoryItem:
-        metadata = MemoryMetadata(user_id=self.owner.user_id, session_id=f"session-{number // SESSION}")
-        return HumanMemory(content=" ".join(self._random.choices(WORDS, k=12)), metadata=metadata)
+    def _user(self, number: int) -> MemoryMetadata:
+        return MemoryMetadata(user_id=f"bench-{self._mark}-{number // USER}")
+
+    def _made(self) -> MemoryItem:
+        number = self._made_so_far
+        self._made_so_far += 1
+        words = self._random.choices(WORDS, cum_weights=_RARITY, k=12)
+        if number < FOUND:
+            words.append(self._mark)
+        session = f"session-{self._mark}-{number // SESSION}"
+        metadata = MemoryMetadata(user_id=self._user(number).user_id, session_id=session)
+        return HumanMemory(content=" ".join(words), metadata=metadata)
 
 
-async def _remove(store: BaseStore, owner: MemoryMetadata) -> None:
-    await (store.purge(metadata=owner) if Capability.PURGE in store.capabilities else store.clear(metadata=owner))
+_LEAST = 0.01
+
+
+async def _remove(store: BaseStore, users: Sequence[MemoryMetadata]) -> None:
+    for user in users:
+        await (store.purge(metadata=user) if Capability.PURGE in store.capabilities else store.clear(metadata=user))
