@@ -27,6 +27,7 @@ from memoranda.ranking import (
     terms_fingerprint,
 )
 from memoranda.ranking.fusion import semantic_share
+from memoranda.ranking.names import asked_person
 
 BARE = Weights(before=0, after=0, asked_speaker=0, session=0, time=0, statement=0)
 
@@ -562,6 +563,42 @@ def test_letters_in_common_by_chance_find_nothing() -> None:
 def test_a_role_is_not_who_is_asked_about(role: str) -> None:
     turns = [Passage("a", "roles are stored", speaker=role), Passage("b", "roles are stored", speaker="Zoe")]
     assert all("speaker" not in found.parts for found in rank_text(f"{role} roles", [turns]))
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("What is my dog called?", "user"),
+        ("Can you show me how to train a dog?", "user"),
+        ("What did you tell me about the dog?", "assistant"),
+        ("Remind me which dog you recommended", "assistant"),
+        ("What is Ana's dog called?", ""),
+        ("How do you train a dog?", ""),
+        ("In which US state is the dog?", ""),
+        ("Wie heißt mein Hund?", "user"),
+        ("Welchen Hund hast du mir empfohlen?", ""),
+        ("¿Cómo se llama mi perro?", "user"),
+        ("Как зовут мою собаку и где я живу?", "user"),
+        ("我的狗叫什么名字", "user"),
+    ],
+)
+def test_a_query_in_the_first_person_is_about_who_asks(query: str, asked: str) -> None:
+    assert asked_person(query)[0] == asked
+
+
+@pytest.mark.parametrize("user", ["user", "human", "Ana"])
+def test_what_the_user_said_comes_first_for_her_own_question(user: str) -> None:
+    turns = [Passage(speaker, "the dog has a collar", speaker, session=speaker) for speaker in ("assistant", user)]
+    windows = [turns[:1], turns[1:]]
+    assert keys(rank_text("Which collar does my dog have?", windows)) == [user, "assistant"]
+    assert keys(rank_text("Which collar did you suggest to me for the dog?", windows)) == ["assistant", user]
+
+
+def test_where_nobody_is_known_the_first_person_tells_what_the_user_said() -> None:
+    turns = [Passage("a", "the dog has a collar", session="a"), Passage("b", "my dog has a collar", session="b")]
+    ranked = rank_text("Which collar does my dog have?", [turns[:1], turns[1:]])
+    assert [("speaker" in found.parts) for found in ranked] == [True, False]
+    assert ranked[0].key == "b"
 
 
 def test_meaning_counts_by_how_much_it_stands_out() -> None:

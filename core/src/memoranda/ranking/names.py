@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
 
 from memoranda.items import BUILTIN_TYPES
-from memoranda.ranking.terms import MONTHS, STOPWORDS, fold_words
+from memoranda.ranking.terms import MONTHS, STOPWORDS, fold_words, index_terms, query_language
 
 _NAMES_THAT_ARE_WORDS = "art bill dean drew faith frank grace hope jack joy mark pat rich rose sue"
 _COMMON_WORDS = STOPWORDS.union(MONTHS, _NAMES_THAT_ARE_WORDS.split())
-_ROLES = BUILTIN_TYPES.keys() | {"user", "assistant", "agent", "bot", "model"}
+_ASSISTANTS = frozenset({"assistant", "ai", "agent", "bot", "model"})
+_ROLES = BUILTIN_TYPES.keys() | _ASSISTANTS | {"user"}
+_USERS = frozenset({"user", "human"})
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
 _LONGEST_LABEL = 100
+_TOLD_BY_YOU = re.compile(r"\b(?:did|had|have) you\b|\byou (?:\w+ed|told|said|gave|made|wrote)\b", re.IGNORECASE)
 _POSSESSIVE = r"(?:['’]s?(?!\w))?"
 
 
@@ -27,6 +32,43 @@ def speaker_of(name: str | None, role: str, content: str) -> str:
 def is_role(speaker: str) -> bool:
     """Whether this says what somebody is in the conversation, and not who: such words are no names."""
     return speaker.casefold() in _ROLES
+
+
+def is_assistant(speaker: str) -> bool:
+    """Whether an assistant speaks."""
+    return speaker.casefold() in _ASSISTANTS
+
+
+def is_user(speaker: str) -> bool:
+    """Whether a user speaks: under this role, or under a name."""
+    return speaker.casefold() in _USERS or not is_role(speaker)
+
+
+@cache
+def _persons() -> dict[str, tuple[frozenset[str], frozenset[str], frozenset[str]]]:
+    """Return the words for who asks and who is asked, and the index terms of the first, by language."""
+    found = {}
+    for line in (files(__package__) / "persons.txt").read_text(encoding="utf-8").splitlines()[1:]:
+        language, _, words = line.partition(": ")
+        first, _, second = words.partition(" | ")
+        found[language] = (frozenset(first.split()), frozenset(second.split()), frozenset(index_terms(first)))
+    return found
+
+
+def asked_person(query: str) -> tuple[str, frozenset[str]]:
+    """Return who a query in the first person is about, and the terms in which a user speaks of herself.
+
+    "What is my dog called?" is about the user, "What did you tell me?" about the assistant, and most are about neither.
+    """
+    language = query_language(query)
+    first, second, terms = _persons().get(language or "-", (frozenset[str](),) * 3)
+    words = fold_words(query)
+    if first.isdisjoint(words):
+        return "", frozenset()
+    if _TOLD_BY_YOU.search(query):
+        return "assistant", terms
+    # "Can you show me …" is still about who asks; other languages have too many ways to ask what somebody said.
+    return "user" if language == "english" or second.isdisjoint(words) else "", terms
 
 
 def query_without_names(query: str, names: Iterable[str]) -> str:

@@ -74,7 +74,8 @@ class Weights:
     semantic: float = 0.4
     """The part that similarity of meaning has in a hybrid ranking; the words have the rest."""
     asked_speaker: float = 0.25
-    """Bonus when the query names who speaks here; like all bonuses, relative to the most relevant item, which has 1."""
+    """Bonus when the query names who speaks here, or is in the first person and the user speaks; like all bonuses,
+    relative to the most relevant item, which has 1."""
     session: float = 0.2
     """Bonus for the other items of a session, as a part of the relevance of its best one."""
     time: float = 0.15

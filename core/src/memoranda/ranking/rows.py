@@ -12,7 +12,7 @@ from itertools import compress, groupby, pairwise
 from operator import attrgetter
 
 from memoranda.ranking.dates import date_terms
-from memoranda.ranking.names import is_role
+from memoranda.ranking.names import asked_person, is_assistant, is_role, is_user
 from memoranda.ranking.passages import Passage, Weights
 from memoranda.ranking.stemming import stem
 from memoranda.ranking.terms import MONTHS, index_terms
@@ -187,6 +187,22 @@ class Row:
                 named.add(item)
                 self._count(counts[number], item, self.weights.speaker)
         return named
+
+    def of_asked_person(self, query: str) -> set[int]:
+        """Return what was said by whom a query in the first person is about: the user, or an assistant.
+
+        Where no assistant is known by its role, what a user says is told by its own first person.
+        """
+        asked, terms = asked_person(query)
+        if not asked:
+            return set()
+        speakers = {passage.speaker for passage in self.items}
+        if any(map(is_assistant, speakers)):
+            chosen = set(filter(is_user if asked == "user" else is_assistant, speakers))
+            return {item for item, passage in enumerate(self.items) if passage.speaker in chosen}
+        if asked == "user":
+            return {item for item, own in enumerate(self.terms) if not terms.isdisjoint(own)}
+        return set()
 
     def add_dates(self, counts: Sequence[Counts], terms: Sequence[str], wanted: frozenset[str]) -> None:
         """Count the parts of each item's date as occurrences, where the query speaks of a date."""

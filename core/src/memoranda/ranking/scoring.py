@@ -98,7 +98,7 @@ def rank_hybrid(
     }
     asks_time = not _ASKING_FOR_TIME.isdisjoint(fold_words(query))
     bonuses = {
-        "speaker": (named, weights.asked_speaker),
+        "speaker": (named | row.of_asked_person(query), weights.asked_speaker),
         "time": (row.telling_time() if asks_time else set(), weights.time),
         "statement": (row.stating(), weights.statement),
     }
