@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from math import copysign
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -149,6 +150,23 @@ async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bo
     dimension = embeddings.dimension
     checked = iter(await aside(len(vectors), _all_checked, vectors, dimension))
     return [next(checked) if has_text(text) else array("f", [0.0]) * dimension for text in texts]
+
+
+async def embed_passages(embeddings: Embeddings, texts: Sequence[str], size: float) -> list[list[array[float]]]:
+    """Return the vectors of each text: one, or those of its passages of about ``size`` terms, where it has several.
+
+    Everything else is as :func:`embed_texts` says, which is called once for all of them.
+    """
+    passages = await aside(dividing(sum(map(len, texts))), all_divided, texts, size)
+    made = iter(await embed_texts(embeddings, [passage for text in passages for passage in text]))
+    return [list(islice(made, len(text))) for text in passages]
+
+
+def all_divided(texts: Sequence[str], size: float) -> list[list[str]]:
+    """Return the passages of each text of which a store keeps a vector."""
+    from memoranda.ranking.dividing import divided  # Loaded on use: listing embedders must stay cheap.
+
+    return [divided(text, size) for text in texts]
 
 
 def _all_checked(vectors: Sequence[Sequence[float]], dimension: int) -> list[array[float]]:

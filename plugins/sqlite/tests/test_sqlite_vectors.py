@@ -13,6 +13,7 @@ import pytest
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import Embeddings, HashingEmbeddings
 from memoranda.errors import EmbeddingError, OtherModelError, StoreClosedError, UnsupportedError
+from memoranda.ranking import Weights
 from memoranda_sqlite import SQLiteMemoryStore
 
 TEXTS = ["green tea in the morning", "a bicycle with two flat tyres", "the capital of France is Paris"]
@@ -130,6 +131,23 @@ async def test_items_of_programs_without_an_embedder_are_found_after_reindexing(
         assert await store.reindex() == 4
         (first, *_) = await store.search(query="yellow submarine", mode="semantic", limit=10)
         assert first.id == "late"
+
+
+async def test_reindexing_divides_a_long_item_that_has_one_vector(tmp_path: Path) -> None:
+    filler = "nothing of note was said in the meeting about the budget. " * 30
+    long = HumanMemory(content=f"{filler}{TEXTS[1]}. {filler}")
+    async with SQLiteMemoryStore(
+        tmp_path / "m.db", embeddings=HashingEmbeddings(), weights=Weights(passage=0)
+    ) as store:
+        await store.add(long)
+        await store.add(HumanMemory(content=TEXTS[1]))
+    async with SQLiteMemoryStore(tmp_path / "m.db", embeddings=HashingEmbeddings()) as store:
+        found = {each.item.id: each for each in await store.search_ranked(query=TEXTS[1], mode="semantic")}
+        before = found[long.id]
+        await store.reindex()
+        found = {each.item.id: each for each in await store.search_ranked(query=TEXTS[1], mode="semantic")}
+    assert (before.passage, len(found)) == ("", 2)
+    assert TEXTS[1] in found[long.id].passage
 
 
 async def test_vectors_go_with_their_items(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         gathered_async,
     )
     from memoranda.ranking.dates import date_terms, query_date_terms, query_dates
+    from memoranda.ranking.dividing import divided, held_back, passage_at
     from memoranda.ranking.fusion import fuse
     from memoranda.ranking.names import query_without_names, speaker_of
     from memoranda.ranking.passages import Passage, Scored, Weights
@@ -61,6 +62,7 @@ __getattr__, __dir__ = lazy_names(
             "gathered_async",
         ],
         "dates": ["date_terms", "query_date_terms", "query_dates"],
+        "dividing": ["divided", "held_back", "passage_at"],
         "fusion": ["fuse"],
         "names": ["query_without_names", "speaker_of"],
         "passages": ["Passage", "Scored", "Weights"],
@@ -97,15 +99,18 @@ __all__ = [
     "conversation_key",
     "cosines",
     "date_terms",
+    "divided",
     "fold_words",
     "fuse",
     "gather",
     "gathered",
     "gathered_async",
+    "held_back",
     "index_terms",
     "make_passage",
     "normalised",
     "pack_vector",
+    "passage_at",
     "passage_of",
     "query_date_terms",
     "query_dates",

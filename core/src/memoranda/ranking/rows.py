@@ -12,6 +12,7 @@ from itertools import compress, groupby, pairwise
 from operator import attrgetter
 
 from memoranda.ranking.dates import date_terms
+from memoranda.ranking.dividing import passage_at, passage_count
 from memoranda.ranking.names import asked_person, is_assistant, is_role, is_user
 from memoranda.ranking.passages import Passage, Weights
 from memoranda.ranking.stemming import stem
@@ -82,10 +83,9 @@ class Row:
 
     def _add(self, item: Passage) -> None:
         terms = item.terms if item.terms is not None else index_terms(item.text)
-        length, size = len(terms), self.weights.passage
+        length, parts = len(terms), passage_count(len(terms), self.weights.passage)
         self.first_place.append(len(self.item_at))
-        if size and length > 1.5 * size:
-            parts = round(length / size)
+        if parts > 1:
             self.divided.update(range(len(self.item_at), len(self.item_at) + parts))
             self.item_at.extend([len(self.items)] * parts)
             self.lengths.extend((part + 1) * length // parts - part * length // parts for part in range(parts))
@@ -106,8 +106,7 @@ class Row:
         """Return about the words at a place of an item with several passages: not every word is one term."""
         item = self.item_at[place]
         parts, number = self.parts(item), place - self.first_place[item]
-        words = self.items[item].text.split() if parts > 1 else []
-        return " ".join(words[number * len(words) // parts : (number + 1) * len(words) // parts])
+        return passage_at(self.items[item].text, number, parts) if parts > 1 else ""
 
     def occurrences(self, keys: Mapping[str, Sequence[str]], counted: Iterable[str]) -> dict[str, Counts]:
         """Return, for each of the ``counted`` keys, how often words occur that stand for it in ``keys``."""

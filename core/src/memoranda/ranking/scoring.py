@@ -66,10 +66,12 @@ def rank_hybrid(
     weights: Weights | None = None,
     wanted: Callable[[str], bool] | None = None,
     limit: int | None = None,
+    nearest: Callable[[Passage], str] | None = None,
 ) -> list[Scored]:
     """Rank as :func:`rank_text` does, with words and meaning together.
 
-    ``similarities`` are cosines by key; a passage without one, or with a negative one, counts as unlike the query. The
+    ``similarities`` are cosines by key, of a long item that of its best passage, which ``nearest`` names, held back as
+    :func:`held_back` does; a passage without one, or with a negative one, counts as unlike the query. The
     windows hold the most similar passages too, alone or with their neighbours. Words and meaning are each taken
     relative to their best and added in the proportion ``weights.semantic``; the bonuses come on top.
     """
@@ -108,7 +110,7 @@ def rank_hybrid(
     speaking = (entry for entry in ranked if row.terms[entry[2]] or row.items[entry[2]].text.strip())
     chosen = (entry for entry in speaking if wanted is None or wanted(entry[0]))
     return [
-        Scored(key, score, scoring.parts(item), row.found_in(item, own), scoring.passage(item))
+        Scored(key, score, scoring.parts(item), row.found_in(item, own), scoring.passage(item, nearest))
         for key, score, item in islice(chosen, limit)
     ]
 
@@ -200,8 +202,11 @@ class _Scoring:
         parts.update((name, bonus) for name, (items, bonus) in self._bonuses.items() if item in items)
         return parts
 
-    def passage(self, item: int) -> str:
-        """Return the passage by which an item was found, if it has several."""
+    def passage(self, item: int, nearest: Callable[[Passage], str] | None) -> str:
+        """Return the passage by which an item was found, if it has several: by what counts more, words or meaning."""
+        by_meaning = self._parts["semantic"].get(item, 0.0)
+        if nearest is not None and by_meaning > self._relevances[item] / 2:
+            return nearest(self._row.items[item])
         return self._row.passage(self._best_place[item]) if item in self._best_place else ""
 
 

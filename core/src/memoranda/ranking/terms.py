@@ -64,7 +64,7 @@ def index_terms(text: str) -> list[str]:
     """
     words = [
         word
-        for stretch in _stretches(text)
+        for stretch in stretches(text)
         for word in fold_words(spelled_dates(stretch) if "-" in stretch else stretch)
     ]
     stem = stemmer_of(language_of(words))
@@ -76,7 +76,7 @@ def index_terms(text: str) -> list[str]:
     return terms
 
 
-def _stretches(text: str) -> Iterator[str]:
+def stretches(text: str) -> Iterator[str]:
     """Yield a long text in stretches that end with a space, where no word and no accent is cut in two.
 
     What works on a text in one go keeps all other threads waiting, that of the event loop among them.
@@ -108,7 +108,7 @@ def query_terms(query: str) -> tuple[str, ...]:
 
     A query of stopwords alone keeps them. Dates in figures (``2023-05-08``) become the terms of the same date in words.
     """
-    words = [word for part in _stretches(query) for word in fold_words(spelled_dates(part), unspaced=_pairs)]
+    words = [word for part in stretches(query) for word in fold_words(spelled_dates(part), unspaced=_pairs)]
     language = language_of(words)
     stopwords = STOPWORDS_OF[language or "english"]
     chosen = [word for word in words if word not in stopwords] or words

@@ -23,7 +23,7 @@ from memoranda.store import Filter
 from memoranda_sqlite.candidates import Answers
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.decoding import Undecodable
-from memoranda_sqlite.matrices import Matrices
+from memoranda_sqlite.matrices import Alike, Matrices
 from memoranda_sqlite.passages import Passages, Types, items_of
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import Known, ScopeRows
@@ -36,10 +36,10 @@ class Retrieval:
 
     def __init__(self, statements: SQLiteStatements, weights: Weights | None, vectors: Vectors | None) -> None:
         self._statements = statements
-        self._weights = weights or (Weights() if vectors is None else vectors.usual_weights)
+        self._weights = weights or Weights() if vectors is None else vectors.weights
         self._vectors = vectors
         self._passages = Passages()
-        self._matrices = Matrices()
+        self._matrices = Matrices(0 if vectors is None else vectors.dimension)
         self._known = Known()
 
     def forget(self) -> None:
@@ -67,7 +67,7 @@ class Retrieval:
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
-                alike = self._matrices.of(connection, self._statements, wanted.scope()).similarities(vector)
+                alike = self._alike(connection, wanted.scope(), vector)
                 return self._ranked(connection, query, alike, wanted, limit, types)
 
         return await connections.read(work)
@@ -80,16 +80,25 @@ class Retrieval:
 
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
-                alike = self._matrices.of(connection, self._statements, wanted).similarities(vector)
-                numbers = nearest(alike, limit)
+                alike = self._alike(connection, wanted, vector)
+                found = alike.similarities
+                numbers = nearest(found, limit)
                 items = items_of(connection, numbers, types)
             return [
-                RankedItem(items[number], alike[number], {"semantic": alike[number]})
+                RankedItem(
+                    items[number],
+                    found[number],
+                    {"semantic": found[number]},
+                    passage=alike.passage(number, items[number].content),
+                )
                 for number in numbers
                 if number in items
             ]
 
         return await connections.read(work)
+
+    def _alike(self, connection: sqlite3.Connection, wanted: Filter, vector: Sequence[float]) -> Alike:
+        return self._matrices.of(connection, self._statements, wanted).compared(vector, self._weights.damping)
 
     async def _query_vector(self, connections: Connections, query: str, wanted: Filter) -> Sequence[float]:
         vectors = self._vectors
@@ -121,7 +130,7 @@ class Retrieval:
         self,
         connection: sqlite3.Connection,
         query: str,
-        alike: dict[int, float] | None,
+        alike: Alike | None,
         wanted: Filter,
         limit: int,
         types: Types,
@@ -129,7 +138,8 @@ class Retrieval:
         """Return the best items; ``alike`` says how alike in meaning each row is, where that counts."""
         scope = wanted.scope()
         rows = ScopeRows(connection, self._statements, scope, self._known)
-        answers = Answers(rows, self._passages, wanted, lambda most: nearest(alike or {}, most))
+        similarities = {} if alike is None else alike.similarities
+        answers = Answers(rows, self._passages, wanted, lambda most: nearest(similarities, most))
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=alike is not None)
         candidates = gathered(gathering, answers.answer)
@@ -137,11 +147,12 @@ class Retrieval:
         scored = rank_hybrid(
             query,
             candidates.windows,
-            {key: alike[number] for key, number in numbers.items() if number in alike} if alike else {},
+            {key: similarities[number] for key, number in numbers.items() if number in similarities},
             total=candidates.total,
             frequencies=candidates.frequencies,
             weights=self._weights,
             limit=None if filtered else limit,
+            nearest=None if alike is None else lambda passage: alike.passage(numbers[passage.key], passage.text),
         )
         return _items(connection, scored, numbers, wanted, limit, types)
 

@@ -174,7 +174,7 @@ class SQLiteMemoryStore(BaseStore):
             return
         from memoranda_sqlite.vectors import Vectors, stored_model  # Loaded on use: most programs have no embedder.
 
-        self._vectors = Vectors(self._embeddings)
+        self._vectors = Vectors(self._embeddings, self._weights)
         if connections.database.reading:
             stored = await connections.read(stored_model) or self._vectors.model
         else:

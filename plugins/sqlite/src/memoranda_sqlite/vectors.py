@@ -1,8 +1,8 @@
 """Vectors beside the items, in a table of their own: of one model at a time, at length one, as float32.
 
-A vector belongs to one version of its item: after a change by a program that has no embedder it is out of date, and is
-not used until ``reindex`` has made a new one. An item without text has none. Triggers remove the vectors of what is
-deleted or purged.
+A long item has one for each of its passages, one behind the other. They belong to one version of their item: after a
+change by a program that has no embedder they are out of date, and are not used until ``reindex`` has made new ones. An
+item without text has none. Triggers remove the vectors of what is deleted or purged.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from heapq import nlargest
 from typing import Any
 
-from memoranda.embeddings import WHITESPACE, Embeddings, embed_texts, has_text, usual_weights
-from memoranda.ranking import pack_vector
+from memoranda.embeddings import WHITESPACE, Embeddings, embed_passages, embed_texts, has_text, usual_weights
+from memoranda.ranking import Weights, divided, pack_vector
 from memoranda.turns import aside
 from memoranda_sqlite.columns import DELETED
 from memoranda_sqlite.schema import TABLE, meta, set_meta
@@ -35,6 +35,12 @@ _KNOWN = (
     f"SELECT id, content, vector FROM {TABLE} JOIN memoranda_vectors ON item = {TABLE}.rowid AND {_VALID} "
     f"WHERE EXISTS (SELECT 1 FROM memoranda_meta WHERE key = 'vector_model' AND value = ?) AND id IN"
 )
+_DROP_SINGLE = (
+    f"DELETE FROM memoranda_vectors WHERE length(vector) = ? AND item IN (SELECT rowid FROM {TABLE} "
+    f"WHERE typeof(content) = 'text' AND length(content) > ? AND memoranda_is_text(CAST(content AS BLOB)) "
+    f"AND memoranda_passages(CAST(content AS BLOB)) > 1)"
+)
+_FLOAT32_BYTES = 4
 _LOOKED_UP = 500
 _MISSING = (
     f"state <> {DELETED} AND typeof(content) = 'text' "
@@ -50,10 +56,11 @@ Rows = Callable[[str, Sequence[Any]], Awaitable[list[Any]]]
 class Vectors:
     """The vectors of a store that has an embedder."""
 
-    def __init__(self, embeddings: Embeddings) -> None:
+    def __init__(self, embeddings: Embeddings, weights: Weights | None = None) -> None:
         self._embeddings = embeddings
+        self.dimension = embeddings.dimension
         self.model = f"{embeddings.identity()} ({embeddings.dimension} dimensions)"
-        self.usual_weights = usual_weights(embeddings)
+        self.weights = weights or usual_weights(embeddings)
 
     def create(self, connection: sqlite3.Connection) -> str:
         """Make the table if there is none, within the transaction, and return the model whose vectors it holds."""
@@ -64,10 +71,15 @@ class Vectors:
         return str(meta(connection, "vector_model"))
 
     def adopt(self, connection: sqlite3.Connection) -> None:
-        """Go over to this store's model: vectors of another are removed."""
+        """Go over to this store's model: vectors of another are removed, and single ones of what has passages now."""
         if self.create(connection) != self.model:
             connection.execute("DELETE FROM memoranda_vectors")
             set_meta(connection, "vector_model", self.model)
+        connection.create_function("memoranda_passages", 1, self._passages, deterministic=True)
+        connection.execute(_DROP_SINGLE, (self.dimension * _FLOAT32_BYTES, self.weights.passage))
+
+    def _passages(self, content: bytes) -> int:
+        return len(divided(content.decode(), self.weights.passage))
 
     async def of(self, contents: Mapping[str, str], rows: Rows) -> list[tuple[bytes | None, str, str]]:
         """Return the vectors of contents by the ids of their items, as ``KEEP_VECTOR`` takes them.
@@ -88,8 +100,8 @@ class Vectors:
 
     async def embedded(self, texts: Sequence[str]) -> list[bytes]:
         """Return the packed vectors of texts. Raises EmbeddingError when the embedder fails."""
-        vectors = await embed_texts(self._embeddings, texts)
-        return await aside(len(vectors), _all_packed, vectors, self._embeddings.dimension)
+        vectors = await embed_passages(self._embeddings, texts, self.weights.passage)
+        return await aside(sum(map(len, vectors)), _all_packed, vectors, self.dimension)
 
     async def query_vector(self, text: str) -> Sequence[float]:
         """Return the vector of a query."""
@@ -97,8 +109,8 @@ class Vectors:
         return vector
 
 
-def _all_packed(vectors: Sequence[Sequence[float]], dimension: int) -> list[bytes]:
-    return [pack_vector(vector, dimension) for vector in vectors]
+def _all_packed(vectors: Sequence[Sequence[Sequence[float]]], dimension: int) -> list[bytes]:
+    return [b"".join([pack_vector(vector, dimension) for vector in passages]) for passages in vectors]
 
 
 def stored_model(connection: sqlite3.Connection) -> str | None:

@@ -35,7 +35,7 @@ class ApproximateIndex:
         except ImportError as error:
             remedy = f"Try: {how_to_install('memoranda-vector', 'ann')}"
             raise UnsupportedError("VectorMemoryStore", "ann=True without usearch", remedy=remedy) from error
-        self._index: Any = Index(ndim=dimension, metric="ip", dtype="f16")
+        self._index: Any = Index(ndim=dimension, metric="ip", dtype="f16", multi=True)
         self._changed: set[int] = set()
         self._lock = LoopLock()
 
@@ -51,7 +51,7 @@ class ApproximateIndex:
         async with self._lock.held():  # One at a time: the index may be rebuilt in a thread.
             await self._update(table)
             found = self._index.search(vector, max(limit * OVERSAMPLING, _AT_LEAST))
-        return np.asarray(found.keys, dtype=np.int64).astype(np.int32)
+        return np.unique(np.asarray(found.keys, dtype=np.int64)).astype(np.int32)
 
     async def _update(self, table: Table) -> None:
         if not self._changed:
@@ -59,11 +59,16 @@ class ApproximateIndex:
         rows = np.fromiter(self._changed, dtype=np.int64, count=len(self._changed))
         self._changed = set()
         used = np.fromiter((row < table.height and table.items[row] is not None for row in rows), dtype=np.bool_)
-        vectors = table.matrix[rows[used]]
+        keys, vectors = rows[used], table.matrix[rows[used]]
+        long = [row for row in keys.tolist() if row in table.further] if table.further else []
+        if long:
+            further = [table.further[row] for row in long]
+            keys = np.concatenate([keys, np.repeat(long, list(map(len, further)))])
+            vectors = np.concatenate([vectors, *further])
         if len(rows) > _AT_ONCE:
-            await asyncio.to_thread(self._apply, rows, rows[used], vectors)
+            await asyncio.to_thread(self._apply, rows, keys, vectors)
         else:
-            self._apply(rows, rows[used], vectors)
+            self._apply(rows, keys, vectors)
 
     def _apply(self, changed: Any, used: Any, vectors: Matrix) -> None:
         known = changed[np.asarray(self._index.contains(changed))] if len(self._index) else changed[:0]

@@ -5,7 +5,7 @@ What the batch is stored with in the end is a few assignments of whole columns, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,22 @@ _CONVERSATION = 3  # Neighbouring turns have user, session and task in common.
 _LABEL = 100
 
 
+class Embedded(NamedTuple):
+    """The vectors of some items, of length one or zero: of each the first, and by its place those of further passages.
+
+    Only a long item has several passages.
+    """
+
+    first: Matrix
+    further: Mapping[int, Matrix] = {}
+
+    def part(self, places: Sequence[int]) -> Embedded:
+        """Return the vectors of the items at these places."""
+        numbered = enumerate(places) if self.further else ()
+        further = {number: self.further[place] for number, place in numbered if place in self.further}
+        return Embedded(self.first[places], further)
+
+
 class Batch(NamedTuple):
     """Items that become a table's own, their vectors, and both as columns.
 
@@ -37,7 +53,7 @@ class Batch(NamedTuple):
     """
 
     items: Sequence[MemoryItem]
-    vectors: Matrix
+    vectors: Embedded
     held: Sequence[MemoryItem | None]
     keys: Sequence[tuple[Any, ...]]
     which: Rows
@@ -57,7 +73,7 @@ class Batch(NamedTuple):
         used, which = np.unique(self.which[kept], return_inverse=True)
         return Batch(
             [self.items[place] for place in places],
-            self.vectors[kept],
+            self.vectors.part(places),
             [self.held[place] for place in places],
             [self.keys[number] for number in used.tolist()],
             which.astype(np.int32),
@@ -71,8 +87,8 @@ class Batch(NamedTuple):
         )
 
 
-def batch_of(items: Sequence[MemoryItem], vectors: Matrix, held: Sequence[MemoryItem | None]) -> Batch:
-    """Return a batch of items with vectors of length one or zero, and of what is held under their ids, if anything."""
+def batch_of(items: Sequence[MemoryItem], vectors: Embedded, held: Sequence[MemoryItem | None]) -> Batch:
+    """Return a batch of items with their vectors, and of what is held under their ids, if anything."""
     with collector_paused(len(items)):
         # Items of one batch mostly share their scope, so that each combination of values is looked up once.
         keys: dict[tuple[Any, ...], int] = {}
@@ -95,7 +111,7 @@ def batch_of(items: Sequence[MemoryItem], vectors: Matrix, held: Sequence[Memory
             _moments([item.updated_at for item in items]) if changed else times,
             ends,
             _flags([item.archived_by is not None for item in items]),
-            np.einsum("ij,ij->i", vectors, vectors) == 0,
+            _all_zero(vectors),
             _flags([not has_text(item.content) for item in items]),
         )
 
@@ -114,6 +130,12 @@ def facet_values(key: tuple[Any, ...]) -> tuple[Hashable | None, ...]:
 
 def _first_word(name: str) -> str | None:
     return next(iter(fold_words(name)), None) if name else None
+
+
+def _all_zero(vectors: Embedded) -> Flags:
+    zero: Flags = np.einsum("ij,ij->i", vectors.first, vectors.first) == 0
+    zero[list(vectors.further)] = False
+    return zero
 
 
 def _flags(values: Sequence[bool]) -> Flags:

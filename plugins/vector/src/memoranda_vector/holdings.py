@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Filter, Write, check_expected, check_owner, end_of_life, kept, metadata_matches
-from memoranda_vector.batches import Batch, Matrix, batch_of
+from memoranda_vector.batches import Batch, Embedded, batch_of
 from memoranda_vector.bin import Bin, Hidden
 from memoranda_vector.searching import Searcher
 from memoranda_vector.table import Table
@@ -95,7 +95,7 @@ class Holdings:
         """Return what the table holds under the ids of items."""
         return self.table.held([item.id for item in items])
 
-    def put(self, items: Sequence[MemoryItem], vectors: Matrix, batch: Batch | None = None) -> None:
+    def put(self, items: Sequence[MemoryItem], vectors: Embedded, batch: Batch | None = None) -> None:
         """Keep the items, which become the store's own, each in the place of the one it replaces.
 
         ``batch`` is what :func:`batch_of` makes of them, where that was done before.
@@ -122,13 +122,15 @@ class Holdings:
             self._added += len(new)
         if replaced:
             self._searcher.changed(self.table.replace_many(batch.part(replaced)).tolist())
-        self._put_each([batch.items[place] for place in binned], batch.vectors[binned])
+        if binned:
+            self._put_each([batch.items[place] for place in binned], batch.vectors.part(binned))
 
-    def _put_each(self, items: Sequence[MemoryItem], vectors: Matrix) -> None:
-        for item, vector in zip(items, vectors, strict=True):
+    def _put_each(self, items: Sequence[MemoryItem], vectors: Embedded) -> None:
+        for number, (item, vector) in enumerate(zip(items, vectors.first, strict=True)):
             stored = self.stored(item.id)
             item.__dict__["version"] = 1 if stored is None else stored.version + 1
-            self._searcher.changed([self.table.put(item, vector, self._place_of(item.id))])
+            row = self.table.put(item, vector, vectors.further.get(number), self._place_of(item.id))
+            self._searcher.changed([row])
 
     def put_hidden(self, item: MemoryItem) -> None:
         """Keep the item in the bin, in the place of the one it replaces, whose vector goes."""
@@ -163,12 +165,13 @@ class Holdings:
         """Put an item into the bin; its vector goes."""
         self.bin.put(*self.remove(item_id))
 
-    def show(self, hidden: Hidden, vector: Matrix) -> bool:
-        """Take an item out of the bin, with its new vector; return whether it was still there."""
+    def show(self, hidden: Hidden, vectors: Embedded, number: int) -> bool:
+        """Take an item out of the bin, with the new vectors of this number; return whether it was still there."""
         if self.bin.get(hidden.item.id) is not hidden:
             return False
         self.bin.take(hidden.item.id)
-        self._searcher.changed([self.table.put(hidden.item, vector, hidden.added)])
+        first, further = vectors.first[number], vectors.further.get(number)
+        self._searcher.changed([self.table.put(hidden.item, first, further, hidden.added)])
         return True
 
     def purge(self, item: MemoryItem, *, deleted_only: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
 from memoranda.ranking import (
     HEARD,
-    Candidates,
     RankedItem,
     Weights,
     fold_words,
@@ -25,7 +24,7 @@ from memoranda.turns import aside, loaded
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.answers import Answers
 from memoranda_vector.batches import Matrix
-from memoranda_vector.nearest import best, similarities
+from memoranda_vector.nearest import Part, best, compared, passage_text
 from memoranda_vector.table import Table
 from memoranda_vector.vectors import embed_one
 from memoranda_vector.word_index import WordIndex
@@ -59,9 +58,10 @@ class Searcher:
         rows = await table.chosen(wanted)
         if rows is None and self._ann is not None and len(table) > self._ann_above and limit < len(table) // 10:
             rows = await self._ann.nearest(table, vector, limit)
-        found = best(table, rows, await similarities(table, rows, vector), limit)
+        alike = await compared(table, rows, vector, self._weights.damping)
+        found = best(table, rows, alike.similarities, limit)
         # While a thread compared the vectors, a row may have been freed, or given to somebody else's item.
-        shown = [(table.items[row], similarity) for row, similarity in found]
+        shown = [(table.items[row], similarity, alike.passage(row)) for row, similarity in found]
         return await aside(len(shown), _ranked_by_meaning, shown, wanted)
 
     async def by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
@@ -79,7 +79,8 @@ class Searcher:
         chosen = table.listed(await table.chosen(scope))
         stamps = table.stamps(chosen)
         asked = chosen if wanted == scope else table.listed(await table.chosen(wanted))
-        near = None if vector is None else (chosen, await similarities(table, chosen, vector))
+        alike = None if vector is None else await compared(table, chosen, vector, self._weights.damping)
+        near = None if alike is None else (chosen, alike.similarities)
         # From here on nothing waits until all is gathered. What changed since the words were listed is left out, and so
         # are rows that were freed or given to somebody else's item meanwhile, and that another search has listed.
         same = chosen[table.stamps(chosen) == stamps]
@@ -88,12 +89,30 @@ class Searcher:
         gathering = gather(query, self._weights, limit, filtered=wanted != scope, meaning=with_meaning)
         candidates = gathered(gathering, answers.answer)
         similar: dict[str, float] = {}
+        rows = {key: table.row_in_use(key) for key in answers.items}
         if near is not None:
             cosines = np.zeros(len(inside), dtype=np.float32)
             cosines[near[0]] = near[1]
-            similar = {key: float(cosines[table.row_in_use(key)]) for key in answers.items}
-        weight, items = len(answers.items), answers.items
-        return await aside(weight, _ranked_by_words, query, candidates, similar, items, wanted, self._weights, limit)
+            similar = {key: float(cosines[row]) for key, row in rows.items()}
+        items = answers.items
+
+        def ranked() -> list[RankedItem]:
+            scored = rank_hybrid(
+                query,
+                candidates.windows,
+                similar,
+                total=candidates.total,
+                frequencies=candidates.frequencies,
+                weights=self._weights,
+                wanted=lambda key: wanted.matches(items[key]),
+                limit=limit,
+                nearest=None
+                if alike is None
+                else lambda passage: passage_text(passage.text, alike.passage(rows[passage.key])),
+            )
+            return [RankedItem.of(copy_item(items[result.key]), result) for result in scored]
+
+        return await aside(len(items), ranked)
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:
         return await embed_one(
@@ -110,31 +129,11 @@ class Searcher:
         return {speaker_of(item.name, "", item.content) for item in items}
 
 
-def _ranked_by_meaning(shown: Iterable[tuple[MemoryItem | None, float]], wanted: Filter) -> list[RankedItem]:
+def _ranked_by_meaning(
+    shown: Iterable[tuple[MemoryItem | None, float, Part | None]], wanted: Filter
+) -> list[RankedItem]:
     return [
-        RankedItem(copy_item(item), similarity, {"semantic": similarity})
-        for item, similarity in shown
+        RankedItem(copy_item(item), similarity, {"semantic": similarity}, passage=passage_text(item.content, part))
+        for item, similarity, part in shown
         if item is not None and wanted.matches(item)
     ]
-
-
-def _ranked_by_words(
-    query: str,
-    candidates: Candidates,
-    similar: Mapping[str, float],
-    items: Mapping[str, MemoryItem],
-    wanted: Filter,
-    weights: Weights,
-    limit: int,
-) -> list[RankedItem]:
-    scored = rank_hybrid(
-        query,
-        candidates.windows,
-        similar,
-        total=candidates.total,
-        frequencies=candidates.frequencies,
-        weights=weights,
-        wanted=lambda key: wanted.matches(items[key]),
-        limit=limit,
-    )
-    return [RankedItem.of(copy_item(items[result.key]), result) for result in scored]

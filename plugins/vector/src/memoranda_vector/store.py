@@ -32,14 +32,14 @@ from memoranda.store import (
 from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options, yes_or_no
 from memoranda_vector.ann import ApproximateIndex
-from memoranda_vector.batches import Batch, Matrix, batch_of
+from memoranda_vector.batches import Batch, Embedded, batch_of
 from memoranda_vector.bin import Hidden, matching
 from memoranda_vector.copies import kept_copies
 from memoranda_vector.holdings import Holdings
 from memoranda_vector.owning import owners
 from memoranda_vector.searching import Searcher
 from memoranda_vector.table import Table
-from memoranda_vector.vectors import checked_matrix, embed_matrix
+from memoranda_vector.vectors import checked_matrix, embed_all
 
 
 class VectorMemoryStore(BaseStore):
@@ -81,7 +81,8 @@ class VectorMemoryStore(BaseStore):
         self._table = Table(dimension)
         index = ApproximateIndex(dimension) if truth(ann, "ann") else None
         above = whole_number(ann_above, "ann_above")
-        self._searcher = Searcher(self._table, embeddings, weights or usual_weights(embeddings), index, above)
+        self._weights = weights or usual_weights(embeddings)
+        self._searcher = Searcher(self._table, embeddings, self._weights, index, above)
         self._holdings = Holdings(self._table, self._searcher)
 
     @classmethod
@@ -143,7 +144,7 @@ class VectorMemoryStore(BaseStore):
         await self._make_room([item.id for item in batch])
         write = Write(batch, within)
         with self._turn:
-            self._carry(write, self._holdings.successors(write, kept_copies(batch)), matrix)
+            self._carry(write, self._holdings.successors(write, kept_copies(batch)), Embedded(matrix))
         if self._observers:
             self._observers.added(batch)
 
@@ -157,24 +158,25 @@ class VectorMemoryStore(BaseStore):
         batch = None if write.hidden or write.keep_created else await self._batch_of(own, vectors)
         return self._carry(write, self._holdings.successors(write, own), vectors, batch)
 
-    async def _batch_of(self, own: Sequence[MemoryItem], vectors: Matrix) -> Batch | None:
+    async def _batch_of(self, own: Sequence[MemoryItem], vectors: Embedded) -> Batch | None:
         """Return what can be worked out of many items before they are stored, and nothing of a few."""
         if len(own) <= AT_ONCE:
             return None
         return await aside(len(own), batch_of, own, vectors, self._holdings.held(own))
 
-    def _carry(self, write: Write, items: Sequence[MemoryItem], vectors: Matrix, batch: Batch | None = None) -> int:
+    def _carry(self, write: Write, items: Sequence[MemoryItem], vectors: Embedded, batch: Batch | None = None) -> int:
         """Delete and store what a batch says, whose conflicts were looked for just now."""
         removed = sum([self._holdings.take(item_id, write.within, purge=write.purge) for item_id in write.deletes])
         if not write.hidden:
             self._holdings.put(items, vectors, batch)
             return removed
-        remaining = iter(vectors)
+        number = 0
         for item in items:
             if item.id in write.hidden:
                 self._holdings.put_hidden(item)
             else:
-                self._holdings.put([item], next(remaining)[None])
+                self._holdings.put([item], vectors.part([number]))
+                number += 1
         return removed
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
@@ -194,22 +196,25 @@ class VectorMemoryStore(BaseStore):
     async def _soonest_expiry(self) -> str | None:
         return self._holdings.soonest_end()
 
-    async def _vectors_of(self, items: Sequence[MemoryItem]) -> Matrix:
-        """Return a vector for each item: the one that its content has already, and zeros where there is no text."""
+    async def _vectors_of(self, items: Sequence[MemoryItem]) -> Embedded:
+        """Return the vectors of each item: those that its content has already, and zeros where there is no text."""
         vectors = np.zeros((len(items), self._embeddings.dimension), dtype=np.float32)
+        further = {}
         asked = []
         async for some in slices(range(len(items)), AT_ONCE):
             for place in some:
                 row = self._table.row_of(items[place].id)
                 if row is not None and self._table.item(row).content == items[place].content:
                     vectors[place] = self._table.matrix[row]
+                    if row in self._table.further:
+                        further[place] = self._table.further[row]
                 elif has_text(items[place].content):
                     asked.append(place)
-        made = await embed_matrix(self._embeddings, [items[place].content for place in asked])
+        made = await embed_all(self._embeddings, [items[place].content for place in asked], self._weights.passage)
         if len(asked) == len(items):
             return made
-        vectors[asked] = made
-        return vectors
+        vectors[asked] = made.first
+        return Embedded(vectors, further | {asked[number]: rest for number, rest in made.further.items()})
 
     # Reading
 
@@ -288,7 +293,7 @@ class VectorMemoryStore(BaseStore):
         restored = 0
         async for some in slices(range(len(chosen)), CHANGED_AT_ONCE):
             # Meanwhile some may have been purged, or added again.
-            restored += sum([self._holdings.show(chosen[number], vectors[number]) for number in some])
+            restored += sum([self._holdings.show(chosen[number], vectors, number) for number in some])
         return restored
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:

@@ -21,7 +21,7 @@ GROWTH = 1.125
 
 _SMALLEST = 256
 _FACETS = (*SCOPE_FIELDS, "namespace", "conversation", "memory_type", "status", "speaker")
-_COLUMNS = ("times", "ends", "archived", "_updated", "_added", "_zero", "_blank", "_used")
+_COLUMNS = ("times", "ends", "archived", "divided", "_updated", "_added", "_zero", "_blank", "_used")
 _CHUNK = 1024
 
 
@@ -31,6 +31,10 @@ class Table:
     def __init__(self, dimension: int) -> None:
         self.matrix: Matrix = np.zeros((0, dimension), dtype=np.float32)
         self.items: list[MemoryItem | None] = []
+        self.further: dict[int, Matrix] = {}
+        """The vectors of all passages but the first, by the rows of items that have several. None is ever changed."""
+        self.divided: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        """Which rows these are."""
         self.places = PlaceFacet()
         self.facets: dict[str, Facet] = {name: self.places if name == "namespace" else Facet() for name in _FACETS}
         self.readers = 0
@@ -98,8 +102,8 @@ class Table:
 
     # Changing
 
-    def put(self, item: MemoryItem, vector: Matrix, added: int) -> int:
-        """Add or replace one item and return its row. The vector has length one or zero."""
+    def put(self, item: MemoryItem, vector: Matrix, further: Matrix | None, added: int) -> int:
+        """Add or replace one item and return its row. Vectors have length one or zero."""
         row = self._row_of.get(item.id)
         if row is None:
             row = self._new_rows(1)[0]
@@ -108,6 +112,8 @@ class Table:
             self._forget(row)
         self.items[row] = item
         self.matrix[row] = vector
+        if further is not None:
+            self._divide(row, further)
         for facet, value in zip(self.facets.values(), facet_values(facet_key(item)), strict=True):
             facet.add(row, value)
         self.times[row] = created = microseconds(item.created_at)
@@ -118,7 +124,7 @@ class Table:
         if item.archived_by is not None:
             self.archived[row] = True
             self.archived_count += 1
-        if not vector.any():
+        if further is None and not vector.any():
             self._zero[row] = True
             self._zero_count += 1
         if not has_text(item.content):
@@ -137,8 +143,10 @@ class Table:
         ascending = self._new_rows(len(items))
         rows = np.empty(len(items), dtype=np.int32)
         rows[order] = ascending
-        self._fill(ascending, batch.vectors, order)
+        self._fill(ascending, batch.vectors.first, order)
         numbers = rows.tolist()
+        for place, further in batch.vectors.further.items():
+            self._divide(numbers[place], further)
         for row, item in zip(numbers, items, strict=True):
             self.items[row] = item
         self._row_of.update(zip([item.id for item in items], numbers, strict=True))
@@ -160,7 +168,11 @@ class Table:
                     facet.remove(row)
                     facet.add(row, value)
             self.items[row] = batch.items[place]
-        self.matrix[rows] = batch.vectors
+        self.matrix[rows] = batch.vectors.first
+        for row in numbers if self.further else ():
+            self._join(row)
+        for place, further in batch.vectors.further.items():
+            self._divide(numbers[place], further)
         self._set_columns(rows, batch)
         return rows
 
@@ -206,7 +218,16 @@ class Table:
             else:
                 self.matrix[rows[start : start + _CHUNK]] = part
 
+    def _divide(self, row: int, further: Matrix) -> None:
+        self.further[row] = further
+        self.divided[row] = True
+
+    def _join(self, row: int) -> None:
+        if self.further.pop(row, None) is not None:
+            self.divided[row] = False
+
     def _forget(self, row: int) -> None:
+        self._join(row)
         for facet in self.facets.values():
             facet.remove(row)
         self.archived_count -= int(self.archived[row])

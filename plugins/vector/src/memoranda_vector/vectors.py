@@ -8,14 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from memoranda.embeddings import Embeddings, embed_texts, provided_vectors
+from memoranda.embeddings import Embeddings, all_divided, embed_texts, provided_vectors
 from memoranda.errors import BadVectorError, EmbeddingError
 from memoranda.ranking import normalised
-from memoranda.turns import aside
-from memoranda_vector.batches import Matrix
+from memoranda.turns import aside, dividing
+from memoranda_vector.batches import Embedded, Matrix
 
 _CHUNK = 1024
 _LARGE = 1e30
+
+
+async def embed_all(embeddings: Embeddings, texts: Sequence[str], size: float) -> Embedded:
+    """Return the vectors of the texts, of long ones those of their passages of about ``size`` terms."""
+    passages = await aside(dividing(sum(map(len, texts))), all_divided, texts, size)
+    flat = [passage for text in passages for passage in text]
+    made = await embed_matrix(embeddings, flat)
+    if len(flat) == len(texts):
+        return Embedded(made)
+    counts = np.array([len(text) for text in passages])
+    starts = np.cumsum(counts) - counts
+    long = np.flatnonzero(counts > 1)
+    # Copies: a view would keep the vectors of all others for as long as the item stays.
+    further = {place: made[starts[place] + 1 : starts[place] + counts[place]].copy() for place in long.tolist()}
+    return Embedded(made[starts], further)
 
 
 async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:

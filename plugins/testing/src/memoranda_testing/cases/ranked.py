@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.ranking import WHOLE_SCOPE
+from memoranda.ranking import WHOLE_SCOPE, RankedItem
 from memoranda.store import BaseStore, Capability, InMemoryStore, SearchMode
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, that
@@ -20,6 +20,9 @@ SENTENCES = (
     "the telescope showed the rings of saturn",
 )
 WORD_OF = {"radiator": 0, "revenue": 1, "bicycle": 2, "saffron": 3, "telescope": 4}
+
+NEEDLE_INSIDE = ". ".join((*SENTENCES[:4] * 10, *SENTENCES[4:] * 10, *SENTENCES[:4] * 10))
+"""A long text that speaks of something else in its middle."""
 
 
 class RankingCases(Cases):
@@ -116,6 +119,35 @@ class RankingCases(Cases):
         await store.add(note(SENTENCES[1], scope, 11, id=emptied.id))
         found = await store.search(query=SENTENCES[1], metadata=scope, mode="semantic", limit=1)
         equal([item.id for item in found], [emptied.id], "what is found by meaning once it has text again")
+
+    @needs(Capability.SEMANTIC)
+    async def test_a_long_item_is_found_by_the_meaning_of_a_passage(self, store: BaseStore) -> None:
+        """What it says in its middle finds it, is named, and is gone with the item or its content; nobody else's is."""
+        mine, theirs = self.scope(), self.scope()
+        long, other, short = note(NEEDLE_INSIDE, mine), note(NEEDLE_INSIDE, theirs), note("saturn and lemons", mine, 1)
+        await store.add(long)
+        await store.add_many([other, short])
+        for mode in ("semantic", "hybrid") if Capability.HYBRID in store.capabilities else ("semantic",):
+            found = await self._first(store, mine, mode)
+            equal(found.item.id, long.id, f"the best item in mode {mode!r}")
+            that("telescope" in found.passage, f"The passage that was found in mode {mode!r} is not the one it names.")
+            that(len(found.passage) < len(NEEDLE_INSIDE) / 4, "The passage is most of the item.")
+        await store.add(note(SENTENCES[1] + NEEDLE_INSIDE.replace(SENTENCES[4], SENTENCES[1]), mine, id=long.id))
+        equal((await self._first(store, mine, "semantic")).item.id, short.id, "the best item once the passage is gone")
+        await store.add(note(SENTENCES[1], mine, id=long.id))
+        equal((await self._first(store, mine, "semantic")).item.id, short.id, "the best item once it is short")
+        await store.add(long)
+        equal((await self._first(store, mine, "semantic")).item.id, long.id, "the best item once it is back")
+        await store.clear(metadata=mine)
+        equal(await store.search(query=SENTENCES[4], metadata=mine, mode="semantic"), [], "what is left")
+        equal((await self._first(store, theirs, "semantic")).item.id, other.id, "what the other user finds")
+        if Capability.PURGE in store.capabilities:
+            await store.purge(metadata=theirs)
+            equal(await store.search(query=SENTENCES[4], metadata=theirs, mode="semantic"), [], "what is left of all")
+
+    async def _first(self, store: BaseStore, metadata: MemoryMetadata, mode: SearchMode) -> RankedItem:
+        (found,) = await store.search_ranked(query=SENTENCES[4], metadata=metadata, mode=mode, limit=1)
+        return found
 
     async def test_what_others_store_does_not_change_a_ranking(self, store: BaseStore) -> None:
         """Items, order and scores stay the same while others' memories with the same words grow and are cleared."""
