@@ -21,7 +21,7 @@ class Addition(NamedTuple):
     token: int
     fields: tuple[str, ...]
     within: MemoryMetadata | None
-    vector: Sequence[float] | None = None
+    vectors: Sequence[Sequence[float]] | None = None
     times: int = 1
     number: int | None = None
     deleted: bool = False

@@ -137,7 +137,7 @@ async def _vector_finding(
     if missing:
         detail = f"vectors of {model}; {missing} items have none and are not found by meaning"
         return Finding("pgvector", False, detail, "Run 'memoranda reindex' with the same embedder.")
-    return Finding("pgvector", True, f"vectors of {model}, one for every item that has text")
+    return Finding("pgvector", True, f"vectors of {model} for every item that has text")
 
 
 async def _rows_finding(connection: Connection, table: str) -> Finding:

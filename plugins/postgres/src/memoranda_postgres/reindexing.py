@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from memoranda.embeddings import Embeddings, embed_texts, has_text
-from memoranda.ranking import normalised, terms_fingerprint
+from memoranda.embeddings import Embeddings, embed_passages, has_text
+from memoranda.ranking import Weights, normalised, terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.locking import lock_items
@@ -27,14 +27,14 @@ _PAGE = 500
 
 
 async def open_vectors(
-    server: Server, statements: PostgresStatements, embeddings: Embeddings, store: str
+    server: Server, statements: PostgresStatements, embeddings: Embeddings, weights: Weights | None, store: str
 ) -> Vectors | None:
     """Return the vectors of a store, with a table if there is none yet; None where pgvector is not to be had."""
 
     async def work(connection: Connection) -> Vectors | None:
         extension = await extension_schema(connection, "vector")
         if extension is not None:
-            vectors = Vectors(server, statements, embeddings, extension)
+            vectors = Vectors(server, statements, embeddings, weights, extension)
             stored = await vectors.stored_model(connection)
             if stored is not None:
                 if stored != (vectors.model, vectors.dimension):
@@ -51,7 +51,7 @@ async def open_vectors(
             if extension is None:
                 logger.warning("%s has no pgvector, so the embedder is not used: there is no semantic search.", store)
                 return None
-            vectors = Vectors(server, statements, embeddings, extension)
+            vectors = Vectors(server, statements, embeddings, weights, extension)
             if await vectors.stored_model(connection) is None:
                 await vectors.create(connection)
                 await vectors.create_index(connection)
@@ -69,9 +69,10 @@ async def fill_vectors(
         return
     for start in range(0, len(rows), _PAGE):
         page = rows[start : start + _PAGE]
-        made = await embed_texts(embeddings, [content for _, content, _ in page])
+        made = await embed_passages(embeddings, [content for _, content, _ in page], vectors.weights.passage)
         kept = [
-            (item_id, version, normalised(vector)) for (item_id, _, version), vector in zip(page, made, strict=True)
+            (item_id, version, list(map(normalised, passages)))
+            for (item_id, _, version), passages in zip(page, made, strict=True)
         ]
         await server.run(partial(vectors.keep_present, vectors=kept))
 
@@ -152,11 +153,12 @@ async def _make_vectors(
 
     await server.run(start)
     made = 0
-    async for page in vectors.missing(_PAGE):
-        await fill_vectors(server, vectors, embeddings, page)
-        made += len(page)
-        if progress is not None:
-            progress(min(2 * done, done + made), 2 * done)
+    for lacking in (vectors.missing, vectors.undivided):
+        async for page in lacking(_PAGE):
+            await fill_vectors(server, vectors, embeddings, page)
+            made += len(page)
+            if progress is not None:
+                progress(min(2 * done, done + made), 2 * done)
     await server.run(finish)
     if progress is not None:
         progress(2 * done, 2 * done)

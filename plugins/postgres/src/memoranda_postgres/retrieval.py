@@ -24,9 +24,10 @@ from memoranda.ranking import (
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.passages import Near
 from memoranda_postgres.server import Server
 from memoranda_postgres.text import Answers, TextSearch
-from memoranda_postgres.vectors import Vectors, similarity
+from memoranda_postgres.vectors import Vectors
 
 _OFF_LOOP = 300
 """From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
@@ -65,9 +66,9 @@ class Retrieval:
         answers = Answers(self._text, scope, wanted, lambda most: self._nearest(vector or (), scope, most))
         gathering = gather(query, self._weights, limit, filtered=wanted != scope, meaning=vector is not None)
         candidates = await gathered_async(gathering, answers.answer)
-        similarities: dict[str, float] = {}
+        near: dict[str, Near] = {}
         if vector is not None:
-            similarities = await self._present_vectors().similarities(vector, list(answers.rows))
+            near = await self._present_vectors().similarities(vector, list(answers.rows))
         items: dict[str, MemoryItem] = {}
         sought = wanted.sought()  # All candidates are of the scope.
 
@@ -81,12 +82,13 @@ class Retrieval:
             return rank_hybrid(
                 query,
                 candidates.windows,
-                similarities,
+                {key: found.similarity for key, found in near.items()},
                 total=candidates.total,
                 frequencies=candidates.frequencies,
                 weights=self._weights,
                 wanted=matches,
                 limit=limit,
+                nearest=lambda passage: near[passage.key].passage(passage.text),
             )
 
         ranked = scored() if len(answers.rows) < _OFF_LOOP else await asyncio.to_thread(scored)
@@ -96,9 +98,12 @@ class Retrieval:
         vector = await self._query_vector(query, scope, store)
         size = await self._text.size(wanted, MOST_COUNTED)
         ranked = []
-        for row in await self._present_vectors().nearest(vector, wanted, limit, size):
-            cosine = similarity(row[_WIDTH])
-            ranked += [RankedItem(item, cosine, {"semantic": cosine}) for item in self._readable([row])]
+        for near in await self._present_vectors().nearest(vector, wanted, limit, size):
+            parts = {"semantic": near.similarity}
+            ranked += [
+                RankedItem(item, near.similarity, parts, passage=near.passage(item.content))
+                for item in self._readable([near.row])
+            ]
         return ranked
 
     def _readable(self, rows: Sequence[Any]) -> list[MemoryItem]:
@@ -108,7 +113,7 @@ class Retrieval:
 
     async def _nearest(self, vector: Sequence[float], scope: Filter, most: int) -> list[str]:
         size = await self._text.size(scope, MOST_COUNTED)
-        return [row["id"] for row in await self._present_vectors().nearest(vector, scope, most, size)]
+        return [near.row["id"] for near in await self._present_vectors().nearest(vector, scope, most, size)]
 
     async def _query_vector(self, query: str, scope: Filter, store: str) -> list[float]:
         assert self._embeddings is not None

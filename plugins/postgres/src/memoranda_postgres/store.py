@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncpg import InvalidCatalogNameError
 
-from memoranda.embeddings import embed_texts, has_text
+from memoranda.embeddings import embed_passages, has_text
 from memoranda.errors import EmbeddingError, InputError, MemoryError, StoreUnavailableError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload
 from memoranda.plugins import embedder
@@ -250,7 +250,7 @@ class PostgresMemoryStore(BaseStore):
         self.capabilities = type(self).capabilities
         if self._embeddings is None or (self.access == "read" and not self._layout.has_vectors):
             return None
-        vectors = await open_vectors(self._server, self._statements, self._embeddings, repr(self))
+        vectors = await open_vectors(self._server, self._statements, self._embeddings, self._weights, repr(self))
         if vectors is not None:
             self.capabilities = type(self).capabilities | {Capability.SEMANTIC, Capability.HYBRID}
             self._layout = replace(self._layout, has_vectors=True)
@@ -306,9 +306,9 @@ class PostgresMemoryStore(BaseStore):
         # What an item says already has its vector.
         vectors = await self._vectors.known({row.id: row.content for row in rows}) if rows else {}
         asked = [row for row in rows if row.id not in vectors]
-        made = await embed_texts(self._embeddings, [row.content for row in asked])
-        vectors |= {row.id: normalised(vector) for row, vector in zip(asked, made, strict=True)}
-        return [addition._replace(vector=vectors.get(addition.row.id)) for addition in additions]
+        made = await embed_passages(self._embeddings, [row.content for row in asked], self._vectors.weights.passage)
+        vectors |= {row.id: list(map(normalised, passages)) for row, passages in zip(asked, made, strict=True)}
+        return [addition._replace(vectors=vectors.get(addition.row.id)) for addition in additions]
 
     # Reading
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memoranda_postgres.dialect import PARENT, PostgresDialect
+from memoranda_postgres.passages import divide_vectors
 from memoranda_postgres.terms import FOLDED, TERM_KEYS, TERMS_VECTOR
 
 _COVERING = "created_at, added, deleted, archived) INCLUDE (expires_at)"
@@ -141,7 +142,7 @@ def _keep_text_once(dialect: PostgresDialect) -> list[str]:
     ]
 
 
-MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_grow, _keep_text_once)
+MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_grow, _keep_text_once, divide_vectors)
 """Migration n leads from schema version n + 1 to n + 2; indexes that are missing are made after the last. A released
 one is never changed."""
 

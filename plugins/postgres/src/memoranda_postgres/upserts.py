@@ -145,9 +145,9 @@ class Upserts:
         """Store the vectors of the items that have got these versions."""
         if self._vectors is not None:
             kept = [
-                (addition.row.id, versions[addition.row.id], addition.vector)
+                (addition.row.id, versions[addition.row.id], addition.vectors)
                 for addition in additions
-                if addition.vector is not None and addition.row.id in versions
+                if addition.vectors is not None and addition.row.id in versions
             ]
             for start in range(0, len(kept), TOGETHER):
                 await self._vectors.keep(connection, kept[start : start + TOGETHER])

@@ -1,28 +1,38 @@
 """Vectors in a table of their own, next to the items, through pgvector.
 
-They are kept at length one. A vector belongs to one version of its item: after a change by a process that has no
-embedder it is out of date, and is not found until ``reindex`` has made a new one. An item without text has none. Only
-one model's vectors are kept; its name and dimension stand in the table of the schema's version.
+They are kept at length one, for a long item one for each of its passages. They belong to one version of their item:
+after a change by a process that has no embedder they are out of date, and are not found until ``reindex`` has made new
+ones. An item without text has none. Only one model's vectors are kept; its name and dimension stand in the table of the
+schema's version.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
-from memoranda.embeddings import WHITESPACE, Embeddings
+from memoranda.embeddings import WHITESPACE, Embeddings, usual_weights
+from memoranda.ranking import Weights, divided
 from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
+from memoranda_postgres.passages import KEY, PART, PARTS, Near, best_of_each, numbered
 from memoranda_postgres.server import UNHURRIED, Server
 
 EXACT_BELOW = 20_000
 """Up to this many items a scope is compared one by one, which finds all and takes some milliseconds."""
 
 _INDEX = "memory_vectors_embedding"
+_MORE = 4
+"""How many times more passages are looked at where those that were are not enough items."""
+
+Lacking = tuple[str, str, int]
+"""The id, content and version of an item."""
+
 _MOST_INDEXED = 2_000  # dimensions; longer vectors are compared one by one
 _COLUMNS = ", ".join(ITEM_COLUMNS)
 
@@ -30,12 +40,20 @@ _COLUMNS = ", ".join(ITEM_COLUMNS)
 class Vectors:
     """The vectors of one store. ``extension`` is the quoted schema that pgvector lives in."""
 
-    def __init__(self, server: Server, statements: PostgresStatements, embeddings: Embeddings, extension: str) -> None:
+    def __init__(
+        self,
+        server: Server,
+        statements: PostgresStatements,
+        embeddings: Embeddings,
+        weights: Weights | None,
+        extension: str,
+    ) -> None:
         self._server = server
         self._statements = statements
         self._dialect = statements.dialect
         self.model = embeddings.identity()
         self.dimension = embeddings.dimension
+        self.weights = weights or usual_weights(embeddings)
         self._vector = f"{extension}.vector"
         self._extension = extension
         self._distance = f"OPERATOR({extension}.<=>)"
@@ -53,9 +71,9 @@ class Vectors:
         await connection.execute(f"LOCK TABLE {items} IN ACCESS EXCLUSIVE MODE")
         await connection.execute(f"DROP TABLE IF EXISTS {dialect.vectors}")
         await connection.execute(
-            f'CREATE TABLE {dialect.vectors} (item_id TEXT COLLATE "C" PRIMARY KEY '
+            f'CREATE TABLE {dialect.vectors} (item_id TEXT COLLATE "C" NOT NULL '
             f"REFERENCES {items} (id) ON DELETE CASCADE, item_version INTEGER NOT NULL, "
-            f"embedding {self._vector}({self.dimension}) NOT NULL)"
+            f"embedding {self._vector}({self.dimension}) NOT NULL, {PART}, {PARTS}, {KEY})"
         )
         await connection.execute(
             f"UPDATE {dialect.meta} SET vector_model = $1, vector_dimension = $2", self.model, self.dimension
@@ -87,45 +105,61 @@ class Vectors:
         )
         return found
 
-    async def known(self, contents: Mapping[str, str]) -> dict[str, Sequence[float]]:
+    async def known(self, contents: Mapping[str, str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the present vectors of those ids that have one for this very content, of this store's model."""
         # Ids before vectors, as with all who lock both: a change of the model is waited for, never in a circle.
         given = f"SELECT id, content, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}"
         rows = await self._server.fetch(
             f"SELECT id, content, embedding::real[] AS vector FROM ({given}) AS given JOIN {self._dialect.vectors} "
             f"ON item_id = id AND item_version = version WHERE EXISTS "
-            f"(SELECT FROM {self._dialect.meta} WHERE vector_model = $2 AND vector_dimension = $3)",
+            f"(SELECT FROM {self._dialect.meta} WHERE vector_model = $2 AND vector_dimension = $3) ORDER BY part",
             [list(contents), self.model, self.dimension],
         )
-        return {row["id"]: row["vector"] for row in rows if contents[row["id"]] == row["content"]}
+        found: dict[str, list[Sequence[float]]] = {}
+        for row in rows:
+            if contents[row["id"]] == row["content"]:
+                found.setdefault(row["id"], []).append(row["vector"])
+        return dict(found)
 
-    async def keep(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[float]]]) -> None:
-        """Store the vectors of versions of items, in the transaction that stored or locked those.
+    async def keep(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[Sequence[float]]]]) -> None:
+        """Store the vectors of versions of items in place of others, in the transaction that wrote or locked those.
 
         Where another process has made the table over to another model, nothing is kept: the items are there, and
         reindexing finds them.
         """
         if not vectors:
             return
+        owners, parts, counts = numbered([passages for _, _, passages in vectors])
         flat: list[float] = []
-        for _, _, vector in vectors:
-            flat.extend(vector)
+        for _, _, passages in vectors:
+            for vector in passages:
+                flat.extend(vector)
+        given = "unnest($1::text[], $2::integer[], $6::smallint[], $7::smallint[])"
         await connection.execute(
-            f"INSERT INTO {self._dialect.vectors} AS stored (item_id, item_version, embedding) "
-            f"SELECT given.id, given.version, "
+            f"WITH gone AS (DELETE FROM {self._dialect.vectors} AS stored USING unnest($8::text[], $9::smallint[]) "
+            f"AS given (id, parts) WHERE stored.item_id = given.id AND stored.part >= given.parts) "
+            f"INSERT INTO {self._dialect.vectors} AS stored (item_id, item_version, part, parts, embedding) "
+            f"SELECT given.id, given.version, given.part, given.parts, "
             f"(($3::real[])[(given.at - 1) * $5 + 1 : given.at * $5])::{self._vector} "
-            f"FROM unnest($1::text[], $2::integer[]) WITH ORDINALITY AS given (id, version, at) "
+            f"FROM {given} WITH ORDINALITY AS given (id, version, part, parts, at) "
             f"WHERE EXISTS (SELECT FROM {self._dialect.meta} WHERE vector_model = $4 AND vector_dimension = $5) "
-            f"ON CONFLICT (item_id) DO UPDATE SET item_version = excluded.item_version, embedding = excluded.embedding",
-            [item_id for item_id, _, _ in vectors],
-            [version for _, version, _ in vectors],
+            f"ON CONFLICT (item_id, part) DO UPDATE SET item_version = excluded.item_version, parts = excluded.parts, "
+            f"embedding = excluded.embedding",
+            [vectors[owner][0] for owner in owners],
+            [vectors[owner][1] for owner in owners],
             flat,
             self.model,
             self.dimension,
+            parts,
+            counts,
+            [item_id for item_id, _, _ in vectors],
+            [len(passages) for _, _, passages in vectors],
             timeout=self._server.timeout,
         )
 
-    async def keep_present(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[float]]]) -> None:
+    async def keep_present(
+        self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[Sequence[float]]]]
+    ) -> None:
         """Store vectors that were made after their items, as far as those are still there and of these versions."""
         ids = [item_id for item_id, _, _ in vectors]
         async with self._server.transaction(connection):
@@ -138,36 +172,62 @@ class Vectors:
             present = {(row["id"], row["version"]) for row in rows}
             await self.keep(connection, [entry for entry in vectors if entry[:2] in present])
 
-    async def nearest(self, vector: Sequence[float], wanted: Filter, limit: int, size: int) -> list[Any]:
-        """Return the items nearest to a vector, nearest first: rows of ``ITEM_COLUMNS`` and the similarity.
+    async def nearest(self, vector: Sequence[float], wanted: Filter, limit: int, size: int) -> list[Near]:
+        """Return the items nearest to a vector, nearest first; their rows have ``ITEM_COLUMNS``.
 
         ``size`` is the number of items that match. A scope that is small, or of which most is asked for, is compared
         one by one. In a large one the index goes on looking until enough of what it finds lies in the scope.
         """
         if size > EXACT_BELOW and limit <= size // 10 and self.dimension <= _MOST_INDEXED:
-            rows = await self._server.run(lambda connection: self._through_index(connection, vector, wanted, limit))
-            if len(rows) >= limit:
-                return rows
-        return await self._one_by_one(vector, wanted, limit)
+            found = await self._nearest_by_index(vector, wanted, limit)
+            if found is not None:
+                return found
+        asked = limit
+        while True:
+            rows = await self._one_by_one(vector, wanted, asked)
+            best = list(best_of_each(rows, self.weights.damping).values())
+            if len(best) >= limit or len(rows) < asked:
+                return best[:limit]
+            asked *= _MORE  # Several were passages of one item.
 
-    async def similarities(self, vector: Sequence[float], ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of each of these items that has a present vector."""
+    async def _nearest_by_index(self, vector: Sequence[float], wanted: Filter, limit: int) -> list[Near] | None:
+        """Return the nearest items, or None where the index does not find enough of them."""
+        for asked in (limit, limit * _MORE, limit * _MORE * _MORE):
+            rows = await self._server.run(partial(self._through_index, vector=vector, wanted=wanted, limit=asked))
+            if len(rows) < asked:
+                return None
+            best = sorted(best_of_each(rows, self.weights.damping).values(), key=attrgetter("similarity"), reverse=True)
+            # What was not looked at is no nearer than the last passage, by which only long items can lie behind.
+            if len(best) >= limit and not best[limit - 1].similarity < rows[-1]["cosine"]:
+                return best[:limit]
+        return None
+
+    async def similarities(self, vector: Sequence[float], ids: Sequence[str]) -> dict[str, Near]:
+        """Return how near each of these items is that has present vectors."""
         rows = await self._server.fetch(
-            f"SELECT item_id, 1 - (embedding {self._distance} $2::real[]::{self._vector}) FROM {self._dialect.vectors} "
-            f"WHERE item_id IN (SELECT unnest($1::text[]))",
+            f"SELECT item_id AS id, 1 - (embedding {self._distance} $2::real[]::{self._vector}) AS cosine, part, parts "
+            f"FROM {self._dialect.vectors} WHERE item_id IN (SELECT unnest($1::text[])) ORDER BY part",
             [list(ids), list(vector)],
         )
-        return {row[0]: similarity(row[1]) for row in rows}
+        return best_of_each(rows, self.weights.damping)
 
-    async def missing(self, page: int) -> AsyncGenerator[list[tuple[str, str, int]], None]:
-        """Yield pages of the ids, contents and versions of live items with text that have no present vector."""
+    def missing(self, page: int) -> AsyncGenerator[list[Lacking], None]:
+        """Yield pages of live items with text that have no present vector."""
+        return self._lacking(f"item_id IS NULL AND btrim(content, $2) <> '' ORDER BY id LIMIT {page}", WHITESPACE)
+
+    async def undivided(self, page: int) -> AsyncGenerator[list[Lacking], None]:
+        """Yield pages of live items that have one vector and several passages."""
+        size = self.weights.passage
+        async for rows in self._lacking(f"parts = 1 AND length(content) > $2 ORDER BY id LIMIT {page}", int(size)):
+            yield [row for row in rows if len(divided(row[1], size)) > 1]
+
+    async def _lacking(self, condition: str, value: str | int) -> AsyncGenerator[list[Lacking], None]:
         after = ""
         while True:
             rows = await self._server.fetch(
                 f"SELECT id, content, version FROM {self._dialect.table} LEFT JOIN {self._dialect.vectors} "
-                f"ON item_id = id AND item_version = version WHERE deleted = 0 AND item_id IS NULL AND id > $1 "
-                f"AND btrim(content, $2) <> '' ORDER BY id LIMIT {page}",
-                [after, WHITESPACE],
+                f"ON item_id = id AND item_version = version WHERE deleted = 0 AND id > $1 AND {condition}",
+                [after, value],
             )
             if not rows:
                 return
@@ -179,12 +239,14 @@ class Vectors:
         given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
         where = self._statements.conditions(parameters, wanted)
         last = self._dialect.limit(parameters, limit)
+        damping = f"{float(self.weights.damping)!r}::double precision"
         # Behind OFFSET 0 the distance is a mere number, for which no index can be used.
         text = (
-            f"SELECT {_COLUMNS}, 1 - distance AS similarity FROM ("
-            f"SELECT {self._dialect.item_columns}, added, embedding {self._distance} {given} AS distance "
+            f"SELECT {_COLUMNS}, 1 - distance AS cosine, part, parts FROM ("
+            f"SELECT {self._dialect.item_columns}, added, embedding {self._distance} {given} AS distance, part, parts "
             f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON item_id = id AND item_version = version "
-            f"WHERE {where} OFFSET 0) AS compared ORDER BY distance, created_at DESC, added DESC {last}"
+            f"WHERE {where} OFFSET 0) AS compared "
+            f"ORDER BY (distance - 1) / power(parts, {damping}), created_at DESC, added DESC, part {last}"
         )
         return await self._server.fetch(text, parameters.values)
 
@@ -195,7 +257,7 @@ class Vectors:
         given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
         where = self._statements.conditions(parameters, wanted)
         text = (
-            f"SELECT {self._dialect.item_columns}, 1 - (embedding {self._distance} {given}) AS similarity "
+            f"SELECT {self._dialect.item_columns}, 1 - (embedding {self._distance} {given}) AS cosine, part, parts "
             f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON id = item_id AND version = item_version "
             f"WHERE {where} ORDER BY embedding {self._distance} {given} LIMIT {limit}"
         )
@@ -210,8 +272,3 @@ class Vectors:
             await connection.execute(setting, timeout=self._server.timeout)
             rows: list[Any] = await connection.fetch(text, *parameters.values, timeout=self._server.timeout)
         return rows
-
-
-def similarity(found: float) -> float:
-    """Return a cosine; that of a vector of zeros, which the engine calls not a number, is 0."""
-    return 0.0 if math.isnan(found) else float(found)

@@ -1,0 +1,61 @@
+"""The vectors of passages: one row for each, where an item is long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from memoranda.ranking import held_back, passage_at
+from memoranda_postgres.dialect import PostgresDialect
+
+KEY = "PRIMARY KEY (item_id, part)"
+PART = "part SMALLINT NOT NULL DEFAULT 0"
+"""Which passage of its item a vector is of, from 0."""
+
+PARTS = "parts SMALLINT NOT NULL DEFAULT 1"
+"""How many passages the item has."""
+
+
+class Near(NamedTuple):
+    """How near an item is: as near as its nearest passage, held back for having many. The row is as it was read."""
+
+    row: Any
+    similarity: float
+    part: int
+    parts: int
+
+    def passage(self, content: str) -> str:
+        """Return the nearest passage; the empty text where there is only one."""
+        return passage_at(content, self.part, self.parts) if self.parts > 1 else ""
+
+
+def divide_vectors(dialect: PostgresDialect) -> list[str]:
+    """Return what gives the vectors of an older schema their numbers: each is the only one of its item."""
+    numbers = f"ADD COLUMN {PART}, ADD COLUMN {PARTS}"
+    return [f"ALTER TABLE IF EXISTS {dialect.vectors} {numbers}, DROP CONSTRAINT memory_vectors_pkey, ADD {KEY}"]
+
+
+def best_of_each(rows: Iterable[Any], damping: float) -> dict[str, Near]:
+    """Return how near each item is, from rows with ``id``, ``cosine``, ``part`` and ``parts``; in their order."""
+    found: dict[str, Near] = {}
+    for row in rows:
+        # The engine calls the cosine of a vector of zeros not a number.
+        cosine = 0.0 if math.isnan(row["cosine"]) else float(row["cosine"])
+        similarity = held_back(cosine, row["parts"], damping)
+        known = found.get(row["id"])
+        if known is None or similarity > known.similarity:
+            found[row["id"]] = Near(row, similarity, row["part"], row["parts"])
+    return found
+
+
+def numbered(vectors: Sequence[Sequence[Any]]) -> tuple[list[int], list[int], list[int]]:
+    """Return, for the vectors of several items one behind the other, whose each is, its number and of how many."""
+    owners: list[int] = []
+    parts: list[int] = []
+    counts: list[int] = []
+    for owner, passages in enumerate(vectors):
+        owners += [owner] * len(passages)
+        parts += range(len(passages))
+        counts += [len(passages)] * len(passages)
+    return owners, parts, counts
