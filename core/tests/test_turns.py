@@ -181,6 +181,7 @@ BATCHES: dict[str, Callable[[BaseStore, list[MemoryItem]], Awaitable[object]]] =
     "adding": lambda store, batch: store.add_many(notes(len(batch), "bob")),
     "applying": lambda store, batch: store.apply(adds=notes(len(batch), "bob"), deletes=["ada7"]),
     "updating": lambda store, batch: store.update_many(batch),
+    "replacing": lambda store, batch: store.add_many(batch, ttl=100),
 }
 
 
@@ -192,6 +193,12 @@ async def test_the_turns_of_the_loop_do_not_grow_with_a_batch(work: str) -> None
         store = await filled(count)
         turns.append(await longest_turn(BATCHES[work](store, await store.search(metadata=ADA, limit=count))))
     assert turns[1] < 2 * turns[0]
+
+
+@pytest.mark.parametrize("purge", [False, True])
+async def test_of_what_a_batch_deletes_only_the_ids_are_looked_at_in_one_turn(purge: bool) -> None:
+    ids = [f"ada{number}" for number in range(1_500)]
+    assert await longest_turn((await filled(1_500)).apply(deletes=ids, purge=purge)) < 12 * len(ids)
 
 
 async def seen(store: BaseStore) -> list[object]:
@@ -298,6 +305,37 @@ async def test_nothing_of_a_batch_is_seen_before_all_of_it_is_stored() -> None:
         seen.add(await store.count())
         await asyncio.sleep(0)
     assert seen <= {0, 3_000}
+
+
+async def test_of_a_batch_that_deletes_nothing_is_gone_before_all_of_it_is() -> None:
+    store = await filled(3_000)
+    new, seen = HumanMemory(id="new", content="as it was given", metadata=ADA), set()
+    writing = asyncio.create_task(store.apply(adds=[new], deletes=[f"ada{number}" for number in range(3_000)]))
+    await asyncio.sleep(0)
+    new.content = "changed while it was made ready"
+    while not writing.done():
+        seen.add(await store.count())
+        await store.add(HumanMemory(id="other", content="in between", metadata=MemoryMetadata(user_id="bob")))
+        await store.delete("other")
+        await asyncio.sleep(0)
+    assert (await writing, seen | {1}) == (3_000, {3_000, 1})
+    assert [item.content for item in await store.search(metadata=ADA)] == ["as it was given"]
+    assert await store.restore(metadata=ADA) == 3_000
+
+
+async def test_what_is_said_while_a_large_turn_is_made_ready_comes_before_it() -> None:
+    store, mine = await filled(10), MemoryMetadata(user_id="ada", session_id="s0")
+    adding = asyncio.create_task(store.add_many(notes(2_000)[10:]))
+    late = 0
+    while not adding.done():
+        await store.add(HumanMemory(id=f"late{late}", content="said meanwhile", metadata=mine))
+        late += 1
+        await asyncio.sleep(0)
+    await adding
+    order = [item.id async for item in store.scan(metadata=ADA, order="added")]
+    at = order.index("ada10")
+    assert order[at : at + 1_990] == [f"ada{number}" for number in range(10, 2_000)]
+    assert len(order) == 2_000 + late
 
 
 async def test_a_batch_is_refused_by_a_store_that_is_closed_meanwhile() -> None:

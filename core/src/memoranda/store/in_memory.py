@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import AsyncGenerator, Hashable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import count, islice
+from operator import is_
+from typing import TYPE_CHECKING, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
@@ -23,12 +24,10 @@ from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.pages import Order, Page
 from memoranda.store.shelf import (
     BY,
-    Arrivals,
+    Change,
     Entry,
     Row,
     Shelf,
-    arranged,
-    fits,
     matching,
     names_at_most_one_field,
 )
@@ -47,6 +46,12 @@ from memoranda.urls import take_options
 
 if TYPE_CHECKING:
     from memoranda.ranking.listed import ListedScope
+
+_ATTEMPTS = 3
+"""How often a large batch is made ready aside; where others have changed its items each time, it is done at once."""
+
+_ROOM = 1 << 40
+"""How many numbers in the order of adding are left to others while a batch is made ready."""
 
 _MOST_LISTED = 32
 """Of how many scopes rankings keep what they have listed."""
@@ -107,69 +112,82 @@ class InMemoryStore(BaseStore):
                 self._put(successor(held.item, item, within))
 
     async def _apply(self, write: Write) -> int:
-        first, ready = self._added + 1, None
-        if len(write.adds) > AT_ONCE and not write.hidden:
-            ready = await aside(len(write.adds), _arrivals, write, first)
-        # From here on nobody comes in between. What has changed since it was made ready is worked out again, at once.
+        return (await self._carried_out(write)).removed
+
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        if len(items) > 1:
+            batch = await self._carried_out(Write(items, within), compared=True)
+            return await aside(len(items), _item_copies, batch.items)
+        live = self._live.get(items[0].id)
+        check_expected(items[0], live.item if live else None, within)
+        updated = successor(self._stored(items[0].id), items[0], within)
+        self._put(updated)
+        return [copy_item(updated)]
+
+    async def _carried_out(self, write: Write, *, compared: bool = False) -> _Batch:
+        """Write a batch, which is made ready aside if it is large; others may write meanwhile.
+
+        With ``compared``, the version of each item must be the one that is held.
+        """
+        ids = [*(item.id for item in write.adds), *write.deletes]
+        if len(ids) > AT_ONCE >= len(write.adds):
+            write = replace(write, adds=_item_copies(write.adds))  # A few of them are still the caller's own.
+        left = _ATTEMPTS
+        while True:
+            weight, left = len(ids) if left else 0, left - 1
+            seen, first = self._seen(ids), self._added + (_ROOM if weight > AT_ONCE else 1)
+            batch = await aside(weight, self._batch, write, seen, first, compared)
+            # From here on nobody comes in between.
+            if weight <= AT_ONCE or (self._added < first and all(map(is_, self._seen(ids), seen))):
+                break
         if write.expected is not None:
             newest = self._page(write.expected.conversation, Page(1, order="added"))
             write.expected.check(newest[0].item.id if newest else None)
-        if ready is not None and not (
-            first == self._added + 1 and self._live.has_none(ready.by_id) and self._hidden.has_none(ready.by_id)
-        ):
-            ready = None
-        adds = kept(write, self._stored) if ready is None else []
-        removed = self._removed(write)
-        if ready is not None:
-            self._live.put_many(ready)
-            self._added += len(ready.by_id)
-        for item in adds:
-            self._put(item, hidden=item.id in write.hidden)
-        return removed
-
-    def _removed(self, write: Write) -> int:
-        """Remove what a batch deletes, as far as it is there and in scope, and return how many items that were."""
-        removed = 0
-        for shelf in (self._hidden, self._live) if write.purge else (self._live,):
-            there = [entry for item_id in write.deletes if (entry := shelf.get(item_id)) is not None]
-            gone = sorted(entry for entry in there if metadata_matches(write.within, entry.item.metadata))
-            shelf.take_many(gone)
-            removed += len(gone)
-            for entry in () if write.purge else gone:
-                self._hidden.put(entry)
-        if write.purge:
+        for shelf, change in ((self._live, batch.live), (self._hidden, batch.hidden)):
+            if change.gone or change.come:
+                shelf.carry_out(change)
+        for item in batch.items:
+            self._take_note(item)
+        if batch.last >= first:
+            self._added = batch.last
+        if write.purge and batch.removed:
             self._listed.clear()
-        return removed
+        return batch
 
-    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        own = await aside(len(items), _item_copies, items)
-        if len(own) > AT_ONCE and await self._updated_at_once(own, within):
-            return await aside(len(own), _item_copies, own)
-        # From here on nobody comes in between.
-        kept = []
-        for item in own:
-            live = self._live.get(item.id)
-            check_expected(item, live.item if live else None, within)
-            kept.append(successor(self._stored(item.id), item, within, owned=True))
-        for item in kept:
-            self._put(item)
-        return await aside(len(kept), _item_copies, kept)
+    def _batch(self, write: Write, seen: Sequence[Entry | None], first: int, compared: bool) -> _Batch:
+        """Return what a batch comes to; ``seen`` are the entries of its ids, and new ones are numbered from ``first``.
 
-    async def _updated_at_once(self, own: Sequence[MemoryItem], within: MemoryMetadata | None) -> bool:
-        """Compare and set many items, most of which stay in their places; return False if they changed meanwhile."""
-        held = [self._live.get(item.id) for item in own]
-        replaced = await aside(len(own), _replacements, own, held, within)
-        # From here on nobody comes in between.
-        if any(self._live.get(item.id) is not entry for item, entry in zip(own, held, strict=True)):
-            return False
-        rest = [item for item in own if item.id not in replaced.by_id]
-        rest = [successor(self._stored(item.id), item, within, owned=True) for item in rest]
-        for entry in replaced.by_id.values():
-            entry.item.__dict__["version"] += 1
-        self._live.replace_many(replaced)
-        for item in rest:
-            self._put(item)
-        return True
+        Raises the conflicts that it meets.
+        """
+        ids = [*(item.id for item in write.adds), *write.deletes]
+        live, hidden = dict(zip(ids, seen, strict=False)), dict(zip(ids, seen[len(ids) :], strict=True))
+        held = {item_id: entry for item_id in ids if (entry := live[item_id] or hidden[item_id]) is not None}
+        for item in write.adds if compared else ():
+            check_expected(item, entry.item if (entry := live[item.id]) else None, write.within)
+        stored = {item_id: entry.item for item_id, entry in held.items()}
+        items = {item.id: item for item in kept(write, stored.get)}
+        numbers = count(first)
+        come: list[Entry] = []
+        come_hidden: list[Entry] = []
+        for item in items.values():
+            number = held[item.id].added if item.id in held else next(numbers)
+            (come_hidden if item.id in write.hidden else come).append(Entry(item.created_at, number, item, []))
+        removed = _deleted(write, live)
+        come_hidden += [] if write.purge else removed
+        purged = _deleted(write, hidden) if write.purge else []
+        gone = [entry for item_id in items if (entry := live[item_id]) is not None]
+        gone_hidden = [entry for item_id in items if (entry := hidden[item_id]) is not None]
+        return _Batch(
+            self._live.planned(gone + removed, come),
+            self._hidden.planned(gone_hidden + purged, come_hidden),
+            list(items.values()),
+            next(numbers) - 1,
+            len(removed) + len(purged),
+        )
+
+    def _seen(self, ids: Sequence[str]) -> list[Entry | None]:
+        """Return the entries of the ids, those that are shown and then those that are hidden."""
+        return [*map(self._live.get, ids), *map(self._hidden.get, ids)]
 
     @guarded  # One look into a dict, at an item that nobody changes.
     async def _get(self, item_id: str) -> MemoryItem | None:
@@ -371,54 +389,46 @@ class InMemoryStore(BaseStore):
         entry = self._live.get(item_id) or self._hidden.get(item_id)
         return None if entry is None else entry.item
 
-    def _put(self, item: MemoryItem, *, hidden: bool = False) -> None:
+    def _put(self, item: MemoryItem) -> None:
         """Keep the item, in the place of the one it replaces."""
         for shelf in (self._live, self._hidden):
             held = shelf.get(item.id)
             if held is not None:
                 entry = Entry(item.created_at, held.added, item, [])
-                stays_there = shelf is (self._hidden if hidden else self._live)
-                if not stays_there or not shelf.replace(held, entry):
+                if shelf is self._hidden or not shelf.replace(held, entry):
                     shelf.take(held)
-                    self._keep(entry, hidden=hidden)
-                elif item.expires_at is not None:
-                    heapq.heappush(self._ends, (item.expires_at, item.id))
-                return
-        self._put_new(item, hidden=hidden)
+                    self._live.put(entry)
+                return self._take_note(item)
+        return self._put_new(item)
 
-    def _put_new(self, item: MemoryItem, *, hidden: bool = False) -> None:
+    def _put_new(self, item: MemoryItem) -> None:
         """Keep an item whose id is not held."""
         self._added += 1
-        self._keep(Entry(item.created_at, self._added, item, []), hidden=hidden)
+        self._live.put(Entry(item.created_at, self._added, item, []))
+        self._take_note(item)
 
-    def _keep(self, entry: Entry, *, hidden: bool) -> None:
-        item = entry.item
+    def _take_note(self, item: MemoryItem) -> None:
+        """Remember what is to be known of a stored item elsewhere than on its shelf."""
         if item.memory_type == "branch":
             self._branches.add(item.id)
-        (self._hidden if hidden else self._live).put(entry)
         if item.expires_at is not None:
             heapq.heappush(self._ends, (item.expires_at, item.id))
 
 
-def _arrivals(write: Write, first: int) -> Arrivals | None:
-    """Return the entries of new items, or None if an id occurs twice, or an item is to be known in other places too."""
-    items = write.adds if write.owned else _item_copies(write.adds)
-    if any(item.expires_at is not None or item.memory_type == "branch" for item in items):
-        return None
-    for item in items:
-        item.__dict__["version"] = 1
-    made = arranged([Entry(item.created_at, added, item, []) for added, item in enumerate(items, first)])
-    return made if len(made.by_id) == len(items) else None
+class _Batch(NamedTuple):
+    """A batch that is ready to be written: what it changes, its items, the last number and how many it removes."""
+
+    live: Change
+    hidden: Change
+    items: list[MemoryItem]
+    last: int
+    removed: int
 
 
-def _replacements(items: Sequence[MemoryItem], held: Sequence[Entry | None], within: MemoryMetadata | None) -> Arrivals:
-    """Return what takes the very places of what is held. Raises the first conflict that a compare-and-set meets."""
-    entries = []
-    for item, entry in zip(items, held, strict=True):
-        check_expected(item, entry.item if entry else None, within)
-        if entry is not None and item.expires_at is None and fits(entry, item):
-            entries.append(Entry(item.created_at, entry.added, item, []))
-    return arranged(entries)
+def _deleted(write: Write, held: Mapping[str, Entry | None]) -> list[Entry]:
+    """Return what a batch deletes of the entries that are held under its ids."""
+    there = [entry for item_id in write.deletes if (entry := held[item_id]) is not None]
+    return [entry for entry in there if metadata_matches(write.within, entry.item.metadata)]
 
 
 def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import is_
 from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
@@ -12,6 +13,7 @@ from memoranda.ranking.entries import Entry as Entry
 from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter
 from memoranda.store.pages import Order
+from memoranda.turns import AT_ONCE
 from memoranda.windowing import stays
 
 _SPARSE = 64
@@ -43,6 +45,21 @@ class Row(list[Entry]):
         around = [*self[max(at - 1, 0) : at], entry, *self[at : at + 1]]
         self.as_added = self.as_added and all(one.added < other.added for one, other in pairwise(around))
         self.insert(at, entry)
+
+    def exchange(self, stretch: Stretch) -> bool:
+        """Change a stretch, and return whether that could be: it is still what it was."""
+        at, end = bisect_left(self, stretch.first), bisect_left(self, stretch.end)
+        was, now = stretch.was, stretch.now
+        if end - at != len(was) or not all(map(is_, islice(self, at, end), was)):
+            return False
+        if now and self.as_added:
+            numbers = [entry.added for entry in [*self[max(at - 1, 0) : at], now[0], now[-1], *self[end : end + 1]]]
+            self.as_added = stretch.as_added and numbers == sorted(numbers)
+        self[at:end] = now
+        self.staying[bisect_left(self.staying, stretch.first) : bisect_left(self.staying, stretch.end)] = (
+            stretch.staying
+        )
+        return True
 
     def take(self, gone: Sequence[Entry]) -> None:
         """Remove entries, which are in order and all there, touching only the stretch where they stand."""
@@ -119,37 +136,60 @@ class Shelf:
         """Remove one entry."""
         self.take_many([entry])
 
-    def put_many(self, arrivals: Arrivals) -> None:
-        """Add entries that were added later than all others; none has an id that is on the shelf."""
-        self._by_id.update(arrivals.by_id)
-        for (name, value), (entries, as_added, staying) in arrivals.rows.items():
-            row = self._rows[name].setdefault(value, Row())
-            in_order = not row or row[-1] < entries[0]
-            row.as_added = row.as_added and as_added and in_order
-            row.extend(entries)
-            if not in_order:
-                row.sort()
-            for entry in staying:
-                insort(row.staying, entry)
+    def planned(self, gone: Sequence[Entry], come: Sequence[Entry]) -> Change:
+        """Return what it takes that some entries leave the shelf and others come, which may have the ids of those.
 
-    def replace_many(self, arrivals: Arrivals) -> None:
-        """Put entries where others are, as :meth:`replace` does each."""
-        self._by_id.update(arrivals.by_id)
-        for (name, value), (entries, _, staying) in arrivals.rows.items():
-            row = self._rows[name][value]
-            _exchange(row, entries)
-            _exchange(row.staying, staying)
+        It may take its time in another thread: :meth:`carry_out` looks whether rows are still what they were here. A
+        few entries are worth no plan.
+        """
+        rows = {}
+        if len(gone) + len(come) > AT_ONCE:
+            leaving, coming = _by_row(gone), _by_row(come)
+            for name in leaving.keys() | coming.keys():
+                rows[name] = self._stretch(name, leaving.get(name, []), coming.get(name, []))
+        return Change(gone, {entry.item.id: entry for entry in come}, rows)
+
+    def carry_out(self, change: Change) -> None:
+        """Make a change; those who leave are there, and no other has the id of one that comes."""
+        gone, come, rows = change
+        if not rows:
+            leave = [entry for entry in gone if not ((new := come.get(entry.item.id)) and self.replace(entry, new))]
+            if leave:
+                self.take_many(sorted(leave))
+            for entry in come.values():
+                if self._by_id.get(entry.item.id) is not entry:
+                    self.put(entry)
+            return
+        for entry in gone:
+            del self._by_id[entry.item.id]
+        self._by_id.update(come)
+        for name, stretch in rows.items():
+            row = self._rows[name[0]].setdefault(name[1], Row())
+            if not row.exchange(stretch):
+                row.exchange(self._stretch(name, stretch.gone, stretch.come))
+            if not row and name[0]:
+                del self._rows[name[0]][name[1]]
+
+    def _stretch(self, name: RowName, gone: list[Entry], come: list[Entry]) -> Stretch:
+        places = [entry[:2] for entry in (*gone, *come)]
+        first, last = min(places), max(places)
+        end = (last[0], last[1] + 1)
+        row = self._rows[name[0]].get(name[1], Row())
+        was = row[bisect_left(row, first) : bisect_left(row, end)]
+        numbers = {entry.added for entry in gone}
+        now = sorted([*[entry for entry in was if entry.added not in numbers], *come])
+        added = [entry.added for entry in now]
+        staying = [entry for entry in now if stays(entry.item)]
+        return Stretch(gone, come, first, end, was, now, added == sorted(added), staying)
 
     def take_many(self, gone: Sequence[Entry]) -> None:
         """Remove several entries, which are in order."""
         for entry in gone:
             del self._by_id[entry.item.id]
-        if gone:
-            self._all.take(gone)
         for (name, value), entries in _by_row(gone).items():
             row = self._rows[name][value]
             row.take(entries)
-            if not row:
+            if not row and name:
                 del self._rows[name][value]
 
     def candidates(self, metadata: MemoryMetadata | None) -> Row:
@@ -187,26 +227,38 @@ def fits(held: Entry, item: MemoryItem) -> bool:
     )
 
 
-class Arrivals(NamedTuple):
-    """Entries, ready to be put on a shelf at once; made aside, which may take its time."""
-
-    by_id: dict[str, Entry]
-    rows: dict[tuple[str, Any], tuple[list[Entry], bool, list[Entry]]]
-    """What each row gets, in order, whether that is the order of adding, and which of it stays in every window."""
+RowName = tuple[str, Any]
+"""The name of a scope's field, or ``namespace``, and its value; the row of all has an empty one."""
 
 
-def arranged(entries: Sequence[Entry]) -> Arrivals:
-    """Return entries, each with a number of its own, by their ids and by the rows that they belong to."""
-    rows = {}
-    for key, listed in {**_by_row(entries), ("", None): entries}.items():
-        ordered = sorted(listed)
-        rows[key] = ordered, ordered == listed, [entry for entry in ordered if stays(entry.item)]
-    return Arrivals({entry.item.id: entry for entry in entries}, rows)
+class Stretch(NamedTuple):
+    """A part of a row, between two places, from which some entries go and into which others come.
+
+    It holds what was there and what is to be there, whether that is in the order of adding, and which of it stays in
+    every window.
+    """
+
+    gone: list[Entry]
+    come: list[Entry]
+    first: tuple[str, int]
+    end: tuple[str, int]
+    was: list[Entry]
+    now: list[Entry]
+    as_added: bool
+    staying: list[Entry]
 
 
-def _by_row(entries: Iterable[Entry]) -> dict[tuple[str, Any], list[Entry]]:
+class Change(NamedTuple):
+    """What leaves a shelf and what comes to it, and what that does to each row."""
+
+    gone: Sequence[Entry]
+    come: dict[str, Entry]
+    rows: dict[RowName, Stretch]
+
+
+def _by_row(entries: Sequence[Entry]) -> dict[RowName, list[Entry]]:
     """Return the names of the rows that entries belong to, and what each has of them, in their order."""
-    rows: dict[tuple[str, Any], list[Entry]] = {}
+    rows: dict[RowName, list[Entry]] = {("", None): list(entries)} if entries else {}
     for entry in entries:
         held = entry.item.metadata.__dict__
         for name in SCOPE_FIELDS:
@@ -232,16 +284,6 @@ def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
 def _above(namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return a place and all places above it, without the root."""
     return [namespace[:depth] for depth in range(1, len(namespace) + 1)]
-
-
-def _exchange(entries: list[Entry], new: Sequence[Entry]) -> None:
-    """Put new entries into the places that others of their times and numbers have in a list in order."""
-    if len(new) * _SPARSE < len(entries):
-        for entry in new:
-            entries[bisect_left(entries, BY["created"](entry), key=BY["created"])] = entry
-        return
-    by_number = {entry.added: entry for entry in new}
-    entries[:] = [by_number.get(entry[1], entry) for entry in entries]
 
 
 def _remove(entries: list[Entry], gone: Sequence[Entry]) -> None:

@@ -87,7 +87,8 @@ class Writing(Engine):
         if not batch:
             return
         async with self._alone():
-            await self._commit(Write(batch, within, hidden, keep_created=keep_created, owned=self._owns(batch)))
+            owned = self._owns(batch) and not keep_created
+            await self._commit(Write(batch, within, hidden, keep_created=keep_created, owned=owned))
         shown = [item for item in batch if item.id not in hidden]
         if self._observers and shown:
             self._observers.added(shown)
