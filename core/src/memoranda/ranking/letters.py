@@ -33,7 +33,7 @@ def group_weights(terms: Mapping[str, float]) -> dict[str, float]:
     weights: dict[str, float] = {}
     for term, weight in terms.items():
         groups = letter_groups(term)
-        for group in groups:
+        for group in sorted(groups):  # Scores are sums in this order, and must not depend on that of a set.
             weights[group] = weights.get(group, 0.0) + weight / len(groups)
     return weights
 

@@ -76,24 +76,29 @@ class Row:
         for run in runs:
             for _, turns in groupby(run, key=attrgetter("session")):
                 start = len(self.item_at)
-                for turn in turns:
-                    self._add(turn)
+                self._add(list(turns))
                 self.stretches.extend([(start, len(self.item_at))] * (len(self.item_at) - start))
         self.first_place.append(len(self.item_at))
 
-    def _add(self, item: Passage) -> None:
-        terms = item.terms if item.terms is not None else index_terms(item.text)
-        length, parts = len(terms), passage_count(len(terms), self.weights.passage)
-        self.first_place.append(len(self.item_at))
-        if parts > 1:
-            self.divided.update(range(len(self.item_at), len(self.item_at) + parts))
-            self.item_at.extend([len(self.items)] * parts)
+    def _add(self, turns: list[Passage]) -> None:
+        terms = [turn.terms if turn.terms is not None else index_terms(turn.text) for turn in turns]
+        lengths, size = list(map(len, terms)), self.weights.passage
+        first, place = len(self.items), len(self.item_at)
+        self.items += turns
+        self.terms += terms
+        if passage_count(max(lengths), size) == 1:
+            self.item_at += range(first, first + len(turns))
+            self.first_place += range(place, place + len(turns))
+            self.lengths += lengths
+            return
+        for item, length in enumerate(lengths, first):
+            parts = passage_count(length, size)
+            place = len(self.item_at)
+            self.first_place.append(place)
+            self.item_at.extend([item] * parts)
             self.lengths.extend((part + 1) * length // parts - part * length // parts for part in range(parts))
-        else:
-            self.item_at.append(len(self.items))
-            self.lengths.append(length)
-        self.items.append(item)
-        self.terms.append(terms)
+            if parts > 1:
+                self.divided.update(range(place, place + parts))
 
     def __len__(self) -> int:
         return len(self.item_at)
@@ -114,12 +119,16 @@ class Row:
         wanted = keys.keys()
         for item, terms in enumerate(self.terms):
             if not wanted.isdisjoint(terms):
-                start, length, parts = self.first_place[item], len(terms), self.parts(item)
+                place, length, parts = self.first_place[item], len(terms), self.parts(item)
+                if parts == 1:
+                    for term in filter(keys.__contains__, terms):
+                        for key in keys[term]:
+                            found[key][place] = found[key].get(place, 0.0) + 1.0
+                    continue
                 for at in compress(range(length), map(keys.__contains__, terms)):
-                    place = start if parts == 1 else start + ((at + 1) * parts - 1) // length
+                    part = place + ((at + 1) * parts - 1) // length
                     for key in keys[terms[at]]:
-                        counts = found[key]
-                        counts[place] = counts.get(place, 0.0) + 1.0
+                        found[key][part] = found[key].get(part, 0.0) + 1.0
         return found
 
     def with_neighbours(self, own: Counts) -> Counts:
@@ -127,17 +136,18 @@ class Row:
 
         A short turn needs what was said around it; one of several passages says enough by itself and takes nothing.
         """
-        shares = _shares(self.weights)
-        counts = dict(own)
+        shares, answer = _shares(self.weights), 1 + self.weights.answer
+        counts, divided = dict(own), self.divided
         for place, count in own.items():
             start, end = self.stretches[place]
             item = self.item_at[place]
             asking = place + 1 == self.first_place[item + 1] and "?" in self.items[item].text
             for offset, share in shares:
-                if start <= place + offset < end and place + offset not in self.divided:
+                near = place + offset
+                if start <= near < end and near not in divided:
                     if offset == 1 and asking:
-                        share *= 1 + self.weights.answer
-                    counts[place + offset] = counts.get(place + offset, 0.0) + share * count
+                        share *= answer
+                    counts[near] = counts.get(near, 0.0) + share * count
         return counts
 
     def lengths_with_neighbours(self) -> list[float]:

@@ -95,7 +95,7 @@ def rank_hybrid(
     letters = _by_letters(row, query, dict(zip(terms, times, strict=True)), missing, passages)
     near = {
         item: similarities[passage.key]
-        for item, passage in enumerate(row.items)
+        for item, passage in enumerate(row.items if similarities else ())
         if similarities.get(passage.key, 0.0) > 0
     }
     asks_time = not _ASKING_FOR_TIME.isdisjoint(fold_words(query))
@@ -159,16 +159,19 @@ class _Scoring:
             item = row.item_at[place]
             if score > found.get(item, 0.0):
                 found[item], self._best_place[item] = score, place
-        texts = {item: score / row.parts(item) ** row.weights.damping for item, score in found.items()}
+        texts = found
+        if row.divided:
+            texts = {item: score / row.parts(item) ** row.weights.damping for item, score in found.items()}
         outstanding = standing_out(near, len(row.items))
         share = semantic_share(row.weights.semantic, texts.values(), outstanding.values())
         by_text, by_meaning = _relative(_in_proportion(texts, 1 - share), _in_proportion(outstanding, share))
-        in_letters = {item: letters.get(place, 0.0) / found[item] for item, place in self._best_place.items()}
-        self._parts = {
-            "text": {item: score * (1 - in_letters[item]) for item, score in by_text.items()},
-            "letters": {item: score * in_letters[item] for item, score in by_text.items() if in_letters[item]},
-            "semantic": by_meaning,
-        }
+        self._parts = {"text": by_text, "letters": {}, "semantic": by_meaning}
+        if letters:
+            in_letters = {item: letters.get(place, 0.0) / found[item] for item, place in self._best_place.items()}
+            self._parts["text"] = {item: score * (1 - in_letters[item]) for item, score in by_text.items()}
+            self._parts["letters"] = {
+                item: score * in_letters[item] for item, score in by_text.items() if in_letters[item]
+            }
         self._relevances = dict(by_text)
         for item, similarity in by_meaning.items():
             self._relevances[item] = self._relevances.get(item, 0.0) + similarity
@@ -224,7 +227,8 @@ def _best_first(entries: list[_Entry]) -> Iterable[_Entry]:
 def _relative(texts: Mapping[int, float], near: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:
     """Return both, which are in proportion to each other, relative to the most relevant place, which has 1 in all."""
     places = texts.keys() | near.keys()
-    best = max((texts.get(place, 0.0) + near.get(place, 0.0) for place in places), default=0.0)
+    sums = (texts.get(place, 0.0) + near.get(place, 0.0) for place in places) if near else texts.values()
+    best = max(sums, default=0.0)
     if best <= 0:
         return {}, {}
     return (
@@ -258,9 +262,10 @@ def _bm25(
     """Return the score of every place that has a term."""
     mean = fsum(lengths) / len(lengths) or 1.0
     k1, b = weights.saturation, weights.length
+    most = k1 + 1
     damping = [k1 * (1 - b + b * length / mean) for length in lengths]
     scores: dict[int, float] = {}
     for found, rarity in zip(counts, rarities, strict=True):
         for place, count in found.items():
-            scores[place] = scores.get(place, 0.0) + rarity * count * (k1 + 1) / (count + damping[place])
+            scores[place] = scores.get(place, 0.0) + rarity * count * most / (count + damping[place])
     return scores
