@@ -63,6 +63,21 @@ async def test_mixed_writes_with_vectors_never_wait_in_a_circle(url: str, partit
 
 
 @pytest.mark.parametrize("partitions", [0, pytest.param(2, marks=PARTITIONS)])
+async def test_many_new_items_that_two_add_in_opposite_orders_are_never_waited_for_in_a_circle(
+    url: str, partitions: int
+) -> None:
+    async with no_deadlock(url), PostgresMemoryStore(url, partitions=partitions) as store:
+        for turn in range(3):
+            items = [
+                HumanMemory(id=f"{turn}-{at:03}", content="x", metadata=MemoryMetadata(session_id=f"{at % 7}"))
+                for at in range(300)
+            ]
+            await asyncio.gather(*(store.add_many(order) for order in (items, items[::-1], items[1::2] + items[::2])))
+            found = await store.get_many([item.id for item in items])
+            assert [item.version for item in found] == [3] * len(items)
+
+
+@pytest.mark.parametrize("partitions", [0, pytest.param(2, marks=PARTITIONS)])
 async def test_a_change_of_the_model_never_waits_in_a_circle_with_reading_and_writing(
     url: str, partitions: int
 ) -> None:

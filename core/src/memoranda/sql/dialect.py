@@ -26,26 +26,35 @@ class Dialect(ABC):
     further_columns: tuple[str, ...] = ()
     """Columns beyond the ten that are written with every row; :meth:`further_values` gives their values."""
 
-    created: str = "created_at"
-    """The column that rows are put in the order of creation by; :meth:`moment` gives its values."""
-
     conflict_key: str = "id"
     """The columns of the unique index that an upsert meets an existing row by."""
 
+    created: str = "created_at"
+    """The column that orders by ``created_at``, if an engine has one that is shorter; see :meth:`moment`."""
+
+    updated: str = "updated_at"
+    """The expression of ``updated_at``, if an engine does not keep it as such."""
+
+    read_columns: tuple[str, ...] = ITEM_COLUMNS
+    """What items are read from: ``ITEM_COLUMNS``, and behind them whatever else an engine makes an item of."""
+
     item_columns: str = ", ".join(ITEM_COLUMNS)
-    """What is selected to read items: ``ITEM_COLUMNS``, under these names and in this order."""
+    """What is selected to read items: ``read_columns``, under these names and in this order."""
+
+    scan_columns: tuple[str, ...] = ()
+    """What a page of a scan shows behind these, so that the next one knows where to begin."""
 
     def selected(self, columns: Sequence[str]) -> str:
-        """Return what selects these of ``ITEM_COLUMNS``, under their names."""
+        """Return what selects these of ``read_columns``, under their names."""
         return ", ".join(columns)
 
     def further_values(self, row: Row) -> tuple[Any, ...]:
         """Return the values of ``further_columns`` for a row."""
         return ()
 
-    def moment(self, created_at: str) -> Any:
-        """Return what the column ``created`` holds for a time."""
-        return created_at
+    def moment(self, parameters: Parameters, time: Any) -> str:
+        """Return a time, as text or as a page of a scan has it, for the column ``created`` to be compared with."""
+        return parameters.add(time)
 
     def by_id(self, placeholder: str) -> str:
         """Return the condition that finds the row of an id."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from memoranda.errors import UnsupportedError
 from memoranda.items import MemoryMetadata
 from memoranda.sql.dialect import Dialect, Parameters
-from memoranda.sql.rows import ITEM_COLUMNS, Row
+from memoranda.sql.rows import Row
 from memoranda.store.conditions import (
     Archived,
     Below,
@@ -73,8 +73,7 @@ class Statements:
             f"SELECT {dialect.item_columns} FROM {dialect.table} "
             f"WHERE {dialect.by_id(dialect.placeholder(1))} AND deleted = 0"
         )
-        places = (dialect.created, dialect.sequence)
-        self._place = ", ".join(column for column in places if column not in ITEM_COLUMNS)
+        self._place = ", ".join((*dialect.scan_columns, dialect.sequence))
         self.insert_columns = (*_ROW_COLUMNS, *dialect.further_columns, "deleted", "version")
         """The columns that an upsert binds, in its order; ``version`` is how often the row is added, usually 1."""
         kept = ("id", "version", dialect.sequence)
@@ -131,7 +130,7 @@ class Statements:
     def _created(self, parameters: Parameters, condition: Created) -> str:
         bounds = ((">=", condition.since), ("<", condition.until))
         created, moment = self.dialect.created, self.dialect.moment
-        found = [f"{created} {sign} {parameters.add(moment(time))}" for sign, time in bounds if time is not None]
+        found = [f"{created} {sign} {moment(parameters, time)}" for sign, time in bounds if time is not None]
         return " AND ".join(found) or "1 = 1"
 
     def _expiry(self, parameters: Parameters, condition: Expiry) -> str:
@@ -183,11 +182,12 @@ class Statements:
     def ordering(self, order: Order, *, newest_first: bool) -> str:
         """Return the ORDER BY of an order; ties by the order of adding."""
         end = " DESC" if newest_first else ""
-        columns = {"created": (self.dialect.created,), "updated": ("updated_at",), "added": ()}[order]
+        columns = {"created": (self.dialect.created,), "updated": (self.dialect.updated,), "added": ()}[order]
         return "ORDER BY " + ", ".join(f"{column}{end}" for column in (*columns, self.dialect.sequence))
 
-    def search(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
-        """Select a page of the items that match, newest first: these columns, with which all else is as for items."""
+    def search(self, wanted: Filter, page: Page, columns: Sequence[str] = ()) -> Statement:
+        """Select a page of the items that match, newest first: these columns, or all that items are read from."""
+        columns = columns or self.dialect.read_columns
         parameters = Parameters(self.dialect)
         order = self.ordering(page.order, newest_first=True)
         parts = wanted.parts()
@@ -218,8 +218,9 @@ class Statements:
     def _kind(self, parameters: Parameters, where: str, order: str, size: int) -> str:
         """Return the text that selects the first rows of one kind, with their places, as an index has them."""
         dialect = self.dialect
+        columns = dict.fromkeys((*dialect.read_columns, *dialect.scan_columns, dialect.sequence, dialect.created))
         return (
-            f"SELECT * FROM (SELECT {dialect.item_columns}, {self._place} FROM {dialect.table} "
+            f"SELECT * FROM (SELECT {dialect.selected(tuple(columns))} FROM {dialect.table} "
             f"WHERE {where} {order} {dialect.limit(parameters, size)}) AS kind"
         )
 
@@ -235,8 +236,8 @@ class Statements:
     ) -> Statement:
         """Select the next page of a scan, oldest first; its last column is the sequence, for the page after it.
 
-        Before it stands the dialect's column ``created``, unless that is an item's own. ``after`` is where the page
-        before ended: the value by which it is ordered, and the sequence.
+        Before it stand the dialect's ``scan_columns``. ``after`` is where the page before ended: the time by which it
+        is ordered, and the sequence.
         """
         parameters = Parameters(self.dialect)
         deleted = deleted_only or (None if include_deleted else False)
@@ -248,7 +249,7 @@ class Statements:
         parts = wanted.parts()
         if len(parts) > 1:
             kinds = [self._kind(parameters, where(part), in_order, size) for part in parts]
-            columns, source = ", ".join(ITEM_COLUMNS), f"({' UNION ALL '.join(kinds)}) AS kinds"
+            columns, source = ", ".join(self.dialect.read_columns), f"({' UNION ALL '.join(kinds)}) AS kinds"
         else:
             columns, source = self.dialect.item_columns, f"{self.dialect.table} WHERE {where(wanted)}"
         text = f"SELECT {columns}, {self._place} FROM {source} {in_order} {self.dialect.limit(parameters, size)}"
@@ -260,9 +261,12 @@ class Statements:
             return ""
         if order == "added":
             return f" AND {self.dialect.sequence} > {parameters.add(after[1])}"
-        place = f"({parameters.add(after[0])}, {parameters.add(after[1])})"
-        column = self.dialect.created if order == "created" else "updated_at"
-        return f" AND ({column}, {self.dialect.sequence}) > {place}"
+        dialect = self.dialect
+        if order == "updated":
+            column, time = dialect.updated, parameters.add(after[0])
+        else:
+            column, time = dialect.created, dialect.moment(parameters, after[0])
+        return f" AND ({column}, {dialect.sequence}) > ({time}, {parameters.add(after[1])})"
 
     def owners(self, listing: Listing, wanted: Filter) -> Statement:
         """Select each owner with its number of items and the times of the first and the last, in order."""

@@ -13,18 +13,16 @@ from typing import Any
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryMetadata
-from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Expected, Page, Write, check_owner
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.removing import Removals
+from memoranda_postgres.rows import item_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import TOGETHER
 from memoranda_postgres.writing import Writer
-
-_WIDTH = len(ITEM_COLUMNS)
 
 
 class Batches:
@@ -135,7 +133,7 @@ def _over(addition: Addition, row: Any, write: Write, scope: MemoryMetadata) -> 
     """Return the addition as it may replace a row. What this very call wrote before, it may write again."""
     if row["token"] == addition.token:
         return addition
-    stored = unpack(row[:_WIDTH])
+    stored = item_of(row)
     item = stored.model_copy(update={"metadata": scope})
     check_owner(stored, item, write.within)
     # Only after its owner is known to be the same: of another's item not even the version is told.

@@ -8,15 +8,12 @@ from typing import Any
 
 from memoranda.items import MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import end_of_life, metadata_matches
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.rows import owner_of
+from memoranda_postgres.rows import item_of, owner_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.writing import Writer
-
-_WIDTH = len(ITEM_COLUMNS)
 
 
 class Touches:
@@ -92,7 +89,7 @@ def _changed(
     """Return the id, the owner, the further fields and the end of a row as it should be; None if it stays."""
     if row["deleted"]:
         return None
-    item = unpack(row[:_WIDTH])
+    item = item_of(row)
     if not metadata_matches(within, item.metadata) or (item.expires_at is not None and item.expires_at <= now):
         return None
     life = item.ttl if ttl is None else ttl

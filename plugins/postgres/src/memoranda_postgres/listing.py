@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+from memoranda.items import utc_text
 from memoranda.store import Filter, Listing, Owner, namespace_of
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
@@ -20,7 +21,10 @@ async def owners(
     while True:
         text, values = statements.owners_page(listing, wanted, after, _PAGE)
         rows = await server.fetch(text, values)
-        found = (Owner(namespace_of(row[0]) if listing.by == "namespace" else row[0], *row[1:]) for row in rows)
+        found = (
+            Owner(namespace_of(name) if listing.by == "namespace" else name, count, utc_text(first), utc_text(last))
+            for name, count, first, last in rows
+        )
         for owner in listing.shown(found):
             # Namespaces that are cut off may go on in the next page.
             if waiting is not None and waiting.value == owner.value:

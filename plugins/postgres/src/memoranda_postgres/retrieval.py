@@ -21,10 +21,10 @@ from memoranda.ranking import (
     query_without_names,
     rank_hybrid,
 )
-from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.passages import Near
+from memoranda_postgres.rows import READ_COLUMNS, item_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.text import Answers, TextSearch
 from memoranda_postgres.vectors import Vectors
@@ -32,7 +32,7 @@ from memoranda_postgres.vectors import Vectors
 _OFF_LOOP = 300
 """From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
 
-_WIDTH = len(ITEM_COLUMNS)
+_WIDTH = len(READ_COLUMNS)
 
 Types = Callable[[], Mapping[str, type[MemoryItem]]]
 
@@ -109,7 +109,7 @@ class Retrieval:
     def _readable(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows, of which they are the first columns."""
         types = self._types()
-        return readable(lambda row: unpack(row[:_WIDTH], types), rows)
+        return readable(lambda row: item_of(row, types), rows)
 
     async def _nearest(self, vector: Sequence[float], scope: Filter, most: int) -> list[str]:
         size = await self._text.size(scope, MOST_COUNTED)

@@ -1,18 +1,28 @@
-"""How an item becomes a row of PostgreSQL's: metadata as JSONB compares it, and the columns that repeat facts of it."""
+"""How an item becomes a row of PostgreSQL's and a row an item.
+
+The ids of the scope stand in columns of their own and nowhere else: ``metadata`` holds what is left, as JSONB compares
+it, which is nothing in most rows. Other columns repeat facts of the item's JSON for indexes.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from memoranda.items import SCOPE_FIELDS, MemoryItem
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, utc_text
 from memoranda.shapes import json_text
-from memoranda.sql import Row, pack
+from memoranda.sql import ITEM_COLUMNS, Row, pack, unpack
 from memoranda.store import namespace_key
+
+READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
+"""The columns that :func:`item_of` reads, in its order; statements that return items select these first."""
+
+# What the exact text of metadata begins with; JSONB is shown with a space behind the colon.
+_EXACT = ('{"user_id":"', '{"user_id":n')
 
 # A float that JSON writes with an exponent would come back from JSONB as a whole number.
 _EXPONENT = re.compile(r"\d[eE][+-]?\d")
@@ -47,36 +57,52 @@ def kept_by_jsonb(value: Any) -> bool:
     return not isinstance(value, list | tuple) or all(map(kept_by_jsonb, value))
 
 
+def moment_of(created_at: str) -> str:
+    """Return the time of a row as the server can read it, that is also of one whose text was written by hand."""
+    try:
+        return created_at if utc_text(created_at) == created_at else "-infinity"
+    except ValueError:
+        return "-infinity"
+
+
 def owner_of(user_id: str | None) -> str:
     """Return the partition key of a user; nobody's items have one too, since a key may not be NULL."""
     return "" if user_id is None else f"u{user_id}"
 
 
 @lru_cache(maxsize=1024)
-def _named(metadata: str) -> str:
-    """Return the JSON of metadata whose ``extra`` is empty with the ids alone: JSONB spends as much on a null."""
-    ids = json.loads(metadata)
-    return json_text({name: ids[name] for name in SCOPE_FIELDS if ids[name] is not None})
+def _ids_text(*scope: str | None) -> str:
+    """Return how the JSON of metadata with these ids begins, made once for all the items of a conversation."""
+    return json_text(dict(zip(SCOPE_FIELDS, scope, strict=True)))[:-1]
+
+
+def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
+    """Return the item of a row that begins with ``READ_COLUMNS``. Raises CorruptStoreError if it cannot be read."""
+    metadata = row[4]
+    if metadata == "{}":
+        metadata = _ids_text(*row[9:13]) + "}"
+    elif not metadata.startswith(_EXACT):
+        metadata = f"{_ids_text(*row[9:13])},{metadata[1:]}"
+    return unpack((*row[:4], metadata, *row[5:9]), types)
 
 
 def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
-    """Return the row of an item, with metadata as JSONB compares it, and the columns that stand beside the row.
+    """Return the row of an item, with what its metadata says besides the ids, and the columns beside the row.
 
-    These repeat facts of the item's JSON: its scope and namespace, whether it is archived and when it expires. Then
-    comes the exact text of the metadata, where JSONB would give back another.
+    These are the ids of the scope, then facts of the item's JSON: its namespace, whether it is archived and when it
+    expires. Then comes the exact text of all the metadata, where JSONB would give back another.
     """
     row, metadata = pack(item), item.metadata
+    scope = metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id
+    exact = row.metadata
     if not metadata.extra and not metadata.namespace:
-        row = row._replace(metadata=_named(row.metadata))
-    elif metadata.extra and _EXPONENT.search(row.metadata):
-        row = row._replace(metadata=jsonb_text(row.metadata))
+        row = row._replace(metadata="{}")
+    else:
+        row = row._replace(metadata=jsonb_text("{" + exact[len(_ids_text(*scope)) + 1 :]))
     return row, (
-        metadata.user_id,
-        metadata.session_id,
-        metadata.task_id,
-        metadata.agent_id,
+        *scope,
         namespace_key(metadata.namespace) if metadata.namespace else "",
         item.archived_by is not None,
         item.expires_at,
-        None if not metadata.extra or kept_by_jsonb(metadata.extra) else row.metadata,
+        None if not metadata.extra or kept_by_jsonb(metadata.extra) else exact,
     )

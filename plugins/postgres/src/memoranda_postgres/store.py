@@ -18,7 +18,7 @@ from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
 from memoranda.shapes import seconds, whole_number
-from memoranda.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, unpack, unpack_payload
+from memoranda.sql import PAYLOAD_COLUMNS, unpack_payload
 from memoranda.store import (
     BASE_CAPABILITIES,
     BaseStore,
@@ -45,6 +45,7 @@ from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, 
 from memoranda_postgres.removing import Removals
 from memoranda_postgres.replicas import ReplicatedServer, checked_places, on_primary
 from memoranda_postgres.retrieval import Retrieval
+from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
 from memoranda_postgres.schema import Layout, is_there, prepare
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.vectors import Vectors
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PAGE = 500
-_ITEM_WIDTH = len(ITEM_COLUMNS)
+_ITEM_WIDTH = len(READ_COLUMNS)
 
 
 class PostgresMemoryStore(BaseStore):
@@ -316,13 +317,13 @@ class PostgresMemoryStore(BaseStore):
         text, values = self._statements.get(item_id)
         with self._server.reading(None):
             rows = await self._server.fetch(text, values)
-        return unpack(rows[0], self.item_types) if rows else None
+        return item_of(rows[0], self.item_types) if rows else None
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         text, values = self._statements.get_many(ids)
         with self._server.reading(None):
             rows = await self._server.fetch(text, values)
-        return [unpack(row, self.item_types) for row in rows]
+        return [item_of(row, self.item_types) for row in rows]
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         return self._items(await self._found(wanted, page))
@@ -330,8 +331,8 @@ class PostgresMemoryStore(BaseStore):
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         return readable(unpack_payload, await self._found(wanted, page, PAYLOAD_COLUMNS))
 
-    async def _found(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> list[Any]:
-        """Return a page of the rows that match: these columns of each."""
+    async def _found(self, wanted: Filter, page: Page, columns: Sequence[str] = ()) -> list[Any]:
+        """Return a page of the rows that match: these columns of each, or all that items are read from."""
         wanted = await self._with_past(wanted)
         text, values = self._statements.search(wanted, page, columns)
         with self._server.reading(_users(wanted)):
@@ -347,18 +348,19 @@ class PostgresMemoryStore(BaseStore):
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         after: tuple[str, int] | None = None
         wanted = await self._with_past(wanted)
-        time = "updated_at" if order == "updated" else "created_at"
         while True:
             text, values = self._statements.page(
                 wanted, after=after, size=_PAGE, include_deleted=include_deleted, order=order
             )
             with self._server.reading(_users(wanted)):
                 rows = await self._server.fetch(text, values)
-            for item in self._items([row[:_ITEM_WIDTH] for row in rows]):
+            for item in self._items(rows):
                 yield item
             if len(rows) < _PAGE:
                 return
-            after = rows[-1][time], rows[-1][_ITEM_WIDTH]
+            last = rows[-1]
+            time = last["updated_at"] if order == "updated" else moment_of(last["created_at"])
+            after = time, last[_ITEM_WIDTH]
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         async for owner in owners(self._server, self._statements, listing, wanted):
@@ -366,7 +368,7 @@ class PostgresMemoryStore(BaseStore):
 
     def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
         """Return the items of rows; a row that cannot be read is left out and named in the log."""
-        return readable(partial(unpack, types=self.item_types), rows)
+        return readable(partial(item_of, types=self.item_types), rows)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         wanted = await self._with_past(wanted)
@@ -424,7 +426,7 @@ class PostgresMemoryStore(BaseStore):
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         with self._server.writing(_users(wanted)):
             row = await self._removals.take(wanted, purge=purge)
-        return None if row is None else unpack(row, self.item_types)
+        return None if row is None else item_of(row, self.item_types)
 
     # Lifetimes
 

@@ -1,8 +1,9 @@
 """The tables and their indexes, and what leads from an older schema to the present one.
 
-An item's row is written once, so what an insert must do is kept small. Each way of reading has one index, which serves
-live, hidden and archived items alike: the two facts stand at its end, where rows that are not meant are passed over
-without a look at the table, and the time of expiry beside them, so that owners are listed from the index alone.
+An item's row is written once, so what an insert must do is kept small, and nothing is kept twice that can be had from
+what is there. Each way of reading has one index, which serves live, hidden and archived items alike: the two facts
+stand at its end, where rows that are not meant are passed over without a look at the table, and owners are listed from
+the index alone. Indexes hold the time as eight bytes, not as the text of thirty-two, and ``deleted`` as one, not four.
 """
 
 from __future__ import annotations
@@ -10,11 +11,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memoranda_postgres.dialect import PARENT, PostgresDialect
+from memoranda.items import SCOPE_FIELDS
+from memoranda_postgres.dialect import MOMENT, PARENT, PostgresDialect
 from memoranda_postgres.passages import divide_vectors
 from memoranda_postgres.terms import FOLDED, TERM_KEYS, TERMS_VECTOR
 
-_COVERING = "created_at, added, deleted, archived) INCLUDE (expires_at)"
+_STATE = "hidden, archived)"
+_IN_ORDER = f"{MOMENT}, added, {_STATE}"
+
+# The parts of the only form in which times are stored. Whatever was written by hand in another comes first of all; a
+# cast would depend on the server's settings, which the value of a column must not.
+_MADE = (
+    "make_timestamp(substr(created_at, 1, 4)::integer, substr(created_at, 6, 2)::integer, "
+    "substr(created_at, 9, 2)::integer, substr(created_at, 12, 2)::integer, substr(created_at, 15, 2)::integer, "
+    "substr(created_at, 18, 9)::double precision)"
+)
+_MOMENT_COLUMN = (
+    f"{MOMENT} TIMESTAMP NOT NULL GENERATED ALWAYS AS (CASE WHEN created_at LIKE '____-__-__T__:__:__.______+00:00' "
+    f"THEN {_MADE} ELSE '-infinity' END) STORED"
+)
+
+_HIDDEN_COLUMN = "hidden BOOLEAN NOT NULL GENERATED ALWAYS AS (deleted <> 0) STORED"
+
+_WORDS = ("terms", "substring")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +48,41 @@ class Index:
 def indexes() -> list[Index]:
     """Return the indexes that every store has."""
     return [
-        Index("memory_items_time", "(created_at, added)", "reading without a scope, and export"),
+        Index("memory_items_time", f"({MOMENT}, added)", "reading without a scope, and export"),
         Index("memory_items_order", "(added)", "everything in the order of adding"),
+        # Where both are named, either of the two has both. The server takes the session's, which few users share,
+        # unless its statistics say that they do.
         Index(
             "memory_items_by_user",
-            f"(user_id, {_COVERING} WHERE user_id IS NOT NULL",
-            "reading, listing and removing users",
+            f"(user_id, {MOMENT}, added, session_id, {_STATE} WHERE user_id IS NOT NULL",
+            "reading, listing and removing users, and listing their sessions",
         ),
         Index(
             "memory_items_by_session",
-            f"(session_id, {_COVERING} WHERE session_id IS NOT NULL",
-            "reading, listing and removing sessions",
-        ),
-        Index(
-            "memory_items_by_user_session",
-            f"(user_id, session_id, {_COVERING} WHERE user_id IS NOT NULL AND session_id IS NOT NULL",
-            "reading and listing a user's sessions",
+            f"(session_id, {MOMENT}, added, user_id, {_STATE} WHERE session_id IS NOT NULL",
+            "reading, listing and removing sessions, of one user as well",
         ),
         Index(
             "memory_items_said",
             "(session_id, added, user_id) WHERE session_id IS NOT NULL",
             "a conversation in the order in which it was said",
         ),
-        Index("memory_items_by_task", f"(task_id, {_COVERING} WHERE task_id IS NOT NULL", "reading a task"),
-        Index("memory_items_by_agent", f"(agent_id, {_COVERING} WHERE agent_id IS NOT NULL", "reading an agent"),
+        Index("memory_items_by_task", f"(task_id, {_IN_ORDER} WHERE task_id IS NOT NULL", "reading a task"),
+        Index("memory_items_by_agent", f"(agent_id, {_IN_ORDER} WHERE agent_id IS NOT NULL", "reading an agent"),
         Index(
             "memory_items_by_namespace",
-            f"(namespace, {_COVERING} WHERE namespace > ''",
+            f"(namespace, {_IN_ORDER} WHERE namespace > ''",
             "reading and listing namespaces",
         ),
         Index("memory_items_expiry", "(expires_at) WHERE expires_at IS NOT NULL", "removing what has expired"),
         Index("memory_items_by_parent", f"({PARENT}) WHERE memory_type = 'branch'", "branches of a session"),
-        Index("memory_items_bin", "(created_at, added) WHERE deleted = 1", "emptying the bin"),
-        Index("memory_items_terms", f"USING gin ({TERMS_VECTOR})", 'search(mode="text")'),
+        Index("memory_items_bin", f"({MOMENT}, added) WHERE hidden", "emptying the bin"),
+        # What waits to be sorted in is read by every search, and the pages that it took are never given back.
+        Index(
+            "memory_items_terms",
+            f"USING gin ({TERMS_VECTOR}) WITH (gin_pending_list_limit = 512)",
+            'search(mode="text")',
+        ),
     ]
 
 
@@ -75,7 +96,15 @@ def create_tables(dialect: PostgresDialect, partitions: int) -> list[str]:
     owner = 'owner TEXT COLLATE "C" NOT NULL,\n    PRIMARY KEY (owner, id)' if partitions else "PRIMARY KEY (id)"
     statements = [
         f"CREATE SEQUENCE {dialect.numbers}",
+        # What has a fixed width comes first, so that nothing is filled up between columns.
         f"""CREATE TABLE {dialect.table} (
+    added BIGINT NOT NULL DEFAULT nextval('{dialect.numbers_literal}'),
+    token BIGINT NOT NULL DEFAULT 0,
+    {_MOMENT_COLUMN},
+    deleted INTEGER NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 1,
+    archived BOOLEAN NOT NULL DEFAULT false,
+    {_HIDDEN_COLUMN},
     id TEXT COLLATE "C" NOT NULL,
     content TEXT NOT NULL,
     memory_type TEXT COLLATE "C" NOT NULL,
@@ -83,19 +112,14 @@ def create_tables(dialect: PostgresDialect, partitions: int) -> list[str]:
     metadata JSONB NOT NULL,
     extra_json TEXT NOT NULL,
     created_at TEXT COLLATE "C" NOT NULL,
-    updated_at TEXT COLLATE "C" NOT NULL,
-    deleted INTEGER NOT NULL DEFAULT 0,
-    version INTEGER NOT NULL DEFAULT 1,
+    updated_at TEXT COLLATE "C",
     user_id TEXT COLLATE "C",
     session_id TEXT COLLATE "C",
     task_id TEXT COLLATE "C",
     agent_id TEXT COLLATE "C",
-    archived BOOLEAN NOT NULL DEFAULT false,
     exact_metadata TEXT,
     folded TEXT COLLATE "C",
     {TERM_KEYS} INTEGER[] NOT NULL,
-    token BIGINT NOT NULL DEFAULT 0,
-    added BIGINT NOT NULL DEFAULT nextval('{dialect.numbers_literal}'),
     namespace TEXT COLLATE "C" NOT NULL DEFAULT '',
     expires_at TEXT COLLATE "C",
     {owner}
@@ -142,7 +166,30 @@ def _keep_text_once(dialect: PostgresDialect) -> list[str]:
     ]
 
 
-MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_grow, _keep_text_once, divide_vectors)
+def _keep_moments(dialect: PostgresDialect) -> list[str]:
+    """Return what brings the fourth schema to the fifth: moments in the indexes, and nothing twice in a row.
+
+    The ids stand in their columns alone, and ``updated_at`` where it is not ``created_at``. The table is written anew
+    once, without the indexes that are replaced; they are made after it.
+    """
+    replaced = ("time", "by_user", "by_session", "by_user_session", "by_task", "by_agent", "by_namespace", "bin")
+    ids = ", ".join(f"'{name}'" for name in SCOPE_FIELDS)
+    once = (
+        f"ALTER COLUMN metadata TYPE JSONB USING (metadata - ARRAY[{ids}]), ALTER COLUMN updated_at DROP NOT NULL, "
+        f'ALTER COLUMN updated_at TYPE TEXT COLLATE "C" USING nullif(updated_at, created_at)'
+    )
+    return [
+        *(f"DROP INDEX IF EXISTS {dialect.schema}.memory_items_{name}" for name in (*replaced, *_WORDS)),
+        f"ALTER TABLE {dialect.table} ADD COLUMN {_MOMENT_COLUMN}, ADD COLUMN {_HIDDEN_COLUMN}, {once}",
+    ]
+
+
+MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (
+    _grow,
+    _keep_text_once,
+    divide_vectors,
+    _keep_moments,
+)
 """Migration n leads from schema version n + 1 to n + 2; indexes that are missing are made after the last. A released
 one is never changed."""
 

@@ -6,7 +6,9 @@ The full-text index finds the items with a term.
 from __future__ import annotations
 
 import json
+from calendar import monthrange
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 from memoranda.ranking import (
@@ -26,11 +28,9 @@ from memoranda.ranking import (
 )
 from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
-from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, term_key, user_key
-
-_FURTHER = ", ".join(("user_id", "session_id", "task_id"))
 
 
 class Hit(NamedTuple):
@@ -40,11 +40,13 @@ class Hit(NamedTuple):
     user_id: str | None
     session_id: str | None
     task_id: str | None
-    created_at: str
+    moment: str
     added: int
 
 
 _HIT_COLUMNS = ", ".join(Hit._fields)
+_SEEN = _HIT_COLUMNS.replace(MOMENT, f"{MOMENT}::text AS seen")
+"""The columns as they are read. A moment goes to and fro as the server's own text, since it knows more than Python."""
 
 
 class TextSearch:
@@ -53,7 +55,7 @@ class TextSearch:
     def __init__(self, server: Server, statements: PostgresStatements) -> None:
         self._server = server
         self._statements = statements
-        self._columns = f"{statements.dialect.item_columns}, {_FURTHER}"
+        self._columns = statements.dialect.item_columns
 
     async def speakers(self, scope: Filter, heard: int) -> set[str]:
         """Return who speaks in so many of the newest items of a scope."""
@@ -77,7 +79,7 @@ class TextSearch:
         """Return the rows of a scope, oldest first."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
-        text = f"SELECT {self._columns} FROM {self._statements.dialect.table} WHERE {where} ORDER BY created_at, added"
+        text = f"SELECT {self._columns} FROM {self._statements.dialect.table} WHERE {where} ORDER BY {MOMENT}, added"
         return await self._server.fetch(text, parameters.values)
 
     async def best(self, told: Mapping[str, float], scope: Filter, most: int) -> list[Hit]:
@@ -88,9 +90,9 @@ class TextSearch:
             for term, tells in told.items()
         ]
         text = (
-            f"SELECT {_HIT_COLUMNS} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
+            f"SELECT {_SEEN} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
             # Rounded, since a sum depends on the order in which the server adds.
-            f"ORDER BY round(sum(tells)::numeric, 9) DESC, created_at DESC, added DESC LIMIT {most}"
+            f"ORDER BY round(sum(tells)::numeric, 9) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
         )
         return await self._hits(text, parameters.values)
 
@@ -100,15 +102,15 @@ class TextSearch:
         where = self._statements.conditions(parameters, scope)
         also = condition.format(*map(parameters.add, values))
         text = (
-            f"SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} WHERE {where} AND {also} "
-            f"ORDER BY created_at DESC, added DESC LIMIT {most}"
+            f"SELECT {_SEEN} FROM {self._statements.dialect.table} WHERE {where} AND {also} "
+            f"ORDER BY {MOMENT} DESC, added DESC LIMIT {most}"
         )
         return await self._hits(text, parameters.values)
 
     async def hits(self, ids: Sequence[str]) -> list[Hit]:
         """Return the rows of items by which their neighbours are found."""
         dialect = self._statements.dialect
-        return await self._hits(f"SELECT {_HIT_COLUMNS} FROM {dialect.table} WHERE {dialect.by_ids('$1')}", [list(ids)])
+        return await self._hits(f"SELECT {_SEEN} FROM {dialect.table} WHERE {dialect.by_ids('$1')}", [list(ids)])
 
     async def _hits(self, text: str, values: Sequence[Any]) -> list[Hit]:
         return [Hit(*row) for row in await self._server.fetch(text, values)]
@@ -157,13 +159,13 @@ class TextSearch:
             for name, named in zip(("user_id", "session_id", "task_id"), shape, strict=True)
         ]
         where = " AND ".join((*same, self._statements.conditions(parameters, scope)))
-        place, hit = "(created_at, added)", "(hit_created_at, hit_added)"
-        turns = f"SELECT id, created_at, added FROM {dialect.table} WHERE {where}"
+        place, hit = f"({MOMENT}, added)", f"(hit_{MOMENT}::timestamp, hit_added)"
+        turns = f"SELECT id, {MOMENT}, added FROM {dialect.table} WHERE {where}"
         text = (
             f"SELECT ARRAY(SELECT id FROM ("
-            f"({turns} AND {place} < {hit} ORDER BY created_at DESC, added DESC LIMIT {reach}) UNION ALL "
-            f"({turns} AND {place} >= {hit} ORDER BY created_at, added LIMIT {reach + 1})"
-            f") AS turns ORDER BY created_at, added) "
+            f"({turns} AND {place} < {hit} ORDER BY {MOMENT} DESC, added DESC LIMIT {reach}) UNION ALL "
+            f"({turns} AND {place} >= {hit} ORDER BY {MOMENT}, added LIMIT {reach + 1})"
+            f") AS turns ORDER BY {MOMENT}, added) "
             f"FROM unnest({arrays}) AS hits ({', '.join(f'hit_{name}' for name in Hit._fields)})"
         )
         return [row[0] for row in await self._server.fetch(text, parameters.values)]
@@ -199,7 +201,9 @@ class Answers:
             case Best(told, most, matching):
                 return await search.best(told, self._wanted if matching else scope, most)
             case OnDay(day, most):
-                return await search.newest(scope, most, "created_at >= {} AND created_at < {}", day, day + "\x7f")
+                bounds = f"{MOMENT} >= {{}}::text::timestamp AND {MOMENT} <= {{}}::text::timestamp"
+                between = _days_of(day)
+                return await search.newest(scope, most, bounds, *between) if between else []
             # A term is letters and figures, so that nothing in it is special to LIKE.
             case SpokenBy(term, most):
                 return await search.newest(scope, most, "lower(extra_json) LIKE {}", f'%"name"%{term}%')
@@ -248,6 +252,16 @@ def _name(extra_json: str) -> str | None:
     except (ValueError, AttributeError, RecursionError):
         return None  # Such a row is left out where its item is read.
     return name if isinstance(name, str) else None
+
+
+def _days_of(day: str) -> tuple[str, str] | None:
+    """Return the first and the last moment of a day or a month, or None if there is no such day."""
+    try:
+        first = date.fromisoformat(day if len(day) > len("2023-05") else f"{day}-01")
+    except ValueError:
+        return None
+    last = first if len(day) > len("2023-05") else first.replace(day=monthrange(first.year, first.month)[1])
+    return f"{first}T00:00:00", f"{last}T23:59:59.999999"
 
 
 def _by_shape(hits: Iterable[Hit]) -> dict[tuple[bool, ...], list[Hit]]:

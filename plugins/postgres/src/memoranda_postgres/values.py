@@ -13,10 +13,13 @@ from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
 from memoranda.sql import Parameters
 from memoranda.store import Value
-from memoranda_postgres.rows import jsonb_text
+from memoranda_postgres.rows import jsonb_text, moment_of
 
 ByIds = Callable[[str], str]
 """Gives the condition that finds the rows of an array of ids, of which this is the placeholder."""
+
+UPDATED = "coalesce(updated_at, created_at)"
+"""When an item was changed. The column is empty where that was when it was made."""
 
 _TEXT_COLUMNS = frozenset(
     ("id", "content", "memory_type", "status", "created_at", "updated_at", "expires_at", *SCOPE_FIELDS)
@@ -74,7 +77,8 @@ def _of_field(parameters: Parameters, condition: Value) -> str:
 
 def _of_text(by_ids: ByIds, parameters: Parameters, condition: Value) -> str:
     """Compare a column of text, in which NULL stands for a field that is None."""
-    column, operator, value = condition.name, condition.operator, condition.value
+    operator, value = condition.operator, condition.value
+    column = UPDATED if condition.name == "updated_at" else condition.name
     if operator == "$exists" or (value is None and operator in ("$eq", "$ne")):
         there = value if operator == "$exists" else operator == "$ne"
         return f"{column} IS {'NOT ' if there else ''}NULL"
@@ -83,6 +87,8 @@ def _of_text(by_ids: ByIds, parameters: Parameters, condition: Value) -> str:
     if not isinstance(value, str):
         return "true" if operator == "$ne" else "false"
     wanted = f"{parameters.add(value)}::text"
+    if column == "created_at" and operator in _ORDER and moment_of(value) == value:
+        return f"moment {_ORDER[operator]} {wanted}::timestamp"
     if operator in _ORDER:
         return f'{column} COLLATE "C" {_ORDER[operator]} {wanted}'
     return f"{column} {'=' if operator == '$eq' else 'IS DISTINCT FROM'} {wanted}"

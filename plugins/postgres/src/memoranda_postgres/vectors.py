@@ -15,12 +15,13 @@ from typing import Any
 
 from memoranda.embeddings import WHITESPACE, Embeddings, usual_weights
 from memoranda.ranking import Weights, divided
-from memoranda.sql import ITEM_COLUMNS, Parameters
+from memoranda.sql import Parameters
 from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.passages import KEY, PART, PARTS, Near, best_of_each, numbered
+from memoranda_postgres.rows import READ_COLUMNS
 from memoranda_postgres.server import UNHURRIED, Server
 
 EXACT_BELOW = 20_000
@@ -34,7 +35,7 @@ Lacking = tuple[str, str, int]
 """The id, content and version of an item."""
 
 _MOST_INDEXED = 2_000  # dimensions; longer vectors are compared one by one
-_COLUMNS = ", ".join(ITEM_COLUMNS)
+_COLUMNS = ", ".join(READ_COLUMNS)
 
 
 class Vectors:
@@ -173,7 +174,7 @@ class Vectors:
             await self.keep(connection, [entry for entry in vectors if entry[:2] in present])
 
     async def nearest(self, vector: Sequence[float], wanted: Filter, limit: int, size: int) -> list[Near]:
-        """Return the items nearest to a vector, nearest first; their rows have ``ITEM_COLUMNS``.
+        """Return the items nearest to a vector, nearest first; their rows have ``READ_COLUMNS``.
 
         ``size`` is the number of items that match. A scope that is small, or of which most is asked for, is compared
         one by one. In a large one the index goes on looking until enough of what it finds lies in the scope.

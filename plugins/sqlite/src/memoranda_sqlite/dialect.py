@@ -39,6 +39,7 @@ class SQLiteDialect(Dialect):
 
     further_columns = FURTHER_COLUMNS
     created = "created_us"
+    scan_columns = ("created_us",)
 
     def further_values(self, row: Row) -> tuple[Any, ...]:
         """Return the values of ``further_columns``; :func:`memoranda_sqlite.rows.packed` has them from the item."""
@@ -48,9 +49,9 @@ class SQLiteDialect(Dialect):
         held["state"] = SHOWN if held.get("archived_by") is None else ARCHIVED
         return tuple(held.get(column) for column in FURTHER_COLUMNS)
 
-    def moment(self, created_at: str) -> int:
-        """Return the number of a time."""
-        return microseconds(created_at)
+    def moment(self, parameters: Parameters, time: Any) -> str:
+        """Return the number of a time, which a scan has already."""
+        return parameters.add(microseconds(time) if isinstance(time, str) else time)
 
     def placeholder(self, position: int) -> str:
         """Return ``?``: values are bound in the order in which they were added."""
