@@ -167,7 +167,7 @@ def _keep_text_once(dialect: PostgresDialect) -> list[str]:
 
 
 def _keep_moments(dialect: PostgresDialect) -> list[str]:
-    """Return what brings the fourth schema to the fifth: moments in the indexes, and nothing twice in a row.
+    """Return what brings the third schema to the fourth: moments in the indexes, and nothing twice in a row.
 
     The ids stand in their columns alone, and ``updated_at`` where it is not ``created_at``. The table is written anew
     once, without the indexes that are replaced; they are made after it.
@@ -187,8 +187,8 @@ def _keep_moments(dialect: PostgresDialect) -> list[str]:
 MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (
     _grow,
     _keep_text_once,
-    divide_vectors,
     _keep_moments,
+    divide_vectors,
 )
 """Migration n leads from schema version n + 1 to n + 2; indexes that are missing are made after the last. A released
 one is never changed."""
