@@ -51,6 +51,10 @@ PATRONI = ["patroni[etcd3]>=4.1", "psycopg[binary]>=3.2"]
 # They need a browser, and are collected only where they are asked for by name.
 BROWSER_TESTS = "plugins/inspector/tests/browser"
 
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    # Hundreds of tests start a process, and each would compile all that it imports. The sources stay as clean as asked.
+    os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".nox" / "bytecode")
+
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = True
