@@ -229,8 +229,6 @@ class Database:
             connection.execute("PRAGMA cache_size = -65536")
             if not self.in_memory:
                 self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
-                # A page that many adds change is brought into the file once for all; the log stays below 16 MiB.
-                connection.execute("PRAGMA wal_autocheckpoint = 4000")
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
             self._patiently(lambda: schema.prepare(connection, self.path))
             self._patiently(lambda: text_index.create(connection))
