@@ -51,18 +51,18 @@ class Known:
 
     def __init__(self) -> None:
         self.numbers: Kept[frozenset[int] | None] = Kept(MOST_NUMBERS)
-        self._terms: dict[str, frozenset[str]] = {}
+        self._terms: dict[str, dict[str, frozenset[str]]] = {}
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""
         self.numbers.forget()
         self._terms = {}
 
-    def terms_of(self, contents: Mapping[int, str]) -> dict[int, frozenset[str]]:
-        """Return the terms of contents; those that are asked for together are kept until others are."""
-        before = self._terms
+    def terms_of(self, state: str, contents: Mapping[int, str]) -> dict[int, frozenset[str]]:
+        """Return the terms of contents in a state; those that are asked for together are kept until others are."""
+        before = self._terms.get(state, {})
         terms = {text: before.get(text) or frozenset(index_terms(text)) for text in contents.values()}
-        self._terms = terms
+        self._terms[state] = terms
         return {number: terms[text] for number, text in contents.items()}
 
 
@@ -117,11 +117,14 @@ class ScopeRows:
 
     def with_terms(self, terms: Iterable[str]) -> dict[str, Having]:
         """Return the rows that have each term in what they say now."""
-        waiting = self._waiting()
+        late, stale = map(self._waiting, _WAITING)
         found = {}
         for term in terms:
-            indexed = [number for number in self._indexed_with(term) if number not in waiting]
-            numbers = sorted((*indexed, *(number for number in waiting if term in waiting[number])), reverse=True)
+            indexed = self._indexed_with(term)
+            if stale:
+                indexed = [number for number in indexed if number not in stale]
+            waiting = [number for some in (late, stale) for number in some if term in some[number]]
+            numbers = sorted((*waiting, *indexed), reverse=True) if waiting else indexed
             counted = self.numbers is not None or len(numbers) < MOST_OF_A_TERM
             found[term] = Having(numbers[:MOST_OF_A_TERM], len(numbers) if counted else self.size)
         return found
@@ -140,10 +143,10 @@ class ScopeRows:
         rows = self.select("rowid", rest, chosen, json.dumps([*candidates, *waiting]), letters, indexed=False)
         return [number for (number,) in rows]
 
-    def _waiting(self) -> dict[int, frozenset[str]]:
+    def _waiting(self, state: str) -> dict[int, frozenset[str]]:
         """Return the terms of those rows that the index does not know, or not as they are now."""
-        rows = [row for state in _WAITING for row in self.select("rowid, content", "", state, indexed=False)]
-        return self._known.terms_of({number: content for number, content in rows if isinstance(content, str)})
+        rows = self.select("rowid, content", "", state, indexed=False)
+        return self._known.terms_of(state, {number: text for number, text in rows if isinstance(text, str)})
 
     def _indexed_with(self, term: str) -> list[int]:
         found = self._by_entries(term) if self.numbers is None else self._by_entries_within(term, self.numbers)
@@ -158,7 +161,10 @@ class ScopeRows:
         if not numbers:
             return []
         most = ENTRIES_PER_ROW * len(numbers)
-        entries = self._entries(term, "rowid BETWEEN ? AND ?", self._ends, most + 1)
+        first, last = self._ends
+        # Where most rows in between are of the scope, the mark of the user would be looked up for nothing.
+        marked = 2 * len(numbers) <= last - first
+        entries = self._entries(term, "rowid BETWEEN ? AND ?", (first, last), most + 1, marked=marked)
         return None if len(entries) > most else [number for number in entries if number in numbers]
 
     def _by_entries(self, term: str) -> list[int] | None:
@@ -173,10 +179,12 @@ class ScopeRows:
             before = entries[-1]
         return None
 
-    def _entries(self, term: str, condition: str, values: tuple[int, ...], most: int) -> list[int]:
+    def _entries(
+        self, term: str, condition: str, values: tuple[int, ...], most: int, *, marked: bool = True
+    ) -> list[int]:
         """Return the last numbers that the index has for a term: in a user's scope, those with the user's mark."""
         metadata = self.scope.metadata
-        query = words_query([term], metadata.user_id if metadata else None)
+        query = words_query([term], metadata.user_id if metadata and marked else None)
         text = (
             f"SELECT rowid FROM memoranda_words WHERE memoranda_words MATCH ? AND {condition} "
             f"ORDER BY rowid DESC LIMIT {most}"
