@@ -200,6 +200,55 @@ def test_without_context_only_own_words_count() -> None:
     assert keys(rank_text("instrument", [turns], weights=BARE)) == ["s0"]
 
 
+def far_from_each_other(*, near: bool) -> list[Passage]:
+    """Forty turns, of which two have one word of a query each and six have another: near the first two, or apart."""
+    texts = ["all is well"] * 40
+    for place in (4, 24):
+        texts[place] = "a violin"
+    for place in (3, 5, 6, 23, 25, 26) if near else (0, 9, 13, 17, 31, 36):
+        texts[place] = "some lessons"
+    return conversation(*texts)
+
+
+def test_neighbours_count_less_where_the_words_of_a_query_stand_apart() -> None:
+    """In a list of notes, what stands beside what was found has to do with it only by chance."""
+    beside = {
+        near: {
+            found.key: found.parts["text"] for found in rank_text("violin lessons", [far_from_each_other(near=near)])
+        }
+        for near in (True, False)
+    }
+    assert beside[False]["s7"] < beside[True]["s7"] / 2
+
+
+def test_neighbours_always_count_where_no_coherence_is_asked_for() -> None:
+    turns = far_from_each_other(near=False)
+    usual, always = (
+        {found.key: found.parts["text"] for found in rank_text("violin lessons", [turns], weights=weights)}
+        for weights in (None, Weights(coherence=0))
+    )
+    assert usual["s25"] < always["s25"]
+
+
+@pytest.mark.parametrize(("speakers", "alike"), [("AA", True), ("AB", False)])
+def test_what_one_speaker_goes_on_to_say_takes_less_from_it(speakers: str, alike: bool) -> None:
+    turns = conversation("The violin is old.", "It stands there.", speakers=speakers)
+    unknown = conversation("The violin is old.", "It stands there.")
+    known, usual = (rank_text("violin", [talk])[1].parts["text"] for talk in (turns, unknown))
+    assert (known < usual / 2) == alike
+
+
+def test_own_words_are_worth_a_part_of_the_best_whatever_stands_around() -> None:
+    """An item that has the words itself is not displaced by many that stand between such."""
+    crowd = conversation(*["a violin and a piano"] * 6, session="crowd")
+    alone = conversation("hello there", "the piano and its violin", "hello again", session="alone")
+    scores = []
+    for own in (0.0, 0.95):
+        ranked = rank_text("violin and piano", [crowd, alone], weights=Weights(own=own, session=0, statement=0))
+        scores.append({found.key: found.score for found in ranked}["alone1"])
+    assert scores[0] < 0.9 < 0.95 <= scores[1]
+
+
 def test_neighbours_of_another_session_do_not_count() -> None:
     turns = conversation("Which instrument do you play?", session="a") + conversation("The violin.", session="b")
     assert keys(rank_text("instrument", [turns])) == ["a0"]

@@ -11,12 +11,23 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
 
-_LISTS = (files(__package__) / "stopwords.txt").read_text(encoding="utf-8").splitlines()
+
+def _lines(name: str) -> list[str]:
+    lines = (files(__package__) / name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
 STOPWORDS_OF = {
     language: frozenset(words.split())
-    for language, _, words in (line.partition(":") for line in _LISTS if not line.startswith("#"))
+    for language, _, words in (line.partition(":") for line in _lines("stopwords.txt"))
 }
 """Words that a query in a language is better without."""
+
+PERSONS_OF = {
+    language: tuple(frozenset(words.split()) for words in persons.split("|"))
+    for language, _, persons in (line.partition(":") for line in _lines("persons.txt"))
+}
+"""Words of the first and of the second person; those of the language "-" hold for all that have no list."""
 
 LANGUAGES_OF: dict[str, list[str]] = {}
 for _language, _words in STOPWORDS_OF.items():

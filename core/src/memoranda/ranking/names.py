@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
-from importlib.resources import files
 
 from memoranda.items import BUILTIN_TYPES
-from memoranda.ranking.terms import MONTHS, STOPWORDS, fold_words, index_terms, query_language
+from memoranda.ranking.languages import PERSONS_OF
+from memoranda.ranking.terms import MONTHS, STOPWORDS, fold_words, query_language
 
 _NAMES_THAT_ARE_WORDS = "art bill dean drew faith frank grace hope jack joy mark pat rich rose sue"
 _COMMON_WORDS = STOPWORDS.union(MONTHS, _NAMES_THAT_ARE_WORDS.split())
-_ASSISTANTS = frozenset({"assistant", "ai", "agent", "bot", "model"})
-_ROLES = BUILTIN_TYPES.keys() | _ASSISTANTS | {"user"}
-_USERS = frozenset({"user", "human"})
+ASSISTANTS = frozenset({"ai", "assistant", "agent", "bot", "model"})
+_ROLES = BUILTIN_TYPES.keys() | ASSISTANTS | {"user"}
+UNKNOWN = frozenset({"", "human"})
+"""What stands for a speaker where nothing is known: most items are stored so."""
+
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
 _LONGEST_LABEL = 100
 _TOLD_BY_YOU = re.compile(r"\b(?:did|had|have) you\b|\byou (?:\w+ed|told|said|gave|made|wrote)\b", re.IGNORECASE)
@@ -34,41 +35,20 @@ def is_role(speaker: str) -> bool:
     return speaker.casefold() in _ROLES
 
 
-def is_assistant(speaker: str) -> bool:
-    """Whether an assistant speaks."""
-    return speaker.casefold() in _ASSISTANTS
-
-
-def is_user(speaker: str) -> bool:
-    """Whether a user speaks: under this role, or under a name."""
-    return speaker.casefold() in _USERS or not is_role(speaker)
-
-
-@cache
-def _persons() -> dict[str, tuple[frozenset[str], frozenset[str], frozenset[str]]]:
-    """Return the words for who asks and who is asked, and the index terms of the first, by language."""
-    found = {}
-    for line in (files(__package__) / "persons.txt").read_text(encoding="utf-8").splitlines()[1:]:
-        language, _, words = line.partition(": ")
-        first, _, second = words.partition(" | ")
-        found[language] = (frozenset(first.split()), frozenset(second.split()), frozenset(index_terms(first)))
-    return found
-
-
 def asked_person(query: str) -> tuple[str, frozenset[str]]:
-    """Return who a query in the first person is about, and the terms in which a user speaks of herself.
+    """Return whether a query in the first person is about the user or an assistant, and its words of that person.
 
     "What is my dog called?" is about the user, "What did you tell me?" about the assistant, and most are about neither.
     """
     language = query_language(query)
-    first, second, terms = _persons().get(language or "-", (frozenset[str](),) * 3)
+    first, second = PERSONS_OF.get(language or "-", PERSONS_OF["-"])
     words = fold_words(query)
     if first.isdisjoint(words):
-        return "", frozenset()
+        return "", first
     if _TOLD_BY_YOU.search(query):
-        return "assistant", terms
+        return "assistant", first
     # "Can you show me …" is still about who asks; other languages have too many ways to ask what somebody said.
-    return "user" if language == "english" or second.isdisjoint(words) else "", terms
+    return ("user" if language == "english" or second.isdisjoint(words) else ""), first
 
 
 def query_without_names(query: str, names: Iterable[str]) -> str:

@@ -57,6 +57,14 @@ class Weights:
     """How many turns on each side count."""
     answer: float = 0.5
     """How much more the turn before counts when it asks something, since this item may be the answer."""
+    same_speaker: float = 0.25
+    """How much of this counts between turns that one speaker says one after the other, where it is known who speaks."""
+    coherence: float = 0.3
+    """How much more often than by chance the terms of a query must stand near each other for neighbours to count in
+    full; where they do not, a quarter of it counts. 0: they always count in full."""
+    own: float = 0.8
+    """What an item has by its own terms alone, relative to the best of these, counts at least this much; more where
+    neighbours count less."""
     speaker: float = 1.0
     """A term that is the speaker's name."""
     date: float = 1.0
@@ -89,5 +97,5 @@ class Weights:
             # Not shapes.number: the error shows the field with its class and names it as the caller wrote it.
             if not (isinstance(value, (int, float)) and 0 <= value < inf):
                 raise InputError(f"Weights.{name} must be a number of at least 0, not {value!r}.", field=name)
-        if self.semantic > 1 or self.length > 1:
-            raise InputError("Weights.semantic and Weights.length are parts of a whole: at most 1.", field="semantic")
+        if self.semantic > 1 or self.length > 1 or self.own > 1:
+            raise InputError("Weights.semantic, length and own are parts of a whole: at most 1.", field="semantic")

@@ -8,12 +8,14 @@ only what it says close to them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import compress, groupby, pairwise
+from math import fsum
 from operator import attrgetter
 
 from memoranda.ranking.dates import date_terms
 from memoranda.ranking.dividing import passage_at, passage_count
-from memoranda.ranking.names import asked_person, is_assistant, is_role, is_user
+from memoranda.ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
 from memoranda.ranking.passages import Passage, Weights
 from memoranda.ranking.stemming import stem
 from memoranda.ranking.terms import MONTHS, index_terms
@@ -26,6 +28,9 @@ _TIME_TERMS = frozenset(map(stem, (*_TIME_WORDS.split(), *MONTHS))) - {stem("may
 _QUESTION_MARKS = ("?", "？", "؟")
 _LONG_QUESTION = 30
 """A turn of more terms than this tells something, even if it ends in a question."""
+
+_LEAST_LENT = 0.25
+"""How much of what neighbours lend counts where the terms of a query stand near each other only by chance."""
 
 Counts = dict[int, float]
 """How often a term occurs, by place in the row; places where it does not occur are left out."""
@@ -131,26 +136,69 @@ class Row:
                         found[key][part] = found[key].get(part, 0.0) + 1.0
         return found
 
-    def with_neighbours(self, own: Counts) -> Counts:
+    def lending(self, holders: Sequence[set[int]], told: Sequence[float], having: Sequence[float], total: int) -> float:
+        """Return how much of what neighbours lend counts, up to 1, from the items that hold each term of a query.
+
+        In a conversation its terms stand near each other, in a list of notes only by chance. ``told`` says how much
+        each term tells, ``having`` how many items of the scope have it, and ``total`` how many there are.
+        """
+        reach, enough = self.weights.reach, self.weights.coherence
+        values: Counts = {}
+        for items, tells in zip(holders, told, strict=True):
+            for item in items:
+                values[item] = values.get(item, 0.0) + tells * tells
+        if not values or not enough:
+            return 1.0
+        everywhere = fsum(tells * tells * items for tells, items in zip(told, having, strict=True))
+        near, chance = [], []
+        at, first_place, stretches = self.item_at, self.first_place, self.stretches
+        for item, value in values.items():
+            start, end = stretches[first_place[item]]
+            before, after = item - at[start], at[end - 1] - item
+            near += [value * values[item + far] for far in range(1, min(after, reach) + 1) if item + far in values]
+            chance.append(value * (everywhere - value) * (min(before, reach) + min(after, reach)))
+        # A few pairs tell little: one of the most telling items, as it would be in a conversation, is added to them.
+        one = max(values.values()) ** 2
+        times = (2 * fsum(near) + (1 + enough) * one) / (max(fsum(chance), 0.0) / max(total - 1, 1) + one)
+        return min(1.0, max(_LEAST_LENT, (times - 1) / enough))
+
+    @cached_property
+    def _going_on(self) -> list[int]:
+        """The number of each place's turn, where any goes on: what one known speaker says without a break is one."""
+        followed = enumerate(zip(self.items, self.items[1:], strict=False), start=1)
+        going_on = [
+            item
+            for item, (left, right) in followed
+            if left.speaker == right.speaker and left.session == right.session and left.speaker not in UNKNOWN
+        ]
+        turns = list(range(len(self.items)))
+        for item in going_on:
+            turns[item] = turns[item - 1]
+        return [turns[item] for item in self.item_at] if going_on else []
+
+    def with_neighbours(self, own: Counts, lending: float) -> Counts:
         """Return the counts with a share of each one added to the places around it.
 
         A short turn needs what was said around it; one of several passages says enough by itself and takes nothing.
         """
-        shares, answer = _shares(self.weights), 1 + self.weights.answer
-        counts, divided = dict(own), self.divided
+        shares, answer, alike = _shares(self.weights, lending), 1 + self.weights.answer, self.weights.same_speaker
+        counts, divided, turns = dict(own), self.divided, self._going_on
         for place, count in own.items():
             start, end = self.stretches[place]
             item = self.item_at[place]
             asking = place + 1 == self.first_place[item + 1] and "?" in self.items[item].text
+            turn = turns[place] if turns else -1
             for offset, share in shares:
                 near = place + offset
                 if start <= near < end and near not in divided:
                     if offset == 1 and asking:
                         share *= answer
+                    if turns and turns[near] == turn:
+                        share *= alike
                     counts[near] = counts.get(near, 0.0) + share * count
         return counts
 
-    def lengths_with_neighbours(self) -> list[float]:
+    def lengths_with_neighbours(self, lending: float) -> list[float]:
         """Return the number of terms that each count was taken from, weighted in the same way."""
         reach = self.weights.reach
         stretches = list(dict.fromkeys(self.stretches))
@@ -160,7 +208,7 @@ class Row:
             spaced += self.lengths[start:end]
             spaced += [0.0] * reach
         spread = spaced[reach : len(spaced) - reach]
-        for offset, share in _shares(self.weights):
+        for offset, share in _shares(self.weights, lending):
             moved = spaced[reach - offset : len(spaced) - reach - offset]
             spread = [length + share * near for length, near in zip(spread, moved, strict=True)]
         together: list[float] = []
@@ -202,16 +250,17 @@ class Row:
 
         Where no assistant is known by its role, what a user says is told by its own first person.
         """
-        asked, terms = asked_person(query)
+        asked, words = asked_person(query)
         if not asked:
             return set()
         speakers = {passage.speaker for passage in self.items}
-        if any(map(is_assistant, speakers)):
-            chosen = set(filter(is_user if asked == "user" else is_assistant, speakers))
+        assistants = {speaker for speaker in speakers if speaker.casefold() in ASSISTANTS}
+        if assistants:
+            users = {speaker for speaker in speakers if not is_role(speaker) or speaker.casefold() in ("user", "human")}
+            chosen = users if asked == "user" else assistants
             return {item for item, passage in enumerate(self.items) if passage.speaker in chosen}
-        if asked == "user":
-            return {item for item, own in enumerate(self.terms) if not terms.isdisjoint(own)}
-        return set()
+        terms = frozenset(index_terms(" ".join(words))) if asked == "user" else frozenset()
+        return {item for item, own in enumerate(self.terms) if not terms.isdisjoint(own)}
 
     def add_dates(self, counts: Sequence[Counts], terms: Sequence[str], wanted: frozenset[str]) -> None:
         """Count the parts of each item's date as occurrences, where the query speaks of a date."""
@@ -232,10 +281,10 @@ class Row:
                 counts[place] = counts.get(place, 0.0) + weight
 
 
-def _shares(weights: Weights) -> list[tuple[int, float]]:
+def _shares(weights: Weights, lending: float) -> list[tuple[int, float]]:
     """Return how much of a turn's terms counts for the turn at each distance from it, later ones above 0."""
     shares = []
     for distance in range(1, weights.reach + 1):
-        faded = weights.fading ** (distance - 1)
+        faded = lending * weights.fading ** (distance - 1)
         shares += [(distance, weights.before * faded), (-distance, weights.after * faded)]
     return [(offset, share) for offset, share in shares if share > 0]

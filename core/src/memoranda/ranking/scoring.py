@@ -26,6 +26,9 @@ _FOUND_TERM = 0.3
 """How much the letters of a term count that is found as it is, against one that is not; in English, nothing: its stems
 leave no other forms to look for."""
 
+_LENGTH_ALONE = 0.75
+"""BM25's usual b, for items by their own words."""
+
 _SORTED_AT_ONCE = 5_000
 
 _Entry = tuple[float, str, int, str, int]
@@ -82,16 +85,25 @@ def rank_hybrid(
     terms = query_terms(query)
     known = frequencies or {}
     own = row.occurrences({term: (term,) for term in terms}, terms)
-    counts = [row.with_neighbours(own[term]) for term in terms]
+    items = max(total or 0, len(row.items))
+    passages = len(row) * items / len(row.items)
+    holders = [{row.item_at[place] for place in own[term]} for term in terms]
+    times = [_times_more(len(held), known.get(term, 0)) for term, held in zip(terms, holders, strict=True)]
+    told = _rarities([len(own[term]) * more for term, more in zip(terms, times, strict=True)], passages)
+    having = [len(held) * more for held, more in zip(holders, times, strict=True)]
+    lending = row.lending(holders, told, having, items)
+    counts = [row.with_neighbours(own[term], lending) for term in terms]
     named = row.add_speakers(counts, terms)
     row.add_dates(counts, terms, query_date_terms(query))
-    passages = len(row) * max(total or 0, len(row.items)) / len(row.items)
-    times = [_times_more(len({row.item_at[place] for place in own[term]}), known.get(term, 0)) for term in terms]
     reached = [
         max(len(found) * more, known.get(term, 0)) for term, found, more in zip(terms, counts, times, strict=True)
     ]
     missing = [term for term, frequency in zip(terms, reached, strict=True) if not frequency]
-    words = _bm25(counts, _rarities(reached, passages), row.lengths_with_neighbours(), weights)
+    lengths = row.lengths_with_neighbours(lending)
+    words = _bm25(counts, _rarities(reached, passages), lengths, weights.saturation, weights.length)
+    if weights.own and words:
+        alone = _bm25(list(own.values()), told, row.lengths, weights.saturation, _LENGTH_ALONE)
+        _raise(words, alone, weights.own / (weights.own + lending * (1 - weights.own)))
     letters = _by_letters(row, query, dict(zip(terms, times, strict=True)), missing, passages)
     near = {
         item: similarities[passage.key]
@@ -130,7 +142,7 @@ def _by_letters(
     more = {group: times[term] for term in looked_for for group in letter_groups(term)}
     rarities = _rarities([len(counts) * more[group] for group, counts in shared.items()], passages)
     told = [weights.letters * groups[group] * rarity for group, rarity in zip(shared, rarities, strict=True)]
-    return _bm25(list(shared.values()), told, row.lengths, weights)
+    return _bm25(list(shared.values()), told, row.lengths, weights.saturation, weights.length)
 
 
 class _Scoring:
@@ -256,16 +268,25 @@ def _rarities(frequencies: Sequence[float], total: float) -> list[float]:
     return [log(1 + max(total - frequency + 0.5, 0.5) / (frequency + 0.5)) for frequency in frequencies]
 
 
+def _raise(words: dict[int, float], alone: Mapping[int, float], part: float) -> None:
+    """Raise each place to this part of what its own terms are worth alone, both relative to their best."""
+    best = max(alone.values(), default=0.0)
+    if best > 0:
+        part *= max(words.values()) / best
+        for place, score in alone.items():
+            if part * score > words[place]:
+                words[place] = part * score
+
+
 def _bm25(
-    counts: Sequence[Counts], rarities: Sequence[float], lengths: Sequence[float], weights: Weights
+    counts: Sequence[Counts], rarities: Sequence[float], lengths: Sequence[float], k1: float, b: float
 ) -> dict[int, float]:
-    """Return the score of every place that has a term."""
+    """Return the score of every place that has a term; ``k1`` and ``b`` are BM25's own."""
     mean = fsum(lengths) / len(lengths) or 1.0
-    k1, b = weights.saturation, weights.length
-    most = k1 + 1
-    damping = [k1 * (1 - b + b * length / mean) for length in lengths]
+    least, per_term = k1 * (1 - b), k1 * b / mean
     scores: dict[int, float] = {}
     for found, rarity in zip(counts, rarities, strict=True):
+        most = rarity * (k1 + 1)
         for place, count in found.items():
-            scores[place] = scores.get(place, 0.0) + rarity * count * most / (count + damping[place])
+            scores[place] = scores.get(place, 0.0) + most * count / (count + least + per_term * lengths[place])
     return scores
