@@ -34,6 +34,7 @@ from memoranda.ranking import (
     passage_of,
     query_without_names,
     rank_hybrid,
+    taking_part,
 )
 
 Evidence = list[set[str]]
@@ -112,14 +113,15 @@ class Scope:
         for (item, _), passage in zip(stored, passages, strict=True):
             sessions.setdefault(item.metadata.session_id, []).append(passage)
         self.windows = list(sessions.values())
-        speakers = {passage.speaker for passage in passages}
+        heard = [(item.name, item.content) for item, _ in stored]
         self.questions: list[tuple[str, str, Evidence]] = []
         for question in conversation["questions"]:
             turns = [f"{conversation['id']}/{turn}" for turn in dict.fromkeys(question.get("evidence", []))]
             held = [{item.id for item, ids in stored if turn in ids} for turn in turns]
             if question["category"] != UNANSWERED and any(held):
                 text = question["question"]
-                self.questions.append((text, query_without_names(text, speakers), [found for found in held if found]))
+                embedded = query_without_names(text, taking_part(text, heard))
+                self.questions.append((text, embedded, [found for found in held if found]))
         self.questions = self.questions[::every]
         self.similarities: list[dict[str, float]] = [{} for _ in self.questions]
 

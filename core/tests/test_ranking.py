@@ -24,6 +24,7 @@ from memoranda.ranking import (
     rank_hybrid,
     rank_text,
     speaker_of,
+    taking_part,
     terms_fingerprint,
 )
 from memoranda.ranking.fusion import semantic_share
@@ -658,3 +659,24 @@ def test_meaning_counts_by_how_much_it_stands_out() -> None:
 def test_what_only_one_side_finds_is_ranked_by_it_alone() -> None:
     assert semantic_share(0.4, [], [1.0, 0.9]) == 1.0
     assert semantic_share(0.4, [1.0, 0.9], []) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("content", "called"),
+    [
+        ("Thanks, Ada! That helps.", True),
+        ("hey Ada, how are you?", True),
+        ("Danke, Ada.", True),
+        ("We went to Rome, Ada, and Berlin.", False),
+        ("Hi Adamantia!", False),
+        ("Thanks, ada!", False),
+        ("this Ada! is the wrong Hi", False),
+        (". " * 50 + "Thanks, Ada!", False),
+    ],
+)
+def test_who_is_called_by_name_takes_part(content: str, called: bool) -> None:
+    assert taking_part("What does Ada's dog eat?", [(None, content)]) == ({"Ada"} if called else set())
+
+
+def test_speakers_take_part_whether_the_query_names_them_or_not() -> None:
+    assert taking_part("what does the dog eat?", [("Ada", "Thanks, Bo!"), (None, "Cleo: hello")]) == {"Ada", "Cleo"}

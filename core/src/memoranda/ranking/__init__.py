@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from memoranda.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from memoranda.ranking.calling import capitalised, taking_part
     from memoranda.ranking.candidates import (
         HEARD,
         MOST_COUNTED,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "calling": ["capitalised", "taking_part"],
         "candidates": [
             "HEARD",
             "MOST_COUNTED",
@@ -95,6 +97,7 @@ __all__ = [
     "Whole",
     "WithLetters",
     "best_hits",
+    "capitalised",
     "checked_vector",
     "conversation_key",
     "cosines",
@@ -119,6 +122,7 @@ __all__ = [
     "rank_hybrid",
     "rank_text",
     "speaker_of",
+    "taking_part",
     "terms_fingerprint",
     "unpack_vector",
 ]

@@ -121,7 +121,7 @@ class Retrieval:
         stored = await self._server.run(vectors.stored_model)
         if stored is not None and stored != (vectors.model, vectors.dimension):
             raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
-        names = await self._text.speakers(scope, HEARD)
+        names = await self._text.speakers(query, scope, HEARD)
         (vector,) = await embed_texts(self._embeddings, [query_without_names(query, names)], query=True)
         return list(normalised(vector))
 

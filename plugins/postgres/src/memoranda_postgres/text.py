@@ -24,7 +24,7 @@ from memoranda.ranking import (
     Whole,
     WithLetters,
     make_passage,
-    speaker_of,
+    taking_part,
 )
 from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
@@ -57,13 +57,11 @@ class TextSearch:
         self._statements = statements
         self._columns = statements.dialect.item_columns
 
-    async def speakers(self, scope: Filter, heard: int) -> set[str]:
-        """Return who speaks in so many of the newest items of a scope."""
+    async def speakers(self, query: str, scope: Filter, heard: int) -> set[str]:
+        """Return who takes part in so many of the newest items of a scope, as far as a query may name them."""
         text, values = self._statements.search(scope, Page(heard))
-        return {
-            speaker_of(_name(row["extra_json"]), row["memory_type"], row["content"])
-            for row in await self._server.fetch(text, values)
-        }
+        rows = await self._server.fetch(text, values)
+        return taking_part(query, [(_name(row["extra_json"]), row["content"]) for row in rows])
 
     async def size(self, scope: Filter, most: int) -> int:
         """Return the number of items that match, or ``most + 1`` where there are more than ``most``."""

@@ -16,7 +16,7 @@ from memoranda.ranking import (
     gathered,
     query_without_names,
     rank_hybrid,
-    speaker_of,
+    taking_part,
 )
 from memoranda.sql import Parameters
 from memoranda.store import Filter
@@ -105,7 +105,7 @@ class Retrieval:
         assert vectors is not None, "a mode without its capability is refused before"
 
         def work(connection: sqlite3.Connection) -> tuple[str | None, set[str]]:
-            return stored_model(connection), self._speakers(connection, wanted.scope())
+            return stored_model(connection), self._speakers(connection, query, wanted.scope())
 
         model, speakers = await connections.read(work)
         if model is None:  # No embedder has opened it to write yet.
@@ -114,7 +114,7 @@ class Retrieval:
             raise OtherModelError(f"The SQLite file {connections.database.path!r}", model, vectors.model)
         return await vectors.query_vector(query_without_names(query, speakers))
 
-    def _speakers(self, connection: sqlite3.Connection, scope: Filter) -> set[str]:
+    def _speakers(self, connection: sqlite3.Connection, query: str, scope: Filter) -> set[str]:
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
         text = (
@@ -124,7 +124,7 @@ class Retrieval:
         )
         rows = connection.execute(text, parameters.values)
         named = [row for row in rows if Undecodable not in map(type, row)]
-        return {speaker_of(name, "", str(beginning)) for name, beginning in named} - {""}
+        return taking_part(query, [(name, str(beginning)) for name, beginning in named])
 
     def _ranked(
         self,

@@ -12,12 +12,13 @@ from memoranda.ranking import (
     HEARD,
     RankedItem,
     Weights,
+    capitalised,
     fold_words,
     gather,
     gathered,
     query_without_names,
     rank_hybrid,
-    speaker_of,
+    taking_part,
 )
 from memoranda.store import Filter, copy_item
 from memoranda.turns import aside, loaded
@@ -120,13 +121,13 @@ class Searcher:
         )
 
     async def _speakers(self, query: str, scope: Filter) -> set[str]:
-        """Return who speaks in the newest items of the scope, if the query may name anybody."""
+        """Return who takes part in the newest items of the scope, if the query may name anybody."""
         facet = self._table.facets["speaker"]
-        if all(facet.code(word) is None for word in fold_words(query)):
+        if not capitalised(query) and all(facet.code(word) is None for word in fold_words(query)):
             return set()
         newest = self._table.newest_first(await self._table.chosen(scope), HEARD)
         items = [self._table.item(row) for row in newest.tolist()]
-        return {speaker_of(item.name, "", item.content) for item in items}
+        return taking_part(query, [(item.name, item.content) for item in items])
 
 
 def _ranked_by_meaning(

@@ -145,6 +145,25 @@ class RankingCases(Cases):
             await store.purge(metadata=theirs)
             equal(await store.search(query=SENTENCES[4], metadata=theirs, mode="semantic"), [], "what is left of all")
 
+    @needs(Capability.SEMANTIC)
+    async def test_whom_somebody_calls_by_name_is_no_part_of_a_meaning(self, store: BaseStore) -> None:
+        """Where no names are stored, those by which people are called are left out of a query, in their scope alone."""
+        mine, theirs = self.scope(), self.scope()
+        for scope, first in ((mine, "Thanks, Zenobia! See you."), (theirs, "See you at the Zenobia.")):
+            await store.add_many([note(text, scope, second) for second, text in enumerate((first, *SENTENCES))])
+
+        async def scores(query: str, scope: MemoryMetadata) -> list[tuple[str, float]]:
+            ranked = await store.search_ranked(query=query, metadata=scope, mode="semantic")
+            return [(found.item.content, round(found.score, 5)) for found in ranked]
+
+        named, plain = "Which telescope did Zenobia's cat buy?", "Which telescope did cat buy?"
+        equal(
+            await scores(named, mine), await scores(plain, mine), "the ranking with the name of somebody who is called"
+        )
+        that(
+            await scores(named, theirs) != await scores(plain, theirs), "A name that nobody is called by was left out."
+        )
+
     async def _first(self, store: BaseStore, metadata: MemoryMetadata, mode: SearchMode) -> RankedItem:
         (found,) = await store.search_ranked(query=SENTENCES[4], metadata=metadata, mode=mode, limit=1)
         return found

@@ -1,0 +1,39 @@
+"""Who takes part in a conversation: who speaks, and who is called by name, where nobody's name is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from memoranda.ranking.names import speaker_of
+from memoranda.ranking.terms import MONTHS, STOPWORDS
+
+_GREETINGS = (
+    "hey hi hello thanks congrats bye dear hallo danke hola gracias salut bonjour merci ciao grazie olá oi obrigado "
+    "obrigada привет спасибо"
+)
+_CALL = re.compile(rf"(?<!\w)(?:{'|'.join(_GREETINGS.split())}|thank you),? ([^\W\d_]+)(?=[!,?.])", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+_BEGINNING = 80
+"""How many letters of what is said are looked at: people are called first."""
+
+
+def capitalised(query: str) -> frozenset[str]:
+    """Return the words of a query that are written as names are."""
+    words = _WORD.findall(query)
+    return frozenset(word for word in words if word[0].isupper() and word.lower() not in STOPWORDS.union(MONTHS))
+
+
+def taking_part(query: str, heard: Iterable[tuple[str | None, str]]) -> set[str]:
+    """Return who speaks in these turns, each a name and a content, and which names in the query somebody is called by.
+
+    "Thanks, Ada!" calls Ada. Her name is taken out of a query before it is embedded, as those of speakers are.
+    """
+    asked = capitalised(query)
+    names = set()
+    for name, content in heard:
+        names.add(speaker_of(name, "", content))
+        beginning = content[:_BEGINNING] if asked else ""
+        if any(word in beginning for word in asked):
+            names.update(asked.intersection(_CALL.findall(beginning)))
+    return names - {""}
