@@ -653,12 +653,18 @@ def test_where_nobody_is_known_the_first_person_tells_what_the_user_said() -> No
 
 def test_meaning_counts_by_how_much_it_stands_out() -> None:
     words = [1.0, *[0.5] * 20]
-    assert semantic_share(0.4, words, [1.0, *[0.99] * 20]) < 0.4 < semantic_share(0.4, words, [1.0, *[0.01] * 20])
+    assert semantic_share(0.4, 7, words, [1.0, *[0.99] * 20]) < 0.4 < semantic_share(0.4, 7, words, [1.0, *[0.01] * 20])
 
 
 def test_what_only_one_side_finds_is_ranked_by_it_alone() -> None:
-    assert semantic_share(0.4, [], [1.0, 0.9]) == 1.0
-    assert semantic_share(0.4, [1.0, 0.9], []) == 0.0
+    assert semantic_share(0.4, 7, [], [1.0, 0.9]) == 1.0
+    assert semantic_share(0.4, 7, [1.0, 0.9], []) == 0.0
+
+
+def test_meaning_counts_more_for_a_query_of_many_terms() -> None:
+    shares = [semantic_share(0.4, length, [1.0, 0.9], [1.0, 0.9]) for length in (1, 3, 7, 15, 40)]
+    assert shares == sorted(shares)
+    assert shares[1] < 0.4 < shares[3] < 1
 
 
 @pytest.mark.parametrize(

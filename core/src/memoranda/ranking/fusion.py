@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
+from math import sqrt
 
 from memoranda.ranking.passages import Scored
 
@@ -32,6 +33,10 @@ _FIRST = 10
 
 _BELOW = 1e-3
 
+_USUAL_LENGTH = 7
+_SHORTEST, _LONGEST = 0.7, 1.6
+"""How far the length of a query changes what its meaning counts."""
+
 
 def standing_out(similarities: Mapping[int, float], total: int) -> dict[int, float]:
     """Return how far each similarity lies above the mean of ``total`` items; those below come last, in their order.
@@ -42,15 +47,17 @@ def standing_out(similarities: Mapping[int, float], total: int) -> dict[int, flo
     return {key: max(similarity - mean, _BELOW * similarity) for key, similarity in similarities.items()}
 
 
-def semantic_share(usual: float, texts: Iterable[float], similarities: Iterable[float]) -> float:
+def semantic_share(usual: float, length: int, texts: Iterable[float], similarities: Iterable[float]) -> float:
     """Return which part of a hybrid ranking meaning has: more than usual where its best result stands out more.
 
     How much the first stands out is told by the tenth, from a half where that is as good to 1 where it has nothing. A
-    rare word that few items have stands out; where all have the same common ones, meaning decides.
+    rare word that few items have stands out; where all have the same common ones, meaning decides. So it does for a
+    query of many terms, ``length`` of them, which tells what it means: of a few, each word counts.
     """
     by_words, by_meaning = _prominence(texts), _prominence(similarities)
     if not by_words or not by_meaning:
         return 0.0 if by_words else 1.0
+    usual *= min(_LONGEST, max(_SHORTEST, sqrt(length / _USUAL_LENGTH)))
     return min(1.0, 2 * usual * by_meaning / (by_words + by_meaning))
 
 

@@ -79,8 +79,8 @@ class Weights:
     """How much an item is held back for having many passages: its score is divided by their number to this power."""
     letters: float = 0.5
     """A term of which only the letters are found, against 1 for a term that is found as it is."""
-    semantic: float = 0.4
-    """The part that similarity of meaning has in a hybrid ranking; the words have the rest."""
+    semantic: float = 0.5
+    """The part that meaning has in a hybrid ranking, for a query of usual length; the words have the rest."""
     asked_speaker: float = 0.25
     """Bonus when the query names who speaks here, or is in the first person and the user speaks; like all bonuses,
     relative to the most relevant item, which has 1."""

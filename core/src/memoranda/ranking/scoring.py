@@ -18,7 +18,7 @@ from memoranda.ranking.fusion import semantic_share, standing_out
 from memoranda.ranking.letters import group_weights, letter_groups, sharing
 from memoranda.ranking.passages import Passage, Scored, Weights
 from memoranda.ranking.rows import Counts, Row, joined
-from memoranda.ranking.terms import fold_words, query_language, query_terms
+from memoranda.ranking.terms import fold_words, index_terms, query_language, query_terms
 
 _ASKING_FOR_TIME = frozenset({"when", "date"})
 
@@ -116,7 +116,9 @@ def rank_hybrid(
         "time": (row.telling_time() if asks_time else set(), weights.time),
         "statement": (row.stating(), weights.statement),
     }
-    scoring = _Scoring(row, words, letters, near, bonuses)
+    speakers = {row.items[item].speaker for item in named}
+    names = {term for speaker in speakers for term in index_terms(speaker)}  # They are not embedded.
+    scoring = _Scoring(row, words, letters, near, len(set(terms) - names), bonuses)
     ranked = ((key, score, item) for score, _, _, key, item in scoring.best_first())
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
     speaking = (entry for entry in ranked if row.terms[entry[2]] or row.items[entry[2]].text.strip())
@@ -157,6 +159,7 @@ class _Scoring:
         words: Mapping[int, float],
         letters: Mapping[int, float],
         near: Mapping[int, float],
+        length: int,
         bonuses: Mapping[str, tuple[set[int], float]],
     ) -> None:
         self._row = row
@@ -175,7 +178,7 @@ class _Scoring:
         if row.divided:
             texts = {item: score / row.parts(item) ** row.weights.damping for item, score in found.items()}
         outstanding = standing_out(near, len(row.items))
-        share = semantic_share(row.weights.semantic, texts.values(), outstanding.values())
+        share = semantic_share(row.weights.semantic, length, texts.values(), outstanding.values())
         by_text, by_meaning = _relative(_in_proportion(texts, 1 - share), _in_proportion(outstanding, share))
         self._parts = {"text": by_text, "letters": {}, "semantic": by_meaning}
         if letters:
