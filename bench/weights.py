@@ -16,19 +16,20 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 from retrieval import UNANSWERED, Remembered, conversations, items_of
 
 from memoranda import MemoryItem
-from memoranda.embeddings import Embeddings, embed_texts, usual_weights
+from memoranda.embeddings import Embeddings, embed_passages, embed_texts, usual_weights
 from memoranda.plugins import default_registry
 from memoranda.ranking import (
     Passage,
     Weights,
     cosines,
+    held_back,
     index_terms,
     pack_vector,
     passage_of,
@@ -127,9 +128,15 @@ class Scope:
 
     async def embed(self, embeddings: Embeddings) -> None:
         """Compare every question with every item."""
-        vectors = [pack_vector(vector, embeddings.dimension) for vector in await embed_texts(embeddings, self.texts)]
+        usual = usual_weights(embeddings)
+        vectors = await embed_passages(embeddings, self.texts, usual.passage)
+        packed = [pack_vector(vector, embeddings.dimension) for passages in vectors for vector in passages]
         asked = await embed_texts(embeddings, [embedded for _, embedded, _ in self.questions], query=True)
-        self.similarities = [dict(zip(self.keys, cosines(query, vectors), strict=True)) for query in asked]
+        self.similarities = []
+        for query in asked:
+            found = iter(cosines(query, packed))
+            best = [held_back(max(islice(found, len(each))), len(each), usual.damping) for each in vectors]
+            self.similarities.append(dict(zip(self.keys, best, strict=True)))
 
     def recalls(self, weights: Weights) -> Iterator[float]:
         """Yield for each question the part of its evidence that is among the first ten."""
