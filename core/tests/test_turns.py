@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SummaryMemory, SystemMemory
 from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import InputError, StoreClosedError, VersionConflictError
 from memoranda.ranking import Passage, index_terms, rank_text
@@ -192,6 +192,16 @@ async def test_the_turns_of_the_loop_do_not_grow_with_a_batch(work: str) -> None
     for count in (1_500, 6_000):
         store = await filled(count)
         turns.append(await longest_turn(BATCHES[work](store, await store.search(metadata=ADA, limit=count))))
+    assert turns[1] < 2 * turns[0]
+
+
+async def test_one_item_that_holds_much_is_checked_aside_in_a_large_batch() -> None:
+    """Such as a summary of thousands, which knows each of its sources."""
+    turns = []
+    for count in (1_000, 10_000):
+        ids = [f"source{number}" for number in range(count)]
+        summary = SummaryMemory(content="all", template="t", archives=dict.fromkeys(ids, "mark"), sources=ids)
+        turns.append(await longest_turn(InMemoryStore().add_many([*notes(600), summary])))
     assert turns[1] < 2 * turns[0]
 
 

@@ -93,6 +93,16 @@ async def test_the_turns_of_the_loop_do_not_grow_with_what_was_done_before(work:
     assert turns[1] < 2 * turns[0]
 
 
+async def test_a_long_item_does_not_hold_the_loop_when_words_are_looked_for() -> None:
+    turns = []
+    for words in (6_000, 30_000):
+        store = VectorMemoryStore(HashingEmbeddings(dimension=4))
+        text = " ".join(f"saffron{number % 100}" for number in range(words))
+        await store.add_vectors([HumanMemory(content=text, metadata=ADA)], np.ones((1, 4)))
+        turns.append(await longest_turn(store.search(query="saffron7", metadata=ADA, mode="text")))
+    assert turns[1] < 2 * turns[0]
+
+
 async def test_a_text_search_over_many_conversations_costs_no_more_turns() -> None:
     """As many hits in a thousand conversations as in ten."""
     few, many = [

@@ -20,10 +20,16 @@ def passage_count(terms: int, size: float) -> int:
 
 def passage_at(text: str, number: int, count: int) -> str:
     """Return about the words of one of so many passages of a text, or its letters where there are no spaces."""
-    words: Sequence[str] = text.split()
-    space = " "
-    if len(words) * _LONGEST_WORD < len(text):
-        words, space = text, ""
+    return _passage(*_words_of(text), number, count)
+
+
+def _words_of(text: str) -> tuple[Sequence[str], str]:
+    """Return the words of a text, or its letters, and what stands between them."""
+    words = [word for part in stretches(text) for word in part.split()]
+    return (words, " ") if len(words) * _LONGEST_WORD >= len(text) else (text, "")
+
+
+def _passage(words: Sequence[str], space: str, number: int, count: int) -> str:
     return space.join(words[number * len(words) // count : (number + 1) * len(words) // count])
 
 
@@ -33,7 +39,10 @@ def divided(text: str, size: float) -> list[str]:
     if not size or len(text) <= (3 if text.isascii() else 1.5) * size:
         return [text]
     count = min(MOST_EMBEDDED, passage_count(sum(len(fold_words(part)) for part in stretches(text)), size))
-    return [text] if count == 1 else [passage_at(text, number, count) for number in range(count)]
+    if count == 1:
+        return [text]
+    words, space = _words_of(text)
+    return [_passage(words, space, number, count) for number in range(count)]
 
 
 def held_back(score: float, count: int, damping: float) -> float:

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from functools import cache
 from hashlib import blake2b
+from itertools import chain, islice
 
 from memoranda.ranking.languages import STOPWORDS_OF, language_of
 from memoranda.ranking.stemming import IRREGULAR, LONGEST_TERM, stemmer_of
@@ -62,17 +63,15 @@ def index_terms(text: str) -> list[str]:
     Terms consist of letters, digits and vowel signs, without spaces. Stopwords are kept, since a query may have nothing
     else.
     """
-    words = [
-        word
-        for stretch in stretches(text)
-        for word in fold_words(spelled_dates(stretch) if "-" in stretch else stretch)
-    ]
-    stem = stemmer_of(language_of(words))
-    if len(words) <= _STRETCH:
-        return list(map(stem, words))
+    parts = [fold_words(spelled_dates(part) if "-" in part else part) for part in stretches(text)]
+    stem = stemmer_of(language_of(parts[0] if len(parts) == 1 else list(islice(chain.from_iterable(parts), _STRETCH))))
+    if len(parts) == 1 and len(parts[0]) <= _STRETCH:
+        return list(map(stem, parts[0]))
     terms: list[str] = []
-    for start in range(0, len(words), _STRETCH):
-        terms += map(stem, words[start : start + _STRETCH])
+    for words in parts:
+        for start in range(0, len(words), _STRETCH):
+            terms += map(stem, words[start : start + _STRETCH])
+        words.clear()  # Letting go of all at the end would take as long as anything here, in one go.
     return terms
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
@@ -262,16 +263,15 @@ class Writing(Engine):
         return hidden
 
     async def _taken(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
-        """Return what :meth:`_accepted` does; a large batch is copied and checked in slices, while others go on."""
+        """Return what :meth:`_accepted` does; of a large batch, slices are copied and then checked aside."""
         given = each(items, "items", "memory items")
         if not _is_large(given):
             return self._accepted(given, ttl)
         accepted = []
         async for some in slices(given, AT_ONCE):
             # Its owner may change an item meanwhile, so that it is the copy that is checked.
-            accepted += self._accepted(
-                [copy_item(item) if isinstance(item, MemoryItem) else item for item in some], ttl
-            )
+            copies = [copy_item(item) if isinstance(item, MemoryItem) else item for item in some]
+            accepted += self._accepted(await asyncio.to_thread(self._all_ready, copies), ttl, ready=True)
         self._ensure_open()
         return accepted
 
@@ -279,17 +279,20 @@ class Writing(Engine):
         """Whether nobody else has the items of a batch or will be told of them, so that the store may keep them."""
         return _is_large(batch) and not self._observers
 
-    def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+    def _accepted(self, items: Iterable[MemoryItem], ttl: float | None, *, ready: bool = False) -> list[MemoryItem]:
         """Return the items ready to be stored: checked, stamped, as the observers want them, with their lifetimes."""
         if ttl is not None:
             self._require(Capability.TTL)
             ttl = seconds(ttl, "ttl")
-        accepted = [self._ready(given) for given in each(items, "items", "memory items")]
+        accepted = list(items) if ready else self._all_ready(each(items, "items", "memory items"))
         if self._observers:
             accepted = [self._observers.before_add(item) for item in accepted]
             accepted = [storable(item) for item in accepted]
             accepted = [self._prepared(self._as_read(item)) for item in accepted]
         return [self._with_lifetime(item, ttl) for item in accepted]
+
+    def _all_ready(self, items: Iterable[MemoryItem]) -> list[MemoryItem]:
+        return [self._ready(item) for item in items]
 
     def _ready(self, given: MemoryItem) -> MemoryItem:
         """Return the item checked, of the class that it is read as, and stamped."""

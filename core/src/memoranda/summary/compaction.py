@@ -8,6 +8,7 @@ is lost then, and the next :func:`compact` finishes the work without asking the 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 import json
@@ -208,8 +209,14 @@ async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[Ans
     """Store the summaries and archive what they stand for, all or none."""
     made = await aside(len(planned.older), _new_summaries, answers, planned)
     changed = await aside(len(planned.older), _changed, made, planned.older)
-    stored = {item.id: item for item in await store.update_many(changed)}
+    written = await store.update_many(changed)
+    # Letting go of thousands of items takes its time: those of the store, of this function and of its caller have a
+    # turn each.
+    await asyncio.sleep(0)
+    stored = {item.id: item for item in written}
     summaries = tuple(item for new in made if isinstance(item := stored[new.id], SummaryMemory))
+    del changed, written, stored
+    await asyncio.sleep(0)
     return CompactionResult(planned.trigger, summaries, tuple(item.id for item in planned.older))
 
 

@@ -21,7 +21,7 @@ from memoranda.ranking import (
     taking_part,
 )
 from memoranda.store import Filter, copy_item
-from memoranda.turns import aside, loaded
+from memoranda.turns import aside, dividing, loaded
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.answers import Answers
 from memoranda_vector.batches import Matrix
@@ -113,7 +113,8 @@ class Searcher:
             )
             return [RankedItem.of(copy_item(items[result.key]), result) for result in scored]
 
-        return await aside(len(items), ranked)
+        weight = max(len(items), dividing(sum(len(item.content) for item in items.values())))
+        return await aside(weight, ranked)
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:
         return await embed_one(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
 from memoranda.ranking import Passage, index_terms, passage_of
-from memoranda.turns import CHANGED_AT_ONCE, LETTERS_AT_ONCE
+from memoranda.turns import CHANGED_AT_ONCE, LETTERS_AT_ONCE, aside, dividing
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Table
 
@@ -72,10 +72,15 @@ class WordIndex:
                 letters = 0
                 for row in rows:
                     item = self._table.item(row)
-                    self._put(row, item)
                     letters += len(item.content)
+                    if len(item.content) > LETTERS_AT_ONCE:
+                        said = await aside(dividing(len(item.content)), _said, item)
+                        if self._table.items[row] is item:
+                            self._put(row, *said)
+                    else:
+                        self._put(row, *_said(item))
                     if letters > LETTERS_AT_ONCE:
-                        break
+                        break  # What waited may have other rows to list now.
                 if self._unlisted:
                     await asyncio.sleep(0)
 
@@ -86,13 +91,10 @@ class WordIndex:
             scope[np.fromiter(self._unlisted, dtype=np.int32, count=len(self._unlisted))] = False
         return scope
 
-    def _put(self, row: int, item: MemoryItem) -> None:
-        """List a row that is not listed under the terms of its item."""
+    def _put(self, row: int, passage: Passage, keys: tuple[str, ...]) -> None:
+        """List a row that is not listed under the keys of its item."""
         self._unlisted.pop(row, None)
-        terms = index_terms(item.content)
-        self._passages[row] = passage_of(item, terms)
-        speaker = (_SPEAKER + term for term in index_terms(item.name or ""))
-        keys = self._keys[row] = tuple(dict.fromkeys([*terms, *speaker]))
+        self._passages[row], self._keys[row] = passage, keys
         places = self._places[row] = array("i")
         for number, key in enumerate(keys):
             listing = self._listings.get(key)
@@ -164,3 +166,10 @@ class WordIndex:
             return together[scope[together]]
         within: Rows = np.flatnonzero(scope).astype(np.int32)
         return within[np.isin(facet.codes[within], codes)]
+
+
+def _said(item: MemoryItem) -> tuple[Passage, tuple[str, ...]]:
+    """Return what an item says, and the keys under which it is listed."""
+    terms = index_terms(item.content)
+    speaker = (_SPEAKER + term for term in index_terms(item.name or ""))
+    return passage_of(item, terms), tuple(dict.fromkeys([*terms, *speaker]))
