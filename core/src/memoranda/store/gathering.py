@@ -1,8 +1,8 @@
 """Writes of many coroutines, gathered into waves: each wave is one call of the engine.
 
 Nobody waits for company. A write that finds nothing else under way begins at once; those that arrive meanwhile go
-together when their turn comes. Large waves cost least, so there is one at a time; where one may take long, as with a
-slow disk or network, a second one may begin while the first waits.
+together when their turn comes. Large waves cost least, so there is one at a time; where one takes much longer than
+those before it, a further one may begin. Two that took turns with the same disk would only be half as large.
 
 For engines that are awaited. The SQLite store has a queue of its own, which is emptied on a thread.
 """
@@ -31,8 +31,8 @@ class Gathering(Generic[EntryT, ResultT]):
     with others is finished, and only what goes alone is cancelled with him.
 
     ``most`` is how many entries a wave has, ``waves`` how many may be under way, and ``patience`` how many seconds
-    entries wait for a wave before a further one begins. Entries of one ``key`` are never in one wave and keep their
-    order within their loop; only entries of one ``kind`` share a wave.
+    entries wait for a wave, or twice as long as the last one took, before a further one begins. Entries of one ``key``
+    are never in one wave and keep their order within their loop; only entries of one ``kind`` share a wave.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
         self._patience = patience
         self._queue: list[tuple[EntryT, asyncio.Future[ResultT]]] = []
         self._under_way = 0
+        self._usual = 0.0
         self._tasks: set[asyncio.Task[None]] = set()  # Held here, since the loop alone would let them be collected.
         self._settling: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -87,7 +88,7 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
         if not self._under_way:
             self._under_way = 1
             try:
-                (outcome,) = await self._write([entry])
+                (outcome,) = await self._timed([entry])
             finally:
                 self._ended()
             if isinstance(outcome, Exception):
@@ -97,7 +98,7 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
         written: asyncio.Future[ResultT] = loop.create_future()
         self._queue.append((entry, written))
         if self._timer is None and self._under_way < self._waves:
-            self._timer = loop.call_later(self._patience, self._lose_patience)
+            self._timer = loop.call_later(max(self._patience, 2 * self._usual), self._lose_patience)
         return await written
 
     async def settled(self) -> None:
@@ -175,7 +176,7 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
         if not wave:
             return
         try:
-            outcomes = await self._write([entry for entry, _ in wave])
+            outcomes = await self._timed([entry for entry, _ in wave])
         except Exception as error:
             if self._loop.is_closed():
                 raise  # Nobody waits any longer, and there is no loop to try again in.
@@ -191,6 +192,12 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
                     written.set_exception(outcome)
                 else:
                     written.set_result(outcome)
+
+    async def _timed(self, entries: list[EntryT]) -> Sequence[ResultT | Exception]:
+        begun = self._loop.time()
+        outcomes = await self._write(entries)
+        self._usual = self._loop.time() - begun
+        return outcomes
 
     def _give_up(self, entries: list[tuple[EntryT, asyncio.Future[ResultT]]]) -> None:
         if not self._loop.is_closed():

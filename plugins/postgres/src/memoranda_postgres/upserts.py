@@ -20,13 +20,7 @@ TOGETHER = 1000
 """How many rows one statement writes at most."""
 
 _COPIED_TOGETHER = 10_000
-_PATIENCE = "10ms"  # Less than it takes a server to look for a circle of locks, which is a second if nobody set it.
 _TURN = 100
-
-
-def _conversation(addition: Addition) -> tuple[str, str]:
-    user, session = addition.further[:2]
-    return session or "", user or ""
 
 
 class Upserts:
@@ -85,43 +79,35 @@ class Upserts:
         rows: list[Any] = await connection.fetch(text, ids, timeout=self._server.timeout)
         return rows
 
-    async def may_copy(self, connection: Connection, ids: list[str]) -> bool:
-        """Whether there is no item of any of these ids, hidden or not, so that :meth:`copy` may write them.
-
-        From here on the transaction does not wait long for any lock: see there.
-        """
+    async def any_there(self, connection: Connection, ids: list[str]) -> bool:
+        """Whether there is an item of any of these ids, hidden or not."""
         found: bool = await connection.fetchval(
             f"SELECT EXISTS (SELECT FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')})",
             ids,
             timeout=self._server.timeout,
         )
-        if not found:
-            await connection.execute(f"SET LOCAL lock_timeout = '{_PATIENCE}'", timeout=self._server.timeout)
-        return not found
+        return found
 
     async def copy(self, connection: Connection, additions: list[Addition]) -> None:
-        """Write rows whose ids are new by COPY, which takes half the time of an insert.
+        """Write rows whose ids are new by COPY, which takes half the time of an insert."""
+        for start in range(0, len(additions), _COPIED_TOGETHER):
+            await self._copy_some(connection, additions[start : start + _COPIED_TOGETHER])
+        await self.keep_vectors(connection, additions, {addition.row.id: addition.times for addition in additions})
 
-        Those of a conversation are written together, as they will be read, which keeps indexes dense. This is not the
-        order of locking: whoever is adding one of the ids at the same time is not waited for. Raises
-        UniqueViolationError and LockNotAvailableError, and then the caller writes them in the order of their ids.
-        """
+    async def _copy_some(self, connection: Connection, additions: list[Addition]) -> None:
         schema, table, ids = self._dialect.names
         if self._dialect.partitioned:
-            owners = sorted((addition.row.id, owner_of(addition.further[0])) for addition in additions)
+            owners = [(addition.row.id, owner_of(addition.further[0])) for addition in additions]
             await connection.copy_records_to_table(
                 ids, schema_name=schema, columns=("id", "owner"), records=owners, timeout=self._server.timeout
             )
-        together = sorted(additions, key=_conversation)
-        for start in range(0, len(additions), _COPIED_TOGETHER):
-            await connection.copy_records_to_table(
-                table,
-                schema_name=schema,
-                columns=self._statements.insert_columns,
-                records=self._unhurried(together[start : start + _COPIED_TOGETHER]),
-                timeout=self._server.timeout,
-            )
-        await self.keep_vectors(connection, additions, {addition.row.id: addition.times for addition in additions})
+        await connection.copy_records_to_table(
+            table,
+            schema_name=schema,
+            columns=self._statements.insert_columns,
+            records=self._unhurried(additions),
+            timeout=self._server.timeout,
+        )
 
     async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
         """Yield the rows; making their terms takes a while, in which other calls get their turn."""
@@ -186,12 +172,10 @@ class Upserts:
 
     def _values(self, addition: Addition) -> tuple[Any, ...]:
         """Return the values of the insert columns."""
-        row = addition.row
         values = (
-            *row[:-1],
-            None if row.updated_at == row.created_at else row.updated_at,
+            *addition.row,
             *addition.further,
-            *searchable(row.content, addition.further[0]),
+            *searchable(addition.row.content, addition.further[0]),
             addition.token,
             addition.number,
         )

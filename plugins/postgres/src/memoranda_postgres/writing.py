@@ -16,20 +16,22 @@ import asyncpg
 
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Gathering, check_expected, copy_item, metadata_matches, successor
 from memoranda_postgres.additions import Addition, id_of, kind_of
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.rows import item_of, packed
+from memoranda_postgres.rows import packed
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import TOGETHER, Upserts
 from memoranda_postgres.vectors import Vectors
 
 _COPY_FROM = 64
+_WIDTH = len(ITEM_COLUMNS)
 
 
 class _AddedMeanwhileError(Exception):
-    """An id that was new when it was looked up has been added by somebody else, or is being added."""
+    """An id that was new when it was looked up has been added by somebody else."""
 
 
 class Tokens:
@@ -140,11 +142,11 @@ class Writer:
 
         async def work(connection: Connection) -> None:
             async with self._server.transaction(connection):
-                numbered = await self._in_turn(connection, additions)
-                if copying and await self._upserts.may_copy(connection, [added.row.id for added in numbered]):
+                numbered = await self.numbered(connection, additions)
+                if copying and not await self._upserts.any_there(connection, [added.row.id for added in numbered]):
                     await self._copy(connection, numbered)
                 else:
-                    await self._upsert(connection, sorted(numbered, key=_by_id))
+                    await self._upsert(connection, numbered)
 
         try:
             await self._server.run(work)
@@ -154,17 +156,14 @@ class Writer:
 
     async def numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
         """Return the additions numbered as they came, in the order in which they are locked."""
-        return sorted(await self._in_turn(connection, additions), key=_by_id)
-
-    async def _in_turn(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
-        """Return the additions numbered as they came, and in that order."""
         numbers = await self._upserts.draw(connection, len(additions))
-        return [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
+        numbered = [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
+        return sorted(numbered, key=lambda addition: addition.row.id)
 
     async def _copy(self, connection: Connection, additions: list[Addition]) -> None:
         try:
             await self._upserts.copy(connection, additions)
-        except (asyncpg.UniqueViolationError, asyncpg.LockNotAvailableError) as error:
+        except asyncpg.UniqueViolationError as error:
             raise _AddedMeanwhileError from error
 
     async def _upsert(self, connection: Connection, additions: list[Addition]) -> None:
@@ -187,7 +186,7 @@ class Writer:
         for row in await self._upserts.locked(connection, list(left)) if left else ():
             addition = left[row["id"]]
             # What this very call wrote, before its answer was lost, lay in the scope when it did.
-            if row["token"] != addition.token and not metadata_matches(addition.within, item_of(row).metadata):
+            if row["token"] != addition.token and not metadata_matches(addition.within, unpack(row[:_WIDTH]).metadata):
                 raise IdConflictError(row["id"])
         return list(left.values())
 
@@ -240,7 +239,7 @@ class Writer:
                 # This very call wrote it before its answer was lost.
                 updated[item.id] = _with_version(item, row["version"])
                 continue
-            stored = None if row is None else item_of(row)
+            stored = None if row is None else unpack(row[:_WIDTH])
             check_expected(item, None if row is None or row["deleted"] else stored, within)
             updated[item.id] = successor(stored, item, within)
             if item.id not in written:
@@ -280,10 +279,6 @@ def _with_version(item: MemoryItem, version: int) -> MemoryItem:
     copied = copy_item(item)
     copied.__dict__["version"] = version
     return copied
-
-
-def _by_id(addition: Addition) -> str:
-    return addition.row.id
 
 
 def _outlined(addition: Addition) -> Addition:
