@@ -240,8 +240,7 @@ class TestPlans:
         ("by", "within"), [("user_id", None), ("session_id", None), ("session_id", "a user"), ("namespace", None)]
     )
     async def test_owners_are_listed_from_an_index_alone(self, full: str, by: Any, within: str | None) -> None:
-        # Only a store that holds something that expires asks for the time.
-        wanted = Filter.of(metadata=None if within is None else LIVE[within], archived=None)
+        wanted = asked(None if within is None else LIVE[within], archived=None)
         # A table as small as this one is read as quickly; what is looked at is whether the index has all it takes.
         statement = STATEMENTS.owners_page(Listing(by), wanted, None, 500)
         nodes = await explained(full, *statement, "enable_seqscan = off")

@@ -89,7 +89,10 @@ def _plain_text(*scope: str | None) -> str:
 
 
 def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
-    """Return the item of a row of ``ITEM_COLUMNS``. Raises CorruptStoreError, naming the id, if it cannot be read."""
+    """Return the item of a row of ``ITEM_COLUMNS``, whose metadata may be its own already.
+
+    Raises CorruptStoreError, naming the id, if it cannot be read.
+    """
     item_id, content, memory_type, status, metadata, extra_json, created_at, updated_at, version = row
     try:
         # One by one: this is done for every row that is read.
@@ -109,7 +112,7 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             "content": content,
             "memory_type": memory_type,
             "status": status if known is None else _STATUSES[status],
-            "metadata": _metadata(metadata),
+            "metadata": metadata if type(metadata) is MemoryMetadata else _metadata(metadata),
             "created_at": created_at,
             "updated_at": updated_at,
             "version": version,

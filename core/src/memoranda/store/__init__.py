@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
     from memoranda.store.codec import (
         bare_item,
+        bare_metadata,
         build_item,
         copy_item,
         dump_item,
@@ -76,6 +77,7 @@ __getattr__, __dir__ = lazy_names(
         "checks": ["MAX_KEY_BYTES", "check_item", "check_metadata", "storable"],
         "codec": [
             "bare_item",
+            "bare_metadata",
             "build_item",
             "copy_item",
             "dump_item",
@@ -176,6 +178,7 @@ __all__ = [
     "Write",
     "as_one_session",
     "bare_item",
+    "bare_metadata",
     "build_item",
     "check_clearing",
     "check_expected",

@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, utc_text
+from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, utc_text
 from memoranda.shapes import json_text
 from memoranda.sql import ITEM_COLUMNS, Row, pack, unpack
-from memoranda.store import namespace_key
+from memoranda.store import bare_metadata, further_values, namespace_key
 
 READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
 """The columns that :func:`item_of` reads, in its order; statements that return items select these first."""
+
+_WITHOUT_CALLS = json_text(further_values(AIMemory(content="")))
 
 # What the exact text of metadata begins with; JSONB is shown with a space behind the colon.
 _EXACT = ('{"user_id":"', '{"user_id":n')
@@ -78,12 +80,23 @@ def _ids_text(*scope: str | None) -> str:
 
 def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
     """Return the item of a row that begins with ``READ_COLUMNS``. Raises CorruptStoreError if it cannot be read."""
-    metadata = row[4]
-    if metadata == "{}":
-        metadata = _ids_text(*row[9:13]) + "}"
-    elif not metadata.startswith(_EXACT):
-        metadata = f"{_ids_text(*row[9:13])},{metadata[1:]}"
-    return unpack((*row[:4], metadata, *row[5:9]), types)
+    # One after the other: this is done for every row that is read.
+    item_id, content, memory_type, status, text, extra, created, updated, version, user, session, task, agent, *_ = row
+    metadata: MemoryMetadata | str = text
+    if text == "{}":
+        metadata = bare_metadata(
+            {
+                "user_id": user,
+                "session_id": session,
+                "task_id": task,
+                "agent_id": agent,
+                "namespace": (),
+                "extra": {},
+            }
+        )
+    elif not text.startswith(_EXACT):
+        metadata = f"{_ids_text(user, session, task, agent)},{text[1:]}"
+    return unpack((item_id, content, memory_type, status, metadata, extra, created, updated, version), types)
 
 
 def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
@@ -95,6 +108,8 @@ def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
     row, metadata = pack(item), item.metadata
     scope = metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id
     exact = row.metadata
+    if type(item) is AIMemory and row.extra_json == _WITHOUT_CALLS:
+        row = row._replace(extra_json="{}")
     if not metadata.extra and not metadata.namespace:
         row = row._replace(metadata="{}")
     else:

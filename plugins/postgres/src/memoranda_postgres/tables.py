@@ -2,8 +2,9 @@
 
 An item's row is written once, so what an insert must do is kept small, and nothing is kept twice that can be had from
 what is there. Each way of reading has one index, which serves live, hidden and archived items alike: the two facts
-stand at its end, where rows that are not meant are passed over without a look at the table, and owners are listed from
-the index alone. Indexes hold the time as eight bytes, not as the text of thirty-two, and ``deleted`` as one, not four.
+stand at its end, where rows that are not meant are passed over without a look at the table, and the time of expiry
+beside them, so that items are counted and owners listed from the index alone. Indexes hold the time as eight bytes,
+not as the text of thirty-two, and ``deleted`` as one, not four.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from memoranda_postgres.dialect import MOMENT, PARENT, PostgresDialect
 from memoranda_postgres.passages import divide_vectors
 from memoranda_postgres.terms import FOLDED, TERM_KEYS, TERMS_VECTOR
 
-_STATE = "hidden, archived)"
+_STATE = "hidden, archived) INCLUDE (expires_at)"
 _IN_ORDER = f"{MOMENT}, added, {_STATE}"
 
 # The parts of the only form in which times are stored. Whatever was written by hand in another comes first of all; a
@@ -172,7 +173,8 @@ def _keep_moments(dialect: PostgresDialect) -> list[str]:
     The ids stand in their columns alone, and ``updated_at`` where it is not ``created_at``. The table is written anew
     once, without the indexes that are replaced; they are made after it.
     """
-    replaced = ("time", "by_user", "by_session", "by_user_session", "by_task", "by_agent", "by_namespace", "bin")
+    scoped = ("user", "session", "user_session", "task", "agent", "namespace")
+    replaced = ("time", "said", "bin", *(f"by_{name}" for name in scoped))
     ids = ", ".join(f"'{name}'" for name in SCOPE_FIELDS)
     once = (
         f"ALTER COLUMN metadata TYPE JSONB USING (metadata - ARRAY[{ids}]), ALTER COLUMN updated_at DROP NOT NULL, "

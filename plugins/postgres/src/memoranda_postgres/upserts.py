@@ -172,10 +172,12 @@ class Upserts:
 
     def _values(self, addition: Addition) -> tuple[Any, ...]:
         """Return the values of the insert columns."""
+        row = addition.row
         values = (
-            *addition.row,
+            *row[:-1],
+            None if row.updated_at == row.created_at else row.updated_at,
             *addition.further,
-            *searchable(addition.row.content, addition.further[0]),
+            *searchable(row.content, addition.further[0]),
             addition.token,
             addition.number,
         )

@@ -16,18 +16,16 @@ import asyncpg
 
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Gathering, check_expected, copy_item, metadata_matches, successor
 from memoranda_postgres.additions import Addition, id_of, kind_of
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.rows import packed
+from memoranda_postgres.rows import item_of, packed
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import TOGETHER, Upserts
 from memoranda_postgres.vectors import Vectors
 
 _COPY_FROM = 64
-_WIDTH = len(ITEM_COLUMNS)
 
 
 class _AddedMeanwhileError(Exception):
@@ -186,7 +184,7 @@ class Writer:
         for row in await self._upserts.locked(connection, list(left)) if left else ():
             addition = left[row["id"]]
             # What this very call wrote, before its answer was lost, lay in the scope when it did.
-            if row["token"] != addition.token and not metadata_matches(addition.within, unpack(row[:_WIDTH]).metadata):
+            if row["token"] != addition.token and not metadata_matches(addition.within, item_of(row).metadata):
                 raise IdConflictError(row["id"])
         return list(left.values())
 
@@ -239,7 +237,7 @@ class Writer:
                 # This very call wrote it before its answer was lost.
                 updated[item.id] = _with_version(item, row["version"])
                 continue
-            stored = None if row is None else unpack(row[:_WIDTH])
+            stored = None if row is None else item_of(row)
             check_expected(item, None if row is None or row["deleted"] else stored, within)
             updated[item.id] = successor(stored, item, within)
             if item.id not in written:
