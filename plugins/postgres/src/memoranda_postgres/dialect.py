@@ -64,7 +64,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-_MADE = {"metadata": "coalesce(exact_metadata, metadata::text)", "updated_at": UPDATED}
+# What has nothing but ids in its metadata has them in its columns too, which are read sooner than JSON.
+_METADATA = (
+    "CASE WHEN metadata ?| ARRAY['extra', 'namespace'] THEN coalesce(exact_metadata, metadata::text) ELSE '{}' END"
+)
+_MADE = {"metadata": _METADATA, "updated_at": UPDATED}
 
 
 def _selected(columns: Sequence[str]) -> str:
@@ -116,7 +120,7 @@ class PostgresDialect(Dialect):
         return f"{parameters.add(time)}::text::timestamp"
 
     def scope_column(self, field: str) -> str:
-        """Return the plain column of the field: a partition key cannot be a generated one."""
+        """Return the plain column that repeats the field of the JSON: a partition key cannot be a generated one."""
         return field
 
     def archived(self) -> str:
@@ -137,14 +141,17 @@ class PostgresDialect(Dialect):
         return PARENT
 
     def in_session(self, parameters: Parameters, session_id: str) -> str:
-        """Return the assignments to the column, and to the exact text of the metadata where there is one.
+        """Return the assignments to the column, to the JSON, and to its exact text where there is one.
 
         In that text the ids stand before anything else, and a quote inside of a value has a backslash before it.
         """
         given = f"{parameters.add(session_id)}::text"
         text = parameters.add(f'"session_id":{json_text(session_id)}'.replace("\\", r"\\"))
         exact = f"regexp_replace(exact_metadata, {parameters.add(_SESSION_IN_TEXT)}, {text})"
-        return f"session_id = {given}, exact_metadata = {exact}"
+        return (
+            f"session_id = {given}, metadata = jsonb_set(metadata, '{{session_id}}', to_jsonb({given})), "
+            f"exact_metadata = {exact}"
+        )
 
     def by_id(self, placeholder: str) -> str:
         """Return the condition on the id; in a partitioned table it also leads to the one partition to look in."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from memoranda.embeddings import WHITESPACE
-from memoranda.items import SCOPE_FIELDS
 from memoranda.ranking import terms_fingerprint
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
@@ -143,12 +142,11 @@ async def _vector_finding(
 
 async def _rows_finding(connection: Connection, table: str) -> Finding:
     """Count the rows whose columns contradict their JSON, as a change by hand would leave them."""
-    ids = ", ".join(f"'{name}'" for name in SCOPE_FIELDS)
-    exact = " OR ".join(f"{name} IS DISTINCT FROM exact ->> '{name}'" for name in SCOPE_FIELDS)
     wrong = await connection.fetchval(
-        f"SELECT count(*) FROM {table} CROSS JOIN LATERAL (SELECT exact_metadata::jsonb AS exact) AS text "
-        f"WHERE metadata ?| ARRAY[{ids}] OR (namespace = '') IS DISTINCT FROM (metadata -> 'namespace' IS NULL) "
-        f"OR exact IS NOT NULL AND ({exact} OR exact - ARRAY[{ids}] <> metadata)"
+        f"SELECT count(*) FROM {table} WHERE user_id IS DISTINCT FROM metadata ->> 'user_id' "
+        f"OR session_id IS DISTINCT FROM metadata ->> 'session_id' OR task_id IS DISTINCT FROM metadata ->> 'task_id' "
+        f"OR agent_id IS DISTINCT FROM metadata ->> 'agent_id' OR exact_metadata::jsonb <> metadata "
+        f"OR (namespace = '') IS DISTINCT FROM (metadata -> 'namespace' IS NULL)"
     )
     if not wrong:
         return Finding("rows", True, "the columns of every item agree with its metadata")
@@ -156,6 +154,5 @@ async def _rows_finding(connection: Connection, table: str) -> Finding:
         "rows",
         False,
         f"{wrong} items were changed by hand: their columns and their metadata contradict each other",
-        "Set the columns of the ids and of the namespace as they should be, take the ids out of metadata, and set "
-        "exact_metadata to NULL.",
+        "Set the columns of the ids and of the namespace to what metadata says, and exact_metadata to NULL.",
     )

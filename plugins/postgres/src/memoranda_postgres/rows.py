@@ -1,7 +1,7 @@
 """How an item becomes a row of PostgreSQL's and a row an item.
 
-The ids of the scope stand in columns of their own and nowhere else: ``metadata`` holds what is left, as JSONB compares
-it, which is nothing in most rows. Other columns repeat facts of the item's JSON for indexes.
+``metadata`` is whole, as JSONB compares it. Columns repeat facts of the item's JSON for indexes, and the ids of the
+scope, which is all that the metadata of most items says: these are read from their columns alone.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
 """The columns that :func:`item_of` reads, in its order; statements that return items select these first."""
 
 _WITHOUT_CALLS = json_text(further_values(AIMemory(content="")))
-
-# What the exact text of metadata begins with; JSONB is shown with a space behind the colon.
-_EXACT = ('{"user_id":"', '{"user_id":n')
 
 # A float that JSON writes with an exponent would come back from JSONB as a whole number.
 _EXPONENT = re.compile(r"\d[eE][+-]?\d")
@@ -73,9 +70,9 @@ def owner_of(user_id: str | None) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _ids_text(*scope: str | None) -> str:
-    """Return how the JSON of metadata with these ids begins, made once for all the items of a conversation."""
-    return json_text(dict(zip(SCOPE_FIELDS, scope, strict=True)))[:-1]
+def _named(*scope: str | None) -> str:
+    """Return the JSON of metadata with these ids alone; JSONB spends as much on a null."""
+    return json_text({name: value for name, value in zip(SCOPE_FIELDS, scope, strict=True) if value is not None})
 
 
 def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
@@ -94,16 +91,14 @@ def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_
                 "extra": {},
             }
         )
-    elif not text.startswith(_EXACT):
-        metadata = f"{_ids_text(user, session, task, agent)},{text[1:]}"
     return unpack((item_id, content, memory_type, status, metadata, extra, created, updated, version), types)
 
 
 def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
-    """Return the row of an item, with what its metadata says besides the ids, and the columns beside the row.
+    """Return the row of an item, with metadata as JSONB compares it, and the columns that stand beside the row.
 
-    These are the ids of the scope, then facts of the item's JSON: its namespace, whether it is archived and when it
-    expires. Then comes the exact text of all the metadata, where JSONB would give back another.
+    These repeat facts of the item's JSON: its scope and namespace, whether it is archived and when it expires. Then
+    comes the exact text of the metadata, where JSONB would give back another.
     """
     row, metadata = pack(item), item.metadata
     scope = metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id
@@ -111,9 +106,9 @@ def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
     if type(item) is AIMemory and row.extra_json == _WITHOUT_CALLS:
         row = row._replace(extra_json="{}")
     if not metadata.extra and not metadata.namespace:
-        row = row._replace(metadata="{}")
+        row = row._replace(metadata=_named(*scope))
     else:
-        row = row._replace(metadata=jsonb_text("{" + exact[len(_ids_text(*scope)) + 1 :]))
+        row = row._replace(metadata=jsonb_text(exact))
     return row, (
         *scope,
         namespace_key(metadata.namespace) if metadata.namespace else "",

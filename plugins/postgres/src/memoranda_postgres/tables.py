@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memoranda.items import SCOPE_FIELDS
 from memoranda_postgres.dialect import MOMENT, PARENT, PostgresDialect
 from memoranda_postgres.passages import divide_vectors
 from memoranda_postgres.terms import FOLDED, TERM_KEYS, TERMS_VECTOR
@@ -168,17 +167,16 @@ def _keep_text_once(dialect: PostgresDialect) -> list[str]:
 
 
 def _keep_moments(dialect: PostgresDialect) -> list[str]:
-    """Return what brings the third schema to the fourth: moments in the indexes, and nothing twice in a row.
+    """Return what brings the third schema to the fourth: moments in the indexes, and no time twice in a row.
 
-    The ids stand in their columns alone, and ``updated_at`` where it is not ``created_at``. The table is written anew
-    once, without the indexes that are replaced; they are made after it.
+    ``updated_at`` stands where it is not ``created_at``. The table is written anew once, without the indexes that are
+    replaced; they are made after it.
     """
     scoped = ("user", "session", "user_session", "task", "agent", "namespace")
     replaced = ("time", "said", "bin", *(f"by_{name}" for name in scoped))
-    ids = ", ".join(f"'{name}'" for name in SCOPE_FIELDS)
     once = (
-        f"ALTER COLUMN metadata TYPE JSONB USING (metadata - ARRAY[{ids}]), ALTER COLUMN updated_at DROP NOT NULL, "
-        f'ALTER COLUMN updated_at TYPE TEXT COLLATE "C" USING nullif(updated_at, created_at)'
+        "ALTER COLUMN updated_at DROP NOT NULL, "
+        'ALTER COLUMN updated_at TYPE TEXT COLLATE "C" USING nullif(updated_at, created_at)'
     )
     return [
         *(f"DROP INDEX IF EXISTS {dialect.schema}.memory_items_{name}" for name in (*replaced, *_WORDS)),
