@@ -76,7 +76,9 @@ async def test_a_store_that_forgets_on_close_is_not_persistent() -> None:
 EXAMPLES = frozenset(name for topic in TOPICS if topic is not ModelCases for name in case_names(topic))
 
 
-@pytest.mark.parametrize("chosen", [EXAMPLES.__contains__, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "chosen", [EXAMPLES.__contains__, pytest.param(None, marks=pytest.mark.slow)], ids=["examples", "all"]
+)
 def test_the_kit_passes_the_in_memory_store_outside_pytest(chosen: Any) -> None:
     report = run_conformance(InMemoryStore, exclusive=True, select=chosen)
     assert report.conforms, report.of(Outcome.FAILED)
