@@ -157,16 +157,18 @@ async def embed_passages(embeddings: Embeddings, texts: Sequence[str], size: flo
 
     Everything else is as :func:`embed_texts` says, which is called once for all of them.
     """
-    passages = await aside(dividing(sum(map(len, texts))), all_divided, texts, size)
-    made = iter(await embed_texts(embeddings, [passage for text in passages for passage in text]))
-    return [list(islice(made, len(text))) for text in passages]
+    long = await aside(dividing(sum(map(len, texts))), long_texts, texts, size)
+    flat = [passage for place, text in enumerate(texts) for passage in long.get(place) or (text,)]
+    made = iter(await embed_texts(embeddings, flat))
+    return [list(islice(made, len(long[place]) if place in long else 1)) for place in range(len(texts))]
 
 
-def all_divided(texts: Sequence[str], size: float) -> list[list[str]]:
-    """Return the passages of each text of which a store keeps a vector."""
-    from memoranda.ranking.dividing import divided  # Loaded on use: listing embedders must stay cheap.
+def long_texts(texts: Sequence[str], size: float) -> dict[int, list[str]]:
+    """Return the passages of those texts that have several, by their places among the others."""
+    from memoranda.ranking.dividing import divided, is_short  # Loaded on use: listing embedders must stay cheap.
 
-    return [divided(text, size) for text in texts]
+    found = {place: divided(text, size) for place, text in enumerate(texts) if not is_short(text, size)}
+    return {place: passages for place, passages in found.items() if len(passages) > 1}
 
 
 def _all_checked(vectors: Sequence[Sequence[float]], dimension: int) -> list[array[float]]:

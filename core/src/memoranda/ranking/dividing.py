@@ -33,10 +33,15 @@ def _passage(words: Sequence[str], space: str, number: int, count: int) -> str:
     return space.join(words[number * len(words) // count : (number + 1) * len(words) // count])
 
 
+def is_short(text: str, size: float) -> bool:
+    """Whether a text is too short to be divided, as most items are; of others only :func:`divided` can tell."""
+    # No term is shorter than a letter, and where there are spaces, no two stand side by side.
+    return not size or len(text) <= (3 if text.isascii() else 1.5) * size
+
+
 def divided(text: str, size: float) -> list[str]:
     """Return the passages of a text that are embedded, in their order; one that is not long is its only passage."""
-    # No term is shorter than a letter, and where scripts have spaces, no two are side by side: most items are short.
-    if not size or len(text) <= (3 if text.isascii() else 1.5) * size:
+    if is_short(text, size):
         return [text]
     count = min(MOST_EMBEDDED, passage_count(sum(len(fold_words(part)) for part in stretches(text)), size))
     if count == 1:
