@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from memoranda.items import MemoryItem
@@ -33,6 +34,8 @@ CallKey = tuple[str, str | None, str | None, str | None, str | None]
 """A call's id, and whose call it is: user, session, task and agent."""
 
 _Shared = tuple[str, str | None, str | None]  # the same without the task and the agent
+
+_whose = itemgetter("user_id", "session_id", "task_id", "agent_id")
 
 
 def conversation_of(item: MemoryItem) -> ConversationKey:
@@ -49,7 +52,8 @@ def call_ids(item: MemoryItem) -> list[str]:
     # What is no call, or has no id, cannot be answered, so that its item is never shown.
     if not isinstance(calls, (list, tuple)):
         return [""]
-    return [str(call.get("id") or "") if isinstance(call, Mapping) else "" for call in calls]
+    # Most are dicts, which is told sooner than what else may be a mapping.
+    return [str(call.get("id") or "") if isinstance(call, (dict, Mapping)) else "" for call in calls]
 
 
 def answered_ids(item: MemoryItem) -> list[str]:
@@ -94,6 +98,8 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
         for together in _together(said, links):
             if not hidden.isdisjoint(together):
                 hidden.update(together)
+    if not hidden:
+        return list(items)
     return [item for item, position in zip(items, positions, strict=True) if position not in hidden]
 
 
@@ -210,8 +216,8 @@ def is_whole(items: Sequence[MemoryItem]) -> bool:
 
 
 def _own(item: MemoryItem, call_id: str) -> CallKey:
-    metadata = item.metadata
-    return call_id, metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id
+    user, session, task, agent = _whose(item.metadata.__dict__)
+    return call_id, user, session, task, agent
 
 
 def _sub_agents_answers(

@@ -110,9 +110,17 @@ class Conversation(BaseStore):
 
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         """Return the filter with only the fields that the scope matches on."""
+        if metadata is None:
+            return None
+        if type(metadata) is not MemoryMetadata:
+            check_filter(metadata)
+        held = metadata.__dict__
+        for name in _IGNORED[self.matched_scope]:
+            if held[name] is not None:
+                break
+        else:
+            return metadata  # Whoever searches with it checks it.
         check_filter(metadata)
-        if metadata is None or all(getattr(metadata, name) is None for name in _IGNORED[self.matched_scope]):
-            return metadata
         fields = {name: getattr(metadata, name) for name in SCOPES[self.matched_scope]}
         narrowed = MemoryMetadata(**fields, namespace=metadata.namespace, extra=metadata.extra)
         if names_nothing(narrowed) and not names_nothing(metadata):

@@ -94,10 +94,12 @@ class Shelf:
 
     def put(self, entry: Entry) -> None:
         """Add an entry whose id is not on the shelf."""
-        item = entry.item
-        self._by_id[item.id] = entry
+        # Each step counts: this is a good part of what an add costs.
+        created, added, item, _ = entry
+        fields = item.__dict__
+        self._by_id[fields["id"]] = entry
         rows = [self._all]
-        held = item.metadata.__dict__
+        held = fields["metadata"].__dict__
         for name, by_value in self._scopes:
             value = held[name]
             if value is not None:
@@ -109,7 +111,7 @@ class Shelf:
             rows += [self._places.setdefault(place, Row()) for place in _above(held["namespace"])]
         for row in rows:
             # Memories mostly arrive in the order of their time, and new ones have the highest number.
-            if not row or (row[-1] < entry and row[-1][1] < entry[1]):
+            if not row or ((last := row[-1])[1] < added and last[0] <= created):
                 row.append(entry)
             else:
                 row.insert_in_order(entry)
@@ -213,8 +215,8 @@ class Shelf:
 
     def kin(self, metadata: MemoryMetadata) -> MemoryMetadata | None:
         """Return the metadata of the last entry of a session, or None: mostly that of the next one."""
-        row = self._sessions.get(metadata.session_id or "")
-        return row[-1].item.metadata if row else None
+        row = self._sessions.get(metadata.__dict__["session_id"])
+        return row[-1][2].metadata if row else None
 
 
 def fits(held: Entry, item: MemoryItem) -> bool:
