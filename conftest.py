@@ -11,8 +11,8 @@ them each time costs most of the time and finds next to nothing, so a test, a cl
 
     @pytest.fixture(params=["standalone", pytest.param("cluster", marks=pytest.mark.rare("cluster"))])
 
-One test in sixteen of what is marked stays (or another part: ``rare("cluster", one_in=40)``), always the same ones, and
-at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names; markers
+One test in thirty-two of what is marked stays (or another part: ``rare("cluster", one_in=40)``), always the same ones,
+and at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names; markers
 without a name in one place are one set-up.
 
 What takes many seconds on every machine and has quicker neighbours that would see the same fault is marked `slow`. It
@@ -41,7 +41,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("memoranda", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
 settings.register_profile("everything", settings.get_profile("memoranda"), max_examples=100)
 
-ONE_IN = 16
+ONE_IN = 32
 SLOW_CASES = frozenset(
     {
         *("test_sizes_match_the_model", "test_twenty_megabytes_round_trip", "test_random_histories_outlive_the_store"),
