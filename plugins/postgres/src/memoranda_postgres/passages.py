@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from memoranda.ranking import held_back, passage_at
@@ -15,6 +15,9 @@ PART = "part SMALLINT NOT NULL DEFAULT 0"
 
 PARTS = "parts SMALLINT NOT NULL DEFAULT 1"
 """How many passages the item has."""
+
+Kept = tuple[str, int, Sequence[Sequence[float]]]
+"""The id, the version and the vectors of an item."""
 
 
 class Near(NamedTuple):
@@ -47,6 +50,20 @@ def best_of_each(rows: Iterable[Any], damping: float) -> dict[str, Near]:
         if known is None or similarity > known.similarity:
             found[row["id"]] = Near(row, similarity, row["part"], row["parts"])
     return found
+
+
+def in_batches(vectors: Iterable[Kept], most: int) -> Iterator[list[Kept]]:
+    """Yield the items in batches of about so many vectors."""
+    batch: list[Kept] = []
+    held = 0
+    for kept in vectors:
+        batch.append(kept)
+        held += len(kept[2])
+        if held >= most:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
 
 
 def numbered(vectors: Sequence[Sequence[Any]]) -> tuple[list[int], list[int], list[int]]:

@@ -20,7 +20,7 @@ from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
-from memoranda_postgres.passages import KEY, PART, PARTS, Near, best_of_each, numbered
+from memoranda_postgres.passages import KEY, PART, PARTS, Kept, Near, best_of_each, in_batches, numbered
 from memoranda_postgres.rows import READ_COLUMNS
 from memoranda_postgres.server import UNHURRIED, Server
 
@@ -30,6 +30,9 @@ EXACT_BELOW = 20_000
 _INDEX = "memory_vectors_embedding"
 _MORE = 4
 """How many times more passages are looked at where those that were are not enough items."""
+
+_TOGETHER = 1_000
+"""About how many vectors one statement writes at most."""
 
 Lacking = tuple[str, str, int]
 """The id, content and version of an item."""
@@ -122,14 +125,16 @@ class Vectors:
                 found.setdefault(row["id"], []).append(row["vector"])
         return dict(found)
 
-    async def keep(self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[Sequence[float]]]]) -> None:
+    async def keep(self, connection: Connection, vectors: Sequence[Kept]) -> None:
         """Store the vectors of versions of items in place of others, in the transaction that wrote or locked those.
 
         Where another process has made the table over to another model, nothing is kept: the items are there, and
         reindexing finds them.
         """
-        if not vectors:
-            return
+        for some in in_batches(vectors, _TOGETHER):
+            await self._keep_some(connection, some)
+
+    async def _keep_some(self, connection: Connection, vectors: Sequence[Kept]) -> None:
         owners, parts, counts = numbered([passages for _, _, passages in vectors])
         flat: list[float] = []
         for _, _, passages in vectors:
@@ -158,9 +163,7 @@ class Vectors:
             timeout=self._server.timeout,
         )
 
-    async def keep_present(
-        self, connection: Connection, vectors: Sequence[tuple[str, int, Sequence[Sequence[float]]]]
-    ) -> None:
+    async def keep_present(self, connection: Connection, vectors: Sequence[Kept]) -> None:
         """Store vectors that were made after their items, as far as those are still there and of these versions."""
         ids = [item_id for item_id, _, _ in vectors]
         async with self._server.transaction(connection):

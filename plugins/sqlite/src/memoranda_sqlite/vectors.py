@@ -79,7 +79,7 @@ class Vectors:
         connection.execute(_DROP_SINGLE, (self.dimension * _FLOAT32_BYTES, self.weights.passage))
 
     def _passages(self, content: bytes) -> int:
-        return len(divided(content.decode(), self.weights.passage))
+        return len(divided(content.decode(errors="replace"), self.weights.passage))
 
     async def of(self, contents: Mapping[str, str], rows: Rows) -> list[tuple[bytes | None, str, str]]:
         """Return the vectors of contents by the ids of their items, as ``KEEP_VECTOR`` takes them.
