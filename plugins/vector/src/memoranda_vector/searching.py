@@ -25,7 +25,7 @@ from memoranda.turns import aside, dividing, loaded
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.answers import Answers
 from memoranda_vector.batches import Matrix
-from memoranda_vector.nearest import Part, best, compared, passage_text
+from memoranda_vector.nearest import Compared, best, compared, passage_text
 from memoranda_vector.table import Table
 from memoranda_vector.vectors import embed_one
 from memoranda_vector.word_index import WordIndex
@@ -62,8 +62,8 @@ class Searcher:
         alike = await compared(table, rows, vector, self._weights.damping)
         found = best(table, rows, alike.similarities, limit)
         # While a thread compared the vectors, a row may have been freed, or given to somebody else's item.
-        shown = [(table.items[row], similarity, alike.passage(row)) for row, similarity in found]
-        return await aside(len(shown), _ranked_by_meaning, shown, wanted)
+        shown = [(row, table.items[row], similarity) for row, similarity in found]
+        return await aside(len(shown), _ranked_by_meaning, shown, alike, wanted)
 
     async def by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
         """Return the items that share words with the query, themselves or in the turns around them.
@@ -132,10 +132,12 @@ class Searcher:
 
 
 def _ranked_by_meaning(
-    shown: Iterable[tuple[MemoryItem | None, float, Part | None]], wanted: Filter
+    shown: Iterable[tuple[int, MemoryItem | None, float]], alike: Compared, wanted: Filter
 ) -> list[RankedItem]:
+    found = [(row, item, cosine) for row, item, cosine in shown if item is not None and wanted.matches(item)]
     return [
-        RankedItem(copy_item(item), similarity, {"semantic": similarity}, passage=passage_text(item.content, part))
-        for item, similarity, part in shown
-        if item is not None and wanted.matches(item)
+        RankedItem(
+            copy_item(item), cosine, {"semantic": cosine}, passage=passage_text(item.content, alike.passage(row))
+        )
+        for row, item, cosine in found
     ]
