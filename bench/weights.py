@@ -3,20 +3,23 @@
     python bench/weights.py locomo.json logs.json [--embeddings minilm] [--changes none,bare,users] [--every 4]
 
 Corpora are those of ``bench/retrieval.py``. Each is ranked as it is and as ``--changes`` says: ``bare`` without names,
-sessions and times, ``lower`` without capitals and punctuation, ``pairs`` with every two turns in one item, ``pieces``
-with an item for each sentence, ``users`` with the turns of users alone. The first table has R@10 of every weight at
-another value; the second chooses, for each corpus, the value that is best for the worst of the others, and shows what
-it gives on the one that was left out.
+sessions and times, ``notes`` so and in no order, ``lower`` without capitals and punctuation, ``pairs`` with every two
+turns in one item, ``pieces`` with an item for each sentence, ``users`` with the turns of users alone. The first table
+has R@10 of plain BM25, below which nothing should fall, and of every weight at another value; the second chooses, for
+each corpus, the value that is best for the worst of the others, and shows what it gives on the one that was left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,7 @@ from memoranda.ranking import (
     index_terms,
     pack_vector,
     passage_of,
+    query_terms,
     query_without_names,
     rank_hybrid,
     taking_part,
@@ -44,6 +48,9 @@ Evidence = list[set[str]]
 VALUES: dict[str, dict[str, float]] = {
     "neighbours": {"before": 0, "after": 0},
     "answer": {"answer": 0},
+    "same speaker": {"same_speaker": 1},
+    "coherence": {"coherence": 0},
+    "own": {"own": 0},
     "speakers": {"speaker": 0, "asked_speaker": 0},
     "date": {"date": 0},
     "passages": {"passage": 0},
@@ -92,13 +99,19 @@ def in_pieces(items: list[MemoryItem]) -> Iterator[tuple[MemoryItem, set[str]]]:
             yield item.model_copy(update={"id": f"{item.id}#{first}", "content": content}), {item.id}
 
 
+def in_no_order(items: list[MemoryItem]) -> Iterator[tuple[MemoryItem, set[str]]]:
+    """Yield the items as notes that have nothing to do with those beside them."""
+    return as_it_is(random.Random(1).sample(items, len(items)))
+
+
 def of_users(items: list[MemoryItem]) -> Iterator[tuple[MemoryItem, set[str]]]:
     """Yield the turns that no assistant said."""
     return as_it_is([item for item in items if item.name != "assistant"])
 
 
 CHANGES: dict[str, Callable[[list[MemoryItem]], Iterator[tuple[MemoryItem, set[str]]]]] = {
-    "none": as_it_is, "bare": as_it_is, "lower": lowered, "pairs": in_pairs, "pieces": in_pieces, "users": of_users,
+    "none": as_it_is, "bare": as_it_is, "notes": in_no_order, "lower": lowered, "pairs": in_pairs, "pieces": in_pieces,
+    "users": of_users,
 }  # fmt: skip
 
 
@@ -106,10 +119,11 @@ class Scope:
     """A conversation as ranking sees it, with its questions."""
 
     def __init__(self, conversation: dict[str, Any], change: str, every: int) -> None:
-        stored = list(CHANGES[change](items_of(conversation, bare=change == "bare")))
+        stored = list(CHANGES[change](items_of(conversation, bare=change in ("bare", "notes"))))
         passages = [passage_of(item, index_terms(item.content)) for item, _ in stored]
         self.texts = [passage.text for passage in passages]
         self.keys = [passage.key for passage in passages]
+        self.counts = [Counter(passage.terms) for passage in passages]
         sessions: dict[str | None, list[Passage]] = {}
         for (item, _), passage in zip(stored, passages, strict=True):
             sessions.setdefault(item.metadata.session_id, []).append(passage)
@@ -138,15 +152,30 @@ class Scope:
             best = [held_back(max(islice(found, len(each))), len(each), usual.damping) for each in vectors]
             self.similarities.append(dict(zip(self.keys, best, strict=True)))
 
-    def recalls(self, weights: Weights) -> Iterator[float]:
-        """Yield for each question the part of its evidence that is among the first ten."""
+    def by_bm25(self, query: str) -> list[str]:
+        """Return the first ten by BM25 over the words of each item, without anything else."""
+        scores: Counter[str] = Counter()
+        mean = sum(counts.total() for counts in self.counts) / len(self.counts)
+        for term in query_terms(query):
+            having = [(key, counts) for key, counts in zip(self.keys, self.counts, strict=True) if term in counts]
+            rarity = log(1 + (len(self.keys) - len(having) + 0.5) / (len(having) + 0.5))
+            for key, counts in having:
+                damping = 1.2 * (0.25 + 0.75 * counts.total() / mean)
+                scores[key] += rarity * 2.2 * counts[term] / (counts[term] + damping)
+        return [key for key, _ in scores.most_common(10)]
+
+    def recalls(self, weights: Weights | None) -> Iterator[float]:
+        """Yield for each question the part of its evidence that is among the first ten; without weights, by BM25."""
         for (query, _, evidence), similar in zip(self.questions, self.similarities, strict=True):
-            ranked = rank_hybrid(query, self.windows, similar, total=len(self.keys), weights=weights, limit=10)
-            found = {scored.key for scored in ranked}
+            if weights is None:
+                found = set(self.by_bm25(query))
+            else:
+                ranked = rank_hybrid(query, self.windows, similar, total=len(self.keys), weights=weights, limit=10)
+                found = {scored.key for scored in ranked}
             yield sum(not found.isdisjoint(held) for held in evidence) / len(evidence)
 
 
-def at_ten(scopes: Sequence[Scope], weights: Weights) -> float:
+def at_ten(scopes: Sequence[Scope], weights: Weights | None) -> float:
     """Return the mean of all questions of a corpus."""
     recalls = [recall for scope in scopes for recall in scope.recalls(weights)]
     return sum(recalls) / len(recalls)
@@ -189,6 +218,8 @@ async def main() -> None:
             corpora[path.stem if change == "none" else f"{path.stem}-{change}"] = scopes
     table: dict[str, dict[str, float]] = {}
     print(f"{'R@10 with':<18}" + "".join(f"{name:>20}" for name in corpora) + f"{'worst change':>15}")
+    plain = "".join(f"{at_ten(scopes, None):>20.3f}" for scopes in corpora.values())
+    print(f"{'plain BM25':<18}{plain}")
     for label, values in {"as it is": {}, **VALUES}.items():
         if label != "as it is" and asked.only and label not in asked.only.split(","):
             continue

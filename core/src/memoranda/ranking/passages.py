@@ -57,7 +57,7 @@ class Weights:
     """How many turns on each side count."""
     answer: float = 0.5
     """How much more the turn before counts when it asks something, since this item may be the answer."""
-    same_speaker: float = 0.25
+    same_speaker: float = 0.5
     """How much of this counts between turns that one speaker says one after the other, where it is known who speaks."""
     coherence: float = 0.3
     """How much more often than by chance the terms of a query must stand near each other for neighbours to count in

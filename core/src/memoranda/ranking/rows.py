@@ -165,16 +165,11 @@ class Row:
     @cached_property
     def _going_on(self) -> list[int]:
         """The number of each place's turn, where any goes on: what one known speaker says without a break is one."""
-        followed = enumerate(zip(self.items, self.items[1:], strict=False), start=1)
-        going_on = [
-            item
-            for item, (left, right) in followed
-            if left.speaker == right.speaker and left.session == right.session and left.speaker not in UNKNOWN
-        ]
         turns = list(range(len(self.items)))
-        for item in going_on:
-            turns[item] = turns[item - 1]
-        return [turns[item] for item in self.item_at] if going_on else []
+        for item, (left, right) in enumerate(pairwise(self.items), start=1):
+            if left.speaker == right.speaker and left.session == right.session and left.speaker not in UNKNOWN:
+                turns[item] = turns[item - 1]
+        return [turns[item] for item in self.item_at] if len(set(turns)) < len(turns) else []
 
     def with_neighbours(self, own: Counts, lending: float) -> Counts:
         """Return the counts with a share of each one added to the places around it.
