@@ -271,7 +271,8 @@ class Writing(Engine):
         async for some in slices(given, AT_ONCE):
             # Its owner may change an item meanwhile, so that it is the copy that is checked.
             copies = [copy_item(item) if isinstance(item, MemoryItem) else item for item in some]
-            accepted += self._accepted(await asyncio.to_thread(self._all_ready, copies), ttl, ready=True)
+            ready = await asyncio.to_thread(self._all_ready, copies, copied=True)
+            accepted += self._accepted(ready, ttl, ready=True)
         self._ensure_open()
         return accepted
 
@@ -291,15 +292,15 @@ class Writing(Engine):
             accepted = [self._prepared(self._as_read(item)) for item in accepted]
         return [self._with_lifetime(item, ttl) for item in accepted]
 
-    def _all_ready(self, items: Iterable[MemoryItem]) -> list[MemoryItem]:
-        return [self._ready(item) for item in items]
+    def _all_ready(self, items: Iterable[MemoryItem], *, copied: bool = False) -> list[MemoryItem]:
+        return [self._ready(item, copied=copied) for item in items]
 
-    def _ready(self, given: MemoryItem) -> MemoryItem:
-        """Return the item checked, of the class that it is read as, and stamped."""
+    def _ready(self, given: MemoryItem, *, copied: bool) -> MemoryItem:
+        """Return the item checked, of the class that it is read as, and stamped; ``copied`` are nobody else's."""
         item = self._prepared(self._as_read(storable(given)))
         # Where a write waits for others, or for what has expired, the caller may change the item meanwhile.
         waits = self._serialises_writes or self._lifetimes.in_use
-        return copy_item(item) if item is given and waits else item
+        return copy_item(item) if item is given and waits and not copied else item
 
     def _with_lifetime(self, item: MemoryItem, ttl: float | None) -> MemoryItem:
         if ttl is None and item.ttl is None and item.expires_at is None:

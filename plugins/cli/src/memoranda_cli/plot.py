@@ -86,7 +86,15 @@ class _Axis:
     def ticks(self) -> list[tuple[float, str]]:
         """Return the place and the label of every power of ten."""
         powers = [10.0**power for power in range(self._low, self._high + 1)]
-        return [(self.at(value), f"{value:,.0f}" if value >= 1 else f"{value:g}") for value in powers]
+        return [(self.at(value), _label(value)) for value in powers]
+
+
+def _label(value: float) -> str:
+    """Return a number so short that its neighbours, and the edge of the picture, leave it room."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if value >= size:
+            return f"{value / (1e3 if letter == 'k' else size):,.0f}{letter}"
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def _path(points: str, colour: str, *, dashed: bool = False, thin: bool = False) -> str:

@@ -35,7 +35,7 @@ def packed(item: MemoryItem) -> Values:
     else:
         # Most items are of this kind, and are put together here: bulk loading spends a quarter of its time on rows.
         values = further_values(item)
-        text, further = _plain_text(*_scope_of(metadata)), json_text(values) if values else "{}"
+        text, further = _plain_text(*_scope_of(metadata)), _further_text(values)
         place = None
     created_at, archived_by = held["created_at"], held["archived_by"]
     return (
@@ -59,6 +59,17 @@ def packed(item: MemoryItem) -> Values:
 def all_packed(items: Sequence[MemoryItem]) -> list[Values]:
     """Return the values of items that were checked."""
     return [packed(item) for item in items]
+
+
+_NO_CALLS: dict[str, Any] = {"tool_calls": []}
+_NO_CALLS_TEXT = json_text(_NO_CALLS)
+
+
+def _further_text(values: dict[str, Any]) -> str:
+    """Return the JSON of the fields that are no columns, of which most items have none, and most answers no calls."""
+    if not values:
+        return "{}"
+    return _NO_CALLS_TEXT if values == _NO_CALLS else json_text(values)
 
 
 @lru_cache(maxsize=1024)
