@@ -295,7 +295,7 @@ class Writing(Engine):
     def _all_ready(self, items: Iterable[MemoryItem], *, copied: bool = False) -> list[MemoryItem]:
         return [self._ready(item, copied=copied) for item in items]
 
-    def _ready(self, given: MemoryItem, *, copied: bool) -> MemoryItem:
+    def _ready(self, given: MemoryItem, *, copied: bool = False) -> MemoryItem:
         """Return the item checked, of the class that it is read as, and stamped; ``copied`` are nobody else's."""
         item = self._prepared(self._as_read(storable(given)))
         # Where a write waits for others, or for what has expired, the caller may change the item meanwhile.
