@@ -1,29 +1,35 @@
 """Ranked search by words in a small and a large scope, against a bare FTS5 query over the same texts.
 
-python bench/ranked.py [--items 100000]
+python bench/ranked.py [--items 100000] [--only postgres]
 
 The floor is one full-text table of SQLite with the same contents, asked for the ten best by its own BM25. It knows no
-neighbours, dates or speakers; the ratio says what these cost, and ``bench/retrieval.py`` what they are worth.
+neighbours, dates or speakers; the ratio says what these cost, and ``bench/retrieval.py`` what they are worth. Beside
+PostgreSQL's store stands what its own full-text search takes: a column of type ``tsvector`` under a GIN index, asked
+for the ten best by ``ts_rank``. ``--only`` takes one kind of store.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import sqlite3
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import asyncpg
 from harness import interleaved, line, report, run
 
 from memoranda import BaseStore, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.embeddings import HashingEmbeddings
 from memoranda.store import InMemoryStore
+from memoranda_postgres import PostgresMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore
 
 ADA = MemoryMetadata(user_id="ada")
@@ -32,6 +38,14 @@ ENDS = ("aton", "elin", "imer", "odra", "usko", "aivel", "enat", "ipur", "ogra",
 VOCABULARY = [first + middle + end for first in STARTS for middle in STARTS for end in ENDS]
 RARITY = [1 / (place + 1) for place in range(len(VOCABULARY))]
 FOUND = "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT 10"
+LISTED = """
+CREATE TABLE texts (text TEXT NOT NULL, words TSVECTOR GENERATED ALWAYS AS (to_tsvector('english', text)) STORED);
+CREATE INDEX ON texts USING gin (words);
+"""
+LISTED_BEST = (
+    "SELECT text FROM texts, to_tsquery('english', $1) AS asked WHERE words @@ asked "
+    "ORDER BY ts_rank(words, asked) DESC LIMIT 10"
+)
 
 
 def made(count: int) -> list[MemoryItem]:
@@ -68,16 +82,39 @@ async def bare(connection: sqlite3.Connection, queries: Sequence[str]) -> None:
         connection.execute(FOUND, (" OR ".join(query.split()[3:]),)).fetchall()
 
 
+async def listed(url: str, items: Sequence[MemoryItem]) -> asyncpg.Connection:
+    """Return a connection to a table whose contents PostgreSQL's own full-text search has indexed."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(LISTED)
+    await connection.copy_records_to_table("texts", columns=["text"], records=[(item.content,) for item in items])
+    await connection.execute("VACUUM ANALYZE texts", timeout=600)
+    return connection
+
+
+async def bare_listed(connection: asyncpg.Connection, queries: Sequence[str]) -> None:
+    """Ask PostgreSQL's own full-text search the same."""
+    for query in queries:
+        await connection.fetch(LISTED_BEST, " | ".join(query.split()[3:]))
+
+
 async def ranked(store: BaseStore, mode: str, queries: Sequence[str]) -> None:
     """Ask a store each question."""
     for query in queries:
         await store.search_ranked(query=query, metadata=ADA, mode=mode, limit=10)  # type: ignore[arg-type]
 
 
+@contextlib.contextmanager
+def database() -> Iterator[str]:
+    """Give the URL of an empty database on a server of its own."""
+    with postgres_server(settings={"shared_buffers": "256MB"}) as server, server.database() as url:
+        yield url
+
+
 async def main() -> None:
     """Fill each store with a small and with a large scope, and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--only", choices=("memory", "sqlite", "vector", "postgres"))
     options = parser.parse_args()
     queries = asked(5)
     for count in (1_000, options.items):
@@ -86,16 +123,26 @@ async def main() -> None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             stores: dict[str, BaseStore] = {
                 "memory": InMemoryStore(),
-                "sqlite": await stack.enter_async_context(SQLiteMemoryStore(folder / "bench.db", durability="normal")),
-                "vector": await stack.enter_async_context(VectorMemoryStore(HashingEmbeddings(dimension=256))),
+                "sqlite": SQLiteMemoryStore(folder / "bench.db", durability="normal"),
+                "vector": VectorMemoryStore(HashingEmbeddings(dimension=256)),
             }
+            if options.only:
+                stores = {name: store for name, store in stores.items() if name == options.only}
             contenders: dict[str, Callable[[], Awaitable[None]]] = {"floor": partial(bare, floor(items), queries)}
+            if options.only in (None, "postgres"):
+                url = stack.enter_context(database())
+                stores["postgres"] = PostgresMemoryStore(url)
+                server = await listed(url, items)
+                stack.push_async_callback(server.close)
+                contenders["postgres, its own tsvector"] = partial(bare_listed, server, queries)
             for name, store in stores.items():
+                await stack.enter_async_context(store)
                 await store.add_many(items)
                 if isinstance(store, SQLiteMemoryStore):
                     await store.reindex()
                 contenders[f"{name}, text"] = partial(ranked, store, "text", queries)
-            contenders["vector, hybrid"] = partial(ranked, stores["vector"], "hybrid", queries)
+            if "vector" in stores:
+                contenders["vector, hybrid"] = partial(ranked, stores["vector"], "hybrid", queries)
             found = await interleaved(contenders, rounds=3)
             compared = [line(f"{name}, {len(queries)} queries", found, ours=name) for name in found if name != "floor"]
             report(f"Ranked search in a scope of {count:,} items, against bare FTS5", compared)

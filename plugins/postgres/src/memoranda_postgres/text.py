@@ -83,14 +83,15 @@ class TextSearch:
     async def best(self, told: Mapping[str, float], scope: Filter, most: int) -> list[Hit]:
         """Return the items whose terms tell most, by the sum of what each tells; of equal ones the newest."""
         parameters = Parameters(self._statements.dialect)
+        # In whole thousand-millionths, whose sum does not depend on the order in which the server adds.
+        whole = {term: float(round(tells * 1e9)) for term, tells in told.items()}
         sources = [
             f"SELECT *, {parameters.add(tells)}::float8 AS tells FROM {self._matches(parameters, term, scope)}"
-            for term, tells in told.items()
+            for term, tells in whole.items()
         ]
         text = (
             f"SELECT {_SEEN} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
-            # Rounded, since a sum depends on the order in which the server adds.
-            f"ORDER BY round(sum(tells)::numeric, 9) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
+            f"ORDER BY sum(tells) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
         )
         return await self._hits(text, parameters.values)
 
@@ -125,13 +126,13 @@ class TextSearch:
 
     async def frequencies(self, terms: Sequence[str], scope: Filter) -> dict[str, int]:
         """Return how many items of the scope have each term."""
-        counted = {}
-        for term in terms:
-            parameters = Parameters(self._statements.dialect)
-            source = self._matches(parameters, term, scope)
-            rows = await self._server.fetch(f"SELECT count(*) FROM {source}", parameters.values)
-            counted[term] = int(rows[0][0])
-        return counted
+        # In one statement, whose parts the server need not be asked for one after the other.
+        parameters = Parameters(self._statements.dialect)
+        counts = [f"(SELECT count(*) FROM {self._matches(parameters, term, scope)})" for term in terms]
+        if not counts:
+            return {}
+        (row,) = await self._server.fetch(f"SELECT {', '.join(counts)}", parameters.values)
+        return dict(zip(terms, row, strict=True))
 
     async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> tuple[list[Any], list[list[str]]]:
         """Return the rows around hits, and the ids of each hit's window."""
