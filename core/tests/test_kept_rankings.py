@@ -7,7 +7,12 @@ import gc
 import random
 from typing import Any
 
+import pytest
+
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda.ranking import Whole
+from memoranda.ranking.entries import Entry
+from memoranda.ranking.listed import ListedScope
 from memoranda.store import InMemoryStore
 
 ADA = MemoryMetadata(user_id="ada")
@@ -129,3 +134,14 @@ async def test_what_was_purged_is_in_no_memory_of_a_ranking() -> None:
         await asyncio.to_thread(int)  # A thread may hold what it did last.
         gc.collect()
         assert not [each for each in gc.get_objects() if type(each) is HumanMemory and each.content == secret]
+
+
+def test_a_look_that_fails_halfway_leaves_nothing_half_known() -> None:
+    row = [Entry("2024-05-01", number, HumanMemory(content="tea"), []) for number in range(10)]
+    calls = iter([True, True, False])
+    scope = ListedScope()
+    with pytest.raises(StopIteration):
+        scope.look(row, lambda _: next(calls))
+    scope.look(row, lambda _: True)
+    (window,) = scope.answer(Whole(), lambda _: True)
+    assert [passage.key for passage in window] == [entry.item.id for entry in row]

@@ -79,11 +79,15 @@ class ListedScope:
         if 4 * len(gone) > len(self._row):
             self._start_anew()
             gone, known, now = [], set(), row
-        for entry in gone:
-            self._leave(entry)
-        for entry in now:
-            if id(entry) not in known and belongs(entry.item):
-                self._enter(entry)
+        try:
+            for entry in gone:
+                self._leave(entry)
+            for entry in now:
+                if id(entry) not in known and belongs(entry.item):
+                    self._enter(entry)
+        except BaseException:  # Half of a look is worse than none.
+            self._start_anew()
+            raise
         self._row = row
         while self._ends and not self._lives(*self._ends[0], belongs):
             heappop(self._ends)
