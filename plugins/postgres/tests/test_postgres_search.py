@@ -215,6 +215,13 @@ class TestPlans:
         assert "Seq Scan" not in kinds
         assert "Sort" not in kinds
 
+    async def test_the_newest_of_a_users_session_are_never_sorted(self, url: str) -> None:
+        async with PostgresMemoryStore(url) as store:
+            own = [MemoryMetadata(user_id=f"u{number % 20}", session_id=f"s{number % 200}") for number in range(4_000)]
+            await store.add_many([HumanMemory(content="x", metadata=scope) for scope in own])
+        nodes = await explained(url, *STATEMENTS.search(asked(own[0]), Page(20)))
+        assert "Sort" not in {node["Node Type"] for node in nodes}
+
     @pytest.mark.parametrize("what", ["a session", "a user's session", "everything"])
     async def test_a_conversation_is_read_as_it_was_said_in_the_order_of_an_index(self, full: str, what: str) -> None:
         nodes = await explained(full, *STATEMENTS.search(asked(LIVE[what]), Page(20, order="added")))

@@ -18,6 +18,7 @@ from memoranda.store import (
     Filter,
     InScope,
     Listing,
+    Order,
     Page,
     Value,
     key_bounds,
@@ -27,6 +28,9 @@ from memoranda_postgres.terms import FOLDED, TERM_KEYS, TEXT_COLUMNS
 from memoranda_postgres.values import UPDATED, value_condition
 
 SEQUENCE = "added"
+
+SAID = f"{SEQUENCE} > 0"
+"""What holds for every item, and is said where items are read in the order of adding."""
 
 MOMENT = "moment"
 """The time of ``created_at``, which the server makes of the text: a quarter as long, and of the same order."""
@@ -73,6 +77,15 @@ _MADE = {"metadata": _METADATA, "updated_at": UPDATED}
 
 def _selected(columns: Sequence[str]) -> str:
     return ", ".join(f"{_MADE[column]} AS {column}" if column in _MADE else column for column in columns)
+
+
+def _as_said(text: str, order: Order) -> str:
+    """Return a statement so that the index in the order of adding serves it, if that is its order.
+
+    The index holds only what every item meets and no other statement asks for. The server takes a user's session for a
+    single item, since it does not know that a session is one user's, and would else sort all of one by its time.
+    """
+    return text.replace(" WHERE ", f" WHERE {SAID} AND ", 1) if order == "added" else text
 
 
 class PostgresDialect(Dialect):
@@ -236,15 +249,34 @@ class PostgresStatements(Statements):
             or self.dialect.partitioned
             or any(type(condition) not in _BOUND_AS_THEY_ARE for condition in conditions)
         ):
-            return super().search(wanted, page, columns)
+            text, values = super().search(wanted, page, columns)
+            return _as_said(text, page.order), values
         key = (page, *(condition.shape for condition in conditions))
-        text = self._searches.get(key)
-        if text is not None:
-            return text, [value for condition in conditions for value in _BOUND_AS_THEY_ARE[type(condition)](condition)]
+        known = self._searches.get(key)
+        if known is not None:
+            bound = (_BOUND_AS_THEY_ARE[type(condition)](condition) for condition in conditions)
+            return known, [value for values in bound for value in values]
         text, values = super().search(wanted, page)
+        text = _as_said(text, page.order)
         if len(self._searches) < _MOST_TEXTS:
             self._searches[key] = text
         return text, values
+
+    def page(
+        self,
+        wanted: Filter,
+        *,
+        after: tuple[str, int] | None,
+        size: int,
+        include_deleted: bool = False,
+        deleted_only: bool = False,
+        order: Order = "created",
+    ) -> Statement:
+        """Select the next page of a scan, oldest first."""
+        text, values = super().page(
+            wanted, after=after, size=size, include_deleted=include_deleted, deleted_only=deleted_only, order=order
+        )
+        return _as_said(text, order), values
 
     def owners_page(self, listing: Listing, wanted: Filter, after: str | None, size: int) -> Statement:
         """Select the next owners in order, each with its number of items and the times of the first and the last."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memoranda_postgres.dialect import MOMENT, PARENT, PostgresDialect
+from memoranda_postgres.dialect import MOMENT, PARENT, SAID, PostgresDialect
 from memoranda_postgres.passages import divide_vectors
 from memoranda_postgres.terms import FOLDED, TERM_KEYS, TERMS_VECTOR
 
@@ -64,7 +64,7 @@ def indexes() -> list[Index]:
         ),
         Index(
             "memory_items_said",
-            "(session_id, added, user_id) WHERE session_id IS NOT NULL",
+            f"(session_id, added, user_id) WHERE session_id IS NOT NULL AND {SAID}",
             "a conversation in the order in which it was said",
         ),
         Index("memory_items_by_task", f"(task_id, {_IN_ORDER} WHERE task_id IS NOT NULL", "reading a task"),
