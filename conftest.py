@@ -12,8 +12,8 @@ them each time costs most of the time and finds next to nothing, so a test, a cl
     @pytest.fixture(params=["standalone", pytest.param("cluster", marks=pytest.mark.rare("cluster"))])
 
 One test in thirty-two of what is marked stays (or another part: ``rare("cluster", one_in=40)``), always the same ones,
-and at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names; markers
-without a name in one place are one set-up.
+and at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names;
+markers without a name in one place are one set-up.
 
 What takes many seconds on every machine and has quicker neighbours that would see the same fault is marked `slow`. It
 stays out, and so do the longest cases of the kit in a rare set-up. Who asks for nothing else gets it.
