@@ -14,14 +14,16 @@ _GREETINGS = (
 )
 _CALL = re.compile(rf"(?<!\w)(?:{'|'.join(_GREETINGS.split())}|thank you),? ([^\W\d_]+)(?=[!,?.])", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
+_NO_NAMES = STOPWORDS.union(MONTHS)
 _BEGINNING = 80
 """How many letters of what is said are looked at: people are called first."""
 
 
 def capitalised(query: str) -> frozenset[str]:
     """Return the words of a query that are written as names are."""
-    words = _WORD.findall(query)
-    return frozenset(word for word in words if word[0].isupper() and word.lower() not in STOPWORDS.union(MONTHS))
+    if query.islower():
+        return frozenset()
+    return frozenset(word for word in _WORD.findall(query) if word[0].isupper() and word.lower() not in _NO_NAMES)
 
 
 def taking_part(query: str, heard: Iterable[tuple[str | None, str]]) -> set[str]:

@@ -39,8 +39,8 @@ class Compared:
     def __init__(self, first: NDArray[np.float32]) -> None:
         self.similarities = first
         self._places: dict[int, int] = {}
-        self._ends: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-        self._cosines = first[:0]
+        self._ends: NDArray[np.intp]
+        self._cosines: NDArray[np.float32]
 
     def look_further(
         self, rows: Rows, places: NDArray[np.intp], further: Sequence[Matrix], vector: Matrix, damping: float
