@@ -71,6 +71,8 @@ async def multiply(url: str, copies: int, *, partitioned: bool) -> None:
             "user_id": "replace(user_id, '-0', '-' || copy)",
             "session_id": "replace(session_id, '-0.', '-' || copy || '.')",
             "owner": "replace(owner, '-0', '-' || copy)",
+            "metadata": "jsonb_set(jsonb_set(metadata, '{user_id}', to_jsonb(replace(user_id, '-0', '-' || copy))), "
+            "'{session_id}', to_jsonb(replace(session_id, '-0.', '-' || copy || '.')))",
             "added": "nextval('memory_items_added')",
             # The number of the new user beside that of the old one, as memoranda_postgres.terms makes it.
             "term_keys": "array_append(term_keys, "

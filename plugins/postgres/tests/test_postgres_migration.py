@@ -120,6 +120,7 @@ INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json
 SELECT time, '', 'human', 'accepted', '{"user_id": "ada", "extra": {"n": 1.50}}', '{}', time, changed, 'ada', '', ''
 FROM (VALUES ('9999-12-31T23:59:59.999999+00:00', '9999-12-31T23:59:59.999999+00:00'),
     ('0001-01-01T00:00:00.000000+00:00', '2024-03-01T00:00:00.000000+00:00'), ('by hand', 'by hand'),
+    ('0000-00-00T25:61:61.000000+00:00', 'nobody knows'), ('2024-02-30T00:00:00.000000+00:00', 'nobody knows'),
     ('1969-12-31T23:59:59.999999+00:00', '2024-02-01T00:00:00.000000+00:00')) AS old (time, changed);
 """
 
@@ -131,17 +132,16 @@ async def test_times_and_metadata_of_older_items_are_what_they_were(url: str) ->
     await connection.close()
     async with PostgresMemoryStore(url) as store:
         found = {item.id: item async for item in store.scan()}
-        by_hand, first, before_1970, *_, last = found
-        assert list(found) == ["by hand", *sorted(time for time in found if time[0] in "01"), "one", "two", last]
-        assert [item.created_at for item in found.values() if item.id not in ("one", "two")] == [
-            *(by_hand, first, before_1970, last)
-        ]
+        by_hand, no_month, no_day, first, before_1970, *_, last = found
+        assert [by_hand, no_month[:10], no_day[:10]] == ["by hand", "0000-00-00", "2024-02-30"]
+        assert list(found)[3:] == [*sorted([first, before_1970]), "one", "two", last]
+        assert all(item.created_at == item.id for item in found.values() if item.id not in ("one", "two"))
         assert found[first].updated_at == "2024-03-01T00:00:00.000000+00:00"
         assert found[last].updated_at == last
         assert found[first].metadata == MemoryMetadata(user_id="ada", extra={"n": 1.5})
         assert found["one"].metadata == MemoryMetadata(user_id="ada", session_id="s")
         changed = [item.id async for item in store.scan(order="updated")]
-        assert changed == ["one", "two", before_1970, first, last, by_hand]
+        assert changed == ["one", "two", before_1970, first, last, by_hand, no_month, no_day]
 
 
 async def test_words_of_older_items_are_found_in_a_scope_too_large_to_be_read_whole(url: str) -> None:

@@ -20,15 +20,18 @@ _STATE = "hidden, archived) INCLUDE (expires_at)"
 _IN_ORDER = f"{MOMENT}, added, {_STATE}"
 
 # The parts of the only form in which times are stored. Whatever was written by hand in another comes first of all; a
-# cast would depend on the server's settings, which the value of a column must not.
+# cast would depend on the server's settings, which the value of a column must not. Days are added to the first of their
+# month, as the 30th of February, which only a hand writes, would otherwise make statements fail.
 _MADE = (
-    "make_timestamp(substr(created_at, 1, 4)::integer, substr(created_at, 6, 2)::integer, "
-    "substr(created_at, 9, 2)::integer, substr(created_at, 12, 2)::integer, substr(created_at, 15, 2)::integer, "
-    "substr(created_at, 18, 9)::double precision)"
+    "make_timestamp(substr(created_at, 1, 4)::integer, substr(created_at, 6, 2)::integer, 1, "
+    "substr(created_at, 12, 2)::integer, substr(created_at, 15, 2)::integer, "
+    "substr(created_at, 18, 9)::double precision) + make_interval(days => substr(created_at, 9, 2)::integer - 1)"
 )
+_FORM = r"^(?!0000)\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}\+00:00$"
 _MOMENT_COLUMN = (
-    f"{MOMENT} TIMESTAMP NOT NULL GENERATED ALWAYS AS (CASE WHEN created_at LIKE '____-__-__T__:__:__.______+00:00' "
-    f"THEN {_MADE} ELSE '-infinity' END) STORED"
+    f"{MOMENT} TIMESTAMP NOT NULL GENERATED ALWAYS AS (CASE WHEN created_at ~ '{_FORM}' THEN CASE WHEN "
+    f"date_part('month', {_MADE}) = substr(created_at, 6, 2)::integer THEN {_MADE} ELSE '-infinity' END "
+    f"ELSE '-infinity' END) STORED"
 )
 
 _HIDDEN_COLUMN = "hidden BOOLEAN NOT NULL GENERATED ALWAYS AS (deleted <> 0) STORED"
