@@ -26,6 +26,7 @@ from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.passages import Near
 from memoranda_postgres.rows import READ_COLUMNS, item_of
 from memoranda_postgres.server import Server
+from memoranda_postgres.terms import KnownTerms
 from memoranda_postgres.text import Answers, TextSearch
 from memoranda_postgres.vectors import Vectors
 
@@ -55,6 +56,11 @@ class Retrieval:
         self._embeddings = embeddings
         self._vectors = vectors
         self._text = TextSearch(server, statements)
+        self._terms = KnownTerms()
+
+    def forget(self) -> None:
+        """Keep nothing of what was purged."""
+        self._terms.forget()
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
@@ -62,6 +68,7 @@ class Retrieval:
         scope = wanted.scope()
         if mode == "semantic":
             return await self._semantic(query, wanted, scope, limit, store)
+        terms_of = self._terms.for_one_search()
         vector = await self._query_vector(query, scope, store) if mode == "hybrid" else None
         answers = Answers(self._text, scope, wanted, lambda most: self._nearest(vector or (), scope, most))
         gathering = gather(query, self._weights, limit, filtered=wanted != scope, meaning=vector is not None)
@@ -81,7 +88,7 @@ class Retrieval:
         def scored() -> list[Scored]:
             return rank_hybrid(
                 query,
-                candidates.windows,
+                [[each._replace(terms=terms_of(each.text)) for each in window] for window in candidates.windows],
                 {key: found.similarity for key, found in near.items()},
                 total=candidates.total,
                 frequencies=candidates.frequencies,

@@ -289,7 +289,10 @@ class PostgresMemoryStore(BaseStore):
         # An id that is deleted may be anybody's.
         with self._server.writing(None if write.deletes else _users_of(write.adds)):
             if write.deletes or write.keep_created or write.fresh or write.expected is not None:
-                return await self._batches.apply(write, additions)
+                removed = await self._batches.apply(write, additions)
+                if removed and write.purge:
+                    self._retrieval.forget()
+                return removed
             await self._writer.add_together(additions)
             return 0
 
@@ -407,7 +410,10 @@ class PostgresMemoryStore(BaseStore):
         with self._server.writing(_users(wanted)):
             if item_id is None and not deleted_only:
                 passed_on, wanted = await self._pass_on(wanted)
-            return passed_on + await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
+            purged = passed_on + await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
+        if purged:
+            self._retrieval.forget()
+        return purged
 
     # Branches
 
@@ -426,6 +432,8 @@ class PostgresMemoryStore(BaseStore):
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         with self._server.writing(_users(wanted)):
             row = await self._removals.take(wanted, purge=purge)
+        if row is not None and purge:
+            self._retrieval.forget()
         return None if row is None else item_of(row, self.item_types)
 
     # Lifetimes
@@ -439,6 +447,7 @@ class PostgresMemoryStore(BaseStore):
         with self._server.writing(_users(wanted)):
             swept = await self._removals.purge(wanted, None, deleted_only=False)
         if swept:
+            self._retrieval.forget()
             await self._touches.remember(self._lifetimes.latest)
         return swept
 

@@ -2,13 +2,13 @@
 
 ``term_keys`` holds a number for each different term of the content, and one more that stands for the user: of an index
 on them the server reads what the lists of a term and of a user have in common, however many items others have. The
-terms themselves are not kept: of the few items that a ranking looks at they are made anew. Two terms that share a
-number are told apart there, and two users by the condition on the scope.
+terms themselves are not kept by the server: a ranking makes those of the few items that it looks at, and remembers them
+for the next one. Two terms that share a number are told apart there, and two users by the condition on the scope.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from zlib import crc32
 
@@ -25,6 +25,9 @@ FOLDED = 'coalesce(folded, lower(content COLLATE "C"))'
 
 TERMS_VECTOR = TERM_KEYS
 """The expression of the full-text index."""
+
+MOST_LETTERS = 4_000_000
+"""Of texts with how many letters together a store remembers the terms: some thirty megabytes."""
 
 _MOST = 0x7FFFFFFF  # Terms have the numbers from nought on, users those below it.
 
@@ -64,3 +67,31 @@ def kept_folding(content: str) -> str | None:
         return None
     folded = fold(content)
     return None if folded.encode() == content.encode().lower() else folded
+
+
+class KnownTerms:
+    """The terms of texts that a store has ranked; making them anew is most of what a ranking costs."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Sequence[str]] = {}
+        self._letters = 0
+
+    def forget(self) -> None:
+        """Keep nothing of what may have been purged, nor what a search adds that had read it before."""
+        self._of = {}
+        self._letters = 0
+
+    def for_one_search(self) -> Callable[[str], Sequence[str]]:
+        """Return what gives the terms of a text. Several threads may ask."""
+        known = self._of
+
+        def terms(text: str) -> Sequence[str]:
+            found = known.get(text)
+            if found is None:
+                found = known[text] = index_terms(text)
+                self._letters += len(text)
+            return found
+
+        if self._letters > MOST_LETTERS:
+            self.forget()
+        return terms
