@@ -655,8 +655,8 @@ class SharedStore(InMemoryStore):
     capabilities = InMemoryStore.capabilities | {Capability.PERSISTENT}
 
     def __init__(self, world: dict[str, Any] | None = None) -> None:
-        super().__init__()
         self.world: dict[str, Any] = {} if world is None else world
+        super().__init__()
         first: InMemoryStore = self.world.setdefault("first", self)
         self._live, self._hidden, self._ends, self._lifetimes = (
             first._live,
@@ -665,9 +665,13 @@ class SharedStore(InMemoryStore):
             first._lifetimes,
         )
 
-    def _put_new(self, item: MemoryItem, *, hidden: bool = False) -> None:
-        self._added = self.world["added"] = self.world.get("added", 0) + 1
-        super()._put_new(item, hidden=hidden)
+    @property
+    def _added(self) -> int:
+        return int(self.world.get("added", 0))
+
+    @_added.setter
+    def _added(self, number: int) -> None:
+        self.world["added"] = max(number, self._added)
 
 
 class RemembersWhatItRead(SharedStore):
