@@ -134,15 +134,14 @@ class InMemoryStore(BaseStore):
             write = replace(write, adds=_item_copies(write.adds))  # A few of them are still the caller's own.
         left = _ATTEMPTS
         while True:
+            self._check_turn(write)  # Whoever comes too late for a turn is told that first.
             weight, left = len(ids) if left else 0, left - 1
             seen, first = self._seen(ids), self._added + (_ROOM if weight > AT_ONCE else 1)
             batch = await aside(weight, self._batch, write, seen, first, compared)
             # From here on nobody comes in between.
             if weight <= AT_ONCE or (self._added < first and all(map(is_, self._seen(ids), seen))):
                 break
-        if write.expected is not None:
-            newest = self._page(write.expected.conversation, Page(1, order="added"))
-            write.expected.check(newest[0].item.id if newest else None)
+        self._check_turn(write)
         for shelf, change in ((self._live, batch.live), (self._hidden, batch.hidden)):
             if change.gone or change.come:
                 shelf.carry_out(change)
@@ -153,6 +152,11 @@ class InMemoryStore(BaseStore):
         if write.purge and batch.removed:
             self._listed.clear()
         return batch
+
+    def _check_turn(self, write: Write) -> None:
+        if write.expected is not None:
+            newest = self._page(write.expected.conversation, Page(1, order="added"))
+            write.expected.check(newest[0].item.id if newest else None)
 
     def _batch(self, write: Write, seen: Sequence[Entry | None], first: int, compared: bool) -> _Batch:
         """Return what a batch comes to; ``seen`` are the entries of its ids, and new ones are numbered from ``first``.

@@ -198,4 +198,6 @@ class TurnCases(Cases):
         )
         with raises((VersionConflictError, ConflictError), "an append of an id that exists"):
             await store.append([note("new", scope), note("again", scope, id=item.id)], after=item.id)
+        with raises(TurnConflictError, "an append of an id that exists to a conversation that has gone on"):
+            await store.append([note("again", scope, id=item.id)], after=None)
         equal(contents(await store.search(metadata=MemoryMetadata(user_id=scope.user_id))), ["there"], "what is there")
