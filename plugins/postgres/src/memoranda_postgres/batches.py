@@ -40,8 +40,6 @@ class Batches:
 
         What was deleted is counted once, so a batch with deletes is not made again after its answer was lost.
         """
-        if write.fresh:
-            _check_distinct(additions)
         # What lies in the scope is looked at in the rows themselves.
         additions = [addition._replace(fields=(), within=None) for addition in additions]
         first = True
@@ -89,6 +87,8 @@ class Batches:
         written, there = await self._lock(connection, in_order, write.deletes)
         left = [addition for addition in in_order if addition.row.id not in written]
         left = await self._checked(connection, write, left)
+        if write.fresh:
+            _check_distinct(additions)
         removed = 0
         if there:
             removed = await self._removals.remove_on(connection, there, write.within, purge=write.purge)

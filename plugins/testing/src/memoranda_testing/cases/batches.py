@@ -199,5 +199,7 @@ class TurnCases(Cases):
         with raises((VersionConflictError, ConflictError), "an append of an id that exists"):
             await store.append([note("new", scope), note("again", scope, id=item.id)], after=item.id)
         with raises(TurnConflictError, "an append of an id that exists to a conversation that has gone on"):
-            await store.append([note("again", scope, id=item.id)], after=None)
+            await store.append([note("again", scope, id=item.id)] * 2, after=None)
+        with raises(IdConflictError, "an append of an id that is somebody else's, twice"):
+            await store.append([note("mine", self.scope(session_id="s"), id=item.id)] * 2, after=None)
         equal(contents(await store.search(metadata=MemoryMetadata(user_id=scope.user_id))), ["there"], "what is there")
