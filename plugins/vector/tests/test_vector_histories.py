@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from typing import Any
 
 import pytest
 
-from memoranda import HumanMemory, MemoryMetadata
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import TurnConflictError
+from memoranda.store import BaseStore, InMemoryStore
 from memoranda_testing.model import compare
 from memoranda_vector import VectorMemoryStore
 
@@ -95,3 +98,60 @@ async def test_vectors_given_with_items_in_different_places_stay_in_their_places
             f"{other}" for other in range(number, 100, 20)
         }
     assert await store.count(metadata=MemoryMetadata(namespace=("p",))) == 100
+
+
+def note(draw: random.Random) -> MemoryItem:
+    """One of a hundred ids, in one of a few sessions and places, archived or not."""
+    return HumanMemory(
+        id=str(draw.randrange(100)),
+        content=draw.choice(["", "tea", "saffron"]),
+        metadata=MemoryMetadata(
+            user_id="ada", session_id=draw.choice(["s", "t", None]), namespace=draw.choice([(), ("p",), ("p", "q")])
+        ),
+        created_at=f"2024-05-{draw.randrange(1, 28):02d}T10:00:00",
+        archived_by=draw.choice([None, "summary"]),
+    )
+
+
+async def batch(store: BaseStore, seed: int) -> Any:
+    """Write as the seed says, and return what the call returns."""
+    draw = random.Random(seed)
+    items = [note(draw) for _ in range(draw.randrange(5, 60))]
+    ids = {item.id for item in items}
+    kind = draw.choice(["add", "hide", "apply", "purge", "update", "touch", "restore"])
+    if kind == "add":
+        return await store.add_many(items, keep_created=draw.random() < 0.5, ttl=draw.choice([None, 10**6]))
+    if kind == "hide":
+        return await store.add_many(items, deleted=draw.sample(sorted(ids), len(ids) // 2))
+    if kind in ("apply", "purge"):
+        gone = [str(number) for number in range(draw.randrange(100)) if str(number) not in ids]
+        scope = draw.choice([None, ADA])
+        return await store.apply(adds=[] if scope else items, deletes=gone, within=scope, purge=kind == "purge")
+    if kind == "update":
+        held = {item.id: item.version for item in await store.get_many(sorted(ids))}
+        new = {item.id: item for item in items}
+        given = [item.model_copy(update={"version": held.get(key, 0)}) for key, item in new.items()]
+        return [item.version for item in await store.update_many(given)]
+    if kind == "touch":
+        return await store.touch(sorted(ids), ttl=draw.choice([10**6, 10**7]))
+    return await store.restore(metadata=ADA)
+
+
+async def shown(store: BaseStore) -> list[Any]:
+    found: list[Any] = [await store.count(metadata=MemoryMetadata(namespace=("p",)))]
+    for scope in (ADA, MemoryMetadata(user_id="ada"), MemoryMetadata(namespace=("p", "q"))):
+        for mode in (None, "text"):
+            query = {} if mode is None else {"query": "tea", "mode": mode}
+            items = await store.search(metadata=scope, limit=200, **query)  # type: ignore[arg-type]  # it is a mode
+            found.append([(item.id, item.version, item.content, item.ttl, item.created_at) for item in items])
+    hidden = [item async for item in store.scan(include_deleted=True, order="added")]
+    return [*found, [(item.id, item.version, item.metadata) for item in hidden]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_batches_of_any_kind_are_written_as_the_store_in_memory_writes_them(seed: int) -> None:
+    store, model = VectorMemoryStore(HashingEmbeddings(8)), InMemoryStore()
+    for step in range(30):
+        number = 1000 * seed + step
+        assert await batch(store, number) == await batch(model, number), number
+        assert await shown(store) == await shown(model), number

@@ -117,6 +117,15 @@ BATCHES: dict[str, Callable[[VectorMemoryStore, list[MemoryItem]], Awaitable[obj
     "replacing": lambda store, batch: store.add_many(batch),
     "updating": lambda store, batch: store.update_many(batch),
     "restoring": lambda store, batch: store.restore(metadata=ADA),
+    "moving": lambda store, batch: store.add_many(
+        [item.model_copy(update={"metadata": ADA, "name": "Ada"}) for item in batch]
+    ),
+    "deleting": lambda store, batch: store.apply(deletes=[item.id for item in batch]),
+    "purging": lambda store, batch: store.apply(deletes=[item.id for item in batch], purge=True),
+    "adding deleted items": lambda store, batch: store.add_many(batch, deleted=[item.id for item in batch]),
+    "adding over deleted items": lambda store, batch: store.add_many(batch),
+    "touching": lambda store, batch: store.touch([item.id for item in batch], ttl=60),
+    "adding with vectors": lambda store, batch: store.add_vectors(batch, np.ones((len(batch), 4)).tolist()),
 }
 
 
@@ -126,8 +135,10 @@ async def test_of_a_large_batch_little_is_done_in_one_turn(work: str) -> None:
     """A few calls for each item, where copying one or finding its place in the table takes dozens."""
     store = await filled(3_000)
     batch = await store.search(metadata=ADA, limit=3_000)
-    if work == "restoring":
+    if work in ("restoring", "adding over deleted items"):
         await store.clear(metadata=ADA)
+    if work == "purging":
+        await store.search(query="saffron", metadata=ADA, mode="text")
     assert await longest_turn(BATCHES[work](store, batch)) < 16 * 3_000
 
 
@@ -153,6 +164,44 @@ async def test_a_batch_is_stored_over_what_changed_while_it_was_made_ready() -> 
             assert await store.count(metadata=bob) == 0
             assert {item.content for item in await store.get_many([item.id for item in batch])} == {"new"}
             assert len(await store.search(query="new", metadata=ADA, mode="text", limit=2_000)) == 700
+
+
+async def test_nobody_sees_half_of_a_large_batch() -> None:
+    store = await filled(3_000)
+    old, new = [f"ada{number}" for number in range(2_000)], [f"new{number}" for number in range(2_000)]
+    adds = [HumanMemory(id=item_id, content="new", metadata=ADA) for item_id in new]
+    writing = asyncio.ensure_future(store.apply(adds=adds, deletes=old))
+    seen = set()
+    while not writing.done():
+        found = await store.get_many([*old, *new])
+        seen.add((found[0].id, found[-1].id, len(found)))
+        await store.add_vectors([HumanMemory(id="ada2999", content="other", metadata=SOME)], [[1, 2, 3, 4]])
+        await asyncio.sleep(0)
+
+    assert await writing == 2_000
+    before, after = ("ada0", "ada1999", 2_000), ("new0", "new1999", 2_000)
+    assert {before} <= seen <= {before, after}
+    newest = await store.search(metadata=ADA, limit=2_001, order="added")
+    assert [item.id for item in newest[:2_000]] == new[::-1]
+
+
+@pytest.mark.parametrize("turns", range(0, 40, 4))
+async def test_a_large_purge_while_words_are_listed_harms_nobody(turns: int) -> None:
+    """Rows are freed, and some are given to others, at whichever turn of the search."""
+    store = await filled(2_000)
+    search = asyncio.ensure_future(store.search(query="saffron", metadata=ADA, mode="text", limit=10**6))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await store.apply(deletes=[f"ada{number}" for number in range(1_500)], purge=True)
+    await store.add_vectors([HumanMemory(content="telescope", metadata=SOME)] * 20, [[1, 2, 3, 4]] * 20)
+    await search
+
+    found = await store.search(query="saffron", metadata=ADA, mode="text", limit=10**6)
+    left = {f"ada{number}" for number in range(1_500, 2_000)}
+    assert {item.id for item in found} <= left
+    assert {item.id for item in found if "saffron" in item.content} == {
+        item.id for item in await store.search(query="saffron", metadata=ADA, mode="substring", limit=10**6)
+    }
 
 
 @pytest.mark.parametrize("mode", ["text", "hybrid"])

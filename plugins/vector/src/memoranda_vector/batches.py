@@ -48,14 +48,13 @@ class Embedded(NamedTuple):
 class Batch(NamedTuple):
     """Items that become a table's own, their vectors, and both as columns.
 
-    ``which`` says which of ``keys``, the combinations of what items are found by, each item has. ``held`` are the items
-    that stood under the same ids when the batch was worked out, and ``alike`` is whether they had the same keys.
+    ``which`` says which of ``values``, the combinations of what items are found by, each item has, and ``alike``
+    whether what was held under its id has the same.
     """
 
     items: Sequence[MemoryItem]
     vectors: Embedded
-    held: Sequence[MemoryItem | None]
-    keys: Sequence[tuple[Any, ...]]
+    values: Sequence[tuple[Hashable | None, ...]]
     which: Rows
     alike: Flags
     times: Times
@@ -66,16 +65,15 @@ class Batch(NamedTuple):
     blank: Flags
 
     def part(self, places: Sequence[int]) -> Batch:
-        """Return what stands at these places, which ascend."""
+        """Return what stands at these places, which are all different."""
         if len(places) == len(self.items):
-            return self
+            return self  # In its order: only an id that is there twice would change that.
         kept = np.array(places, dtype=np.intp)
         used, which = np.unique(self.which[kept], return_inverse=True)
         return Batch(
             [self.items[place] for place in places],
             self.vectors.part(places),
-            [self.held[place] for place in places],
-            [self.keys[number] for number in used.tolist()],
+            [self.values[number] for number in used.tolist()],
             which.astype(np.int32),
             self.alike[kept],
             self.times[kept],
@@ -103,8 +101,7 @@ def batch_of(items: Sequence[MemoryItem], vectors: Embedded, held: Sequence[Memo
         return Batch(
             items,
             vectors,
-            held,
-            list(keys),
+            [facet_values(key) for key in keys],
             which,
             _flags([number == own for number, own in zip(numbers, which.tolist(), strict=True)]),
             times,

@@ -19,13 +19,13 @@ scope_of = itemgetter(*SCOPE_FIELDS, "namespace")
 """Return the scope in the fields of metadata, as a tuple: the ids and the namespace."""
 
 
-def kept_copies(items: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return copies of items that were checked, for a store that never hands them out.
+def kept_copies(items: Sequence[MemoryItem], owned: bool = False) -> list[MemoryItem]:
+    """Return copies of items that were checked, for a store that never hands them out; those it owns are no copies.
 
-    Copies of one scope share their metadata, which nobody can change any more: that halves their cost.
+    Those of one scope share their metadata, which nobody can change any more: that halves their cost.
     """
     with collector_paused(len(items)):
-        return list(_copies(items))
+        return list(_copies(items, owned))
 
 
 @contextmanager
@@ -44,17 +44,17 @@ def collector_paused(objects: int) -> Iterator[None]:
             gc.enable()
 
 
-def _copies(items: Sequence[MemoryItem]) -> Iterator[MemoryItem]:
+def _copies(items: Sequence[MemoryItem], owned: bool) -> Iterator[MemoryItem]:
     shared: dict[tuple[object, ...], MemoryMetadata] = {}
     for item in items:
         metadata = item.metadata.__dict__
         if type(item) not in _FLAT or metadata["extra"] or item.__pydantic_extra__:
-            yield copy_item(item)
+            yield item if owned else copy_item(item)
             continue
         scope = scope_of(metadata)
         common = shared.get(scope)
         if common is None:
             common = shared[scope] = make_metadata(metadata | {"extra": {}})
-        fields = item.__dict__.copy()
+        fields = item.__dict__ if owned else item.__dict__.copy()
         fields["metadata"] = common
-        yield bare_item(type(item), fields, {})
+        yield item if owned else bare_item(type(item), fields, {})

@@ -17,6 +17,9 @@ NONE = -1
 UNKNOWN = -2
 """The code of a value that no row has."""
 
+_FEW = 8
+"""Up to how many rows leave a value's list one by one."""
+
 _BYTES = np.dtype(np.int32).itemsize
 
 
@@ -82,6 +85,40 @@ class Facet:
             del self._rows_of[code], self._code_of[value]
             self._went(value)
         self.codes[row] = NONE
+
+    def remove_many(self, rows: Rows) -> None:
+        """Take the values of several rows away, if they have any."""
+        rows = rows[self.codes[rows] != NONE]
+        codes = self.codes[rows]
+        order = np.argsort(codes, kind="stable")
+        ordered, listed = codes[order], rows[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=NONE))
+        sizes = np.diff(starts, append=len(ordered))
+        for code, start, size in zip(ordered[starts].tolist(), starts.tolist(), sizes.tolist(), strict=True):
+            value, members = self._rows_of[code]
+            if size == len(members):
+                del self._rows_of[code], self._code_of[value]
+                self._went(value)
+            elif size <= _FEW:
+                for row in listed[start : start + size].tolist():
+                    self.remove(row)
+            else:
+                self._leave(members, listed[start : start + size])
+        self.codes[rows] = NONE
+
+    def _leave(self, members: array[int], gone: Rows) -> None:
+        """Take rows out of a value's list, which has more: the last ones that stay move to their places."""
+        left = len(members) - len(gone)
+        self.codes[gone] = NONE
+        listed = np.frombuffer(members, dtype=np.int32)
+        tail = listed[left:]
+        moved = tail[self.codes[tail] != NONE]
+        holes = self._places[gone]
+        holes = holes[holes < left]
+        listed[holes] = moved
+        self._places[moved] = holes
+        del listed, tail  # An array that is looked at cannot be cut.
+        del members[left:]
 
     def code(self, value: Hashable) -> int | None:
         """Return the number that stands for a value, or None if no row has it."""

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import Filter, Write, check_expected, check_owner, end_of_life, kept, metadata_matches
-from memoranda_vector.batches import Batch, Embedded, batch_of
+from memoranda_vector.batches import NEVER, Embedded
 from memoranda_vector.bin import Bin, Hidden
+from memoranda_vector.choosing import microseconds
+from memoranda_vector.plans import ROOM, Plan, Seen
 from memoranda_vector.searching import Searcher
 from memoranda_vector.table import Table
-
-_BATCH = 16
-"""From this many items on, handling them together is cheaper than one by one."""
 
 
 class Holdings:
@@ -56,76 +56,69 @@ class Holdings:
 
     # Checking
 
+    def check_head(self, write: Write) -> None:
+        """Raise TurnConflictError unless a conversation still ends with the item that a batch expects."""
+        if write.expected is not None:
+            row = self.table.newest(write.expected.conversation)
+            write.expected.check(None if row is None else self.table.item(row).id)
+
     def successors(self, write: Write, items: list[MemoryItem]) -> list[MemoryItem]:
         """Return the items of a batch, which become the store's own, as they are to be kept.
 
         Raises the first conflict that the batch meets: with what is stored, inside of itself, or with the conversation
         that it expects.
         """
-        if write.expected is not None:
-            row = self.table.newest(write.expected.conversation)
-            write.expected.check(None if row is None else self.table.item(row).id)
+        self.check_head(write)
         if self.are_new(items):
             return items
         # A copy where it is to be another item than the one that was given, should this be asked once more.
         own = replace(write, adds=items, owned=not write.keep_created)
         return kept(own, self.stored)
 
-    def check_expected(
-        self,
-        items: Sequence[MemoryItem],
-        within: MemoryMetadata | None,
-        passed: Sequence[MemoryItem | None] | None = None,
-    ) -> list[MemoryItem | None]:
-        """Raise the first conflict that a compare-and-set of the items meets, and return what the table holds of them.
-
-        ``passed`` is what was returned before: what is still there meets no conflict.
-        """
-        found = self.held(items)
-        for item, held, before in zip(items, found, passed or [None] * len(items), strict=True):
-            if held is None or held is not before:
-                check_expected(item, held, within)
-            if held is None:  # A deleted item of another user may have this id.
+    def check_expected(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
+        """Raise the first conflict that a compare-and-set of the items meets."""
+        for item in items:
+            row = self.table.row_of(item.id)
+            check_expected(item, None if row is None else self.table.item(row), within)
+            if row is None:  # A deleted item of another user may have this id.
                 check_owner(self.stored(item.id), item, within)
-        return found
+
+    # Planning
+
+    def seen(self, ids: Sequence[str]) -> Seen:
+        """Return what is held under the ids."""
+        rows = self.table.rows_of(ids)
+        return Seen(rows, self.table.held(rows), self.table.places_in(rows), self.bin.held(ids))
+
+    def is_as_seen(self, ids: Sequence[str], seen: Seen) -> bool:
+        """Whether what was seen under the ids is still held."""
+        return (
+            self.table.rows_of(ids) == seen.rows
+            and all(map(is_, self.table.held(seen.rows), seen.items))
+            and all(map(is_, self.bin.held(ids), seen.hidden))
+        )
+
+    def next_number(self, *, apart: bool) -> int:
+        """Return the number of what is added next, or ``apart`` one behind all that others add until then."""
+        return self._added + (ROOM if apart else 0)
+
+    def is_free(self, number: int) -> bool:
+        """Whether this number and those behind it are still left."""
+        return self._added <= number
+
+    def carry_out(self, plan: Plan) -> None:
+        """Do what a plan says, where what it was made from is still held."""
+        self.table.take_many(plan.free)
+        self.bin.change(plan.gone, plan.come)
+        self.table.replace_many(plan.replaced, plan.rows)
+        new = self.table.put_new(plan.new, plan.numbers)
+        self._added = max(self._added, plan.last + 1)
+        self._searcher.changed_many([*plan.free, *plan.rows, *new.tolist()])
 
     # Changing
 
-    def held(self, items: Sequence[MemoryItem]) -> list[MemoryItem | None]:
-        """Return what the table holds under the ids of items."""
-        return self.table.held([item.id for item in items])
-
-    def put(self, items: Sequence[MemoryItem], vectors: Embedded, batch: Batch | None = None) -> None:
-        """Keep the items, which become the store's own, each in the place of the one it replaces.
-
-        ``batch`` is what :func:`batch_of` makes of them, where that was done before.
-        """
-        if len(items) >= _BATCH and len({item.id for item in items}) == len(items):
-            self._put_batch(batch or batch_of(items, vectors, self.held(items)))
-            return
-        self._put_each(items, vectors)
-
-    def _put_batch(self, batch: Batch) -> None:
-        """Keep items of different ids."""
-        new, replaced, binned = [], [], []
-        for place, (item, held) in enumerate(zip(batch.items, self.held(batch.items), strict=True)):
-            if held is not None:
-                item.__dict__["version"] = held.version + 1
-                replaced.append(place)
-            elif item.id in self.bin:
-                binned.append(place)
-            else:
-                item.__dict__["version"] = 1
-                new.append(place)
-        if new:
-            self._searcher.changed(self.table.put_new(batch.part(new), self._added).tolist())
-            self._added += len(new)
-        if replaced:
-            self._searcher.changed(self.table.replace_many(batch.part(replaced)).tolist())
-        if binned:
-            self._put_each([batch.items[place] for place in binned], batch.vectors.part(binned))
-
-    def _put_each(self, items: Sequence[MemoryItem], vectors: Embedded) -> None:
+    def put(self, items: Sequence[MemoryItem], vectors: Embedded) -> None:
+        """Keep the items, which become the store's own, each in the place of the one it replaces."""
         for number, (item, vector) in enumerate(zip(items, vectors.first, strict=True)):
             stored = self.stored(item.id)
             item.__dict__["version"] = 1 if stored is None else stored.version + 1
@@ -185,18 +178,29 @@ class Holdings:
             return True
         return False
 
-    def touch(self, item_id: str, ttl: float | None, now: str, within: MemoryMetadata | None) -> bool:
-        """Give an item that is shown a new life; return whether it has one."""
-        row = self.table.row_of(item_id)
-        if row is None or not metadata_matches(within, self.table.item(row).metadata):
-            return False
-        item = self.table.item(row)
-        life = item.ttl if ttl is None else ttl
-        if life is None or (item.expires_at is not None and item.expires_at <= now):
-            return False
-        ends = end_of_life(now, life)
-        self.table.touch(row, None if ends is None else life, ends)
-        return True
+    def touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
+        """Give items that are shown a new life; return how many have one."""
+        lives: dict[float, tuple[float | None, str | None, int]] = {}
+        rows, ends = [], []
+        for row in self.table.rows_of(ids):
+            if row is None:
+                continue
+            item = self.table.item(row)
+            life = item.ttl if ttl is None else ttl
+            if life is None or (within is not None and not metadata_matches(within, item.metadata)):
+                continue
+            if item.expires_at is not None and item.expires_at <= now:
+                continue
+            if life not in lives:
+                end = end_of_life(now, life)
+                lives[life] = (None, None, NEVER) if end is None else (life, end, microseconds(end))
+            own, expires_at, moment = lives[life]
+            # In one step, since threads may be copying it; it stays the item that it is, with its vector.
+            item.__dict__.update(ttl=own, expires_at=expires_at)
+            rows.append(row)
+            ends.append(moment)
+        self.table.set_ends(rows, ends)
+        return len(rows)
 
     def _place_of(self, item_id: str) -> int:
         """Return the place in the order of adding: that of the item it replaces, which leaves the bin, or the next."""

@@ -52,6 +52,18 @@ class Searcher:
             for row in rows:
                 self._words.changed(row)
 
+    def changed_many(self, rows: list[int]) -> None:
+        """Take note of it for many rows; what they said is not found any more, and :meth:`forget` drops it."""
+        if self._ann is not None:
+            self._ann.touch(rows)
+        if self._words is not None:
+            self._words.changed_many(rows)
+
+    async def forget(self) -> None:
+        """Drop what changed rows said, a part at a time."""
+        if self._words is not None:
+            await self._words.forget()
+
     async def by_meaning(self, query: str, wanted: Filter, limit: int) -> list[RankedItem]:
         """Return the items whose vectors are nearest to the query's."""
         table = self._table

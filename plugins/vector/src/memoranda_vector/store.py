@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from memoranda.embeddings import Embeddings, has_text, usual_weights
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.loops import guarded
+from memoranda.loops import guarded, undivided
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, Weights
 from memoranda.shapes import truth, whole_number
@@ -29,17 +31,21 @@ from memoranda.store import (
     copy_item,
     in_order,
 )
-from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, aside, sifting, slices
+from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options, yes_or_no
 from memoranda_vector.ann import ApproximateIndex
-from memoranda_vector.batches import Batch, Embedded, batch_of
+from memoranda_vector.batches import Embedded
 from memoranda_vector.bin import Hidden, matching
 from memoranda_vector.copies import kept_copies
 from memoranda_vector.holdings import Holdings
 from memoranda_vector.owning import owners
+from memoranda_vector.plans import ATTEMPTS, Plan, checked, ids_of, planned
 from memoranda_vector.searching import Searcher
 from memoranda_vector.table import Table
-from memoranda_vector.vectors import checked_matrix, embed_all
+from memoranda_vector.vectors import checked_vectors, embed_all
+
+_MANY = 16
+"""From this many items on, handling them together is cheaper than one by one."""
 
 
 class VectorMemoryStore(BaseStore):
@@ -137,38 +143,47 @@ class VectorMemoryStore(BaseStore):
         """
         self._ensure_open()
         check_filter(within, "within")
-        batch = self._accepted(items, None)
-        matrix = checked_matrix(vectors, len(batch), self._embeddings.dimension)
+        batch = await self._taken(items, None)
+        matrix = await checked_vectors(vectors, len(batch), self._embeddings.dimension)
         if not batch:
             return
         await self._make_room([item.id for item in batch])
-        write = Write(batch, within)
-        with self._turn:
-            self._carry(write, self._holdings.successors(write, kept_copies(batch)), Embedded(matrix))
+        await self._written(Write(batch, within), Embedded(matrix))
         if self._observers:
             self._observers.added(batch)
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        await self._apply(Write([item], within))
+        await self._written(Write([item], within))
 
     async def _apply(self, write: Write) -> int:
-        own = await aside(len(write.adds), kept_copies, write.adds)
-        self._holdings.successors(write, own)  # Before the embedder is paid for.
-        vectors = await self._vectors_of([item for item in own if item.id not in write.hidden])
-        batch = None if write.hidden or write.keep_created else await self._batch_of(own, vectors)
-        return self._carry(write, self._holdings.successors(write, own), vectors, batch)
+        removed: int = await self._written(write)
+        return removed
 
-    async def _batch_of(self, own: Sequence[MemoryItem], vectors: Embedded) -> Batch | None:
-        """Return what can be worked out of many items before they are stored, and nothing of a few."""
-        if len(own) <= AT_ONCE:
-            return None
-        return await aside(len(own), batch_of, own, vectors, self._holdings.held(own))
+    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
+        own = await aside(len(items), kept_copies, items)
+        if len(own) >= _MANY:
+            own = (await self._carried_out(Write(own, within), compared=True)).items
+        else:
+            self._holdings.check_expected(own, within)  # Before the embedder is paid for.
+            vectors = await self._vectors_of(own)
+            self._holdings.check_expected(own, within)
+            self._holdings.put(own, vectors)
+        return await aside(len(own), _copies, own)
 
-    def _carry(self, write: Write, items: Sequence[MemoryItem], vectors: Embedded, batch: Batch | None = None) -> int:
-        """Delete and store what a batch says, whose conflicts were looked for just now."""
+    @undivided
+    async def _written(self, write: Write, vectors: Embedded | None = None) -> int:
+        """Write a batch, whose vectors may be known, and return how many items it deleted."""
+        own = await aside(len(write.adds), kept_copies, write.adds, write.owned)
+        if len(own) + len(write.deletes) >= _MANY:
+            write = replace(write, adds=own, owned=not write.keep_created)
+            return (await self._carried_out(write, vectors)).removed
+        if vectors is None:
+            self._holdings.successors(write, own)  # Before the embedder is paid for.
+            vectors = await self._vectors_of([item for item in own if item.id not in write.hidden])
+        items = self._holdings.successors(write, own)
         removed = sum([self._holdings.take(item_id, write.within, purge=write.purge) for item_id in write.deletes])
         if not write.hidden:
-            self._holdings.put(items, vectors, batch)
+            self._holdings.put(items, vectors)
             return removed
         number = 0
         for item in items:
@@ -179,19 +194,38 @@ class VectorMemoryStore(BaseStore):
                 number += 1
         return removed
 
-    async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        own = await aside(len(items), kept_copies, items)
-        held: list[MemoryItem | None] = []
-        async for some in slices(own, AT_ONCE):
-            held += self._holdings.check_expected(some, within)  # Before the embedder is paid for.
-        vectors = await self._vectors_of(own)
-        batch = await self._batch_of(own, vectors)
-        self._holdings.check_expected(own, within, held)
-        self._holdings.put(own, vectors, batch)
-        return await aside(len(own), _copies, own)
+    async def _carried_out(self, write: Write, vectors: Embedded | None = None, *, compared: bool = False) -> Plan:
+        """Write a batch of many items, which is planned aside if it is large; others may write meanwhile.
+
+        With ``compared``, the version of each item must be the one that is held.
+        """
+        ids = ids_of(write)
+        if vectors is None:
+            self._holdings.check_head(write)
+            # Conflicts are told before the embedder is paid for.
+            await aside(len(ids), checked, write, self._holdings.seen(ids), compared)
+            vectors = await self._vectors_of([item for item in write.adds if item.id not in write.hidden])
+        left = ATTEMPTS
+        while True:
+            weight, left = len(ids) if left else 0, left - 1
+            apart = weight > AT_ONCE
+            seen, first = self._holdings.seen(ids), self._holdings.next_number(apart=apart)
+            if apart and write.adds:  # Memory that is new is slow: little of it in one turn.
+                async for some in slices(range(seen.rows.count(None)), SIFTED_AT_ONCE):
+                    self._table.reserve(some[-1] + 1)
+            plan = await aside(weight, planned, write, vectors, seen, first, compared)
+            # From here on nobody comes in between.
+            if not apart or (self._holdings.is_free(first) and self._holdings.is_as_seen(ids, seen)):
+                break
+        self._holdings.check_head(write)
+        self._holdings.carry_out(plan)
+        if apart:
+            await asyncio.sleep(0)  # What was replaced is freed in a turn of its own.
+            await self._searcher.forget()
+        return plan
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        return sum([self._holdings.touch(item_id, ttl, now, within) for item_id in ids])
+        return self._holdings.touch(ids, ttl, now, within)
 
     async def _soonest_expiry(self) -> str | None:
         return self._holdings.soonest_end()

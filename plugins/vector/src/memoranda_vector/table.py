@@ -12,7 +12,7 @@ from memoranda.embeddings import has_text
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.store import Filter, Order
 from memoranda.turns import aside, sifting
-from memoranda_vector.batches import NEVER, Batch, Matrix, facet_key, facet_values
+from memoranda_vector.batches import NEVER, Batch, Matrix, Times, facet_key, facet_values
 from memoranda_vector.choosing import microseconds, select, tells
 from memoranda_vector.facets import Facet, PlaceFacet, Rows
 
@@ -68,14 +68,19 @@ class Table:
         """Return the row of an item."""
         return self._row_of.get(item_id)
 
-    def held(self, ids: Iterable[str]) -> list[MemoryItem | None]:
-        """Return the items of these ids, None for those that are not there."""
-        return [None if row is None else self.items[row] for row in map(self._row_of.get, ids)]
-
     def holds(self, item: MemoryItem) -> bool:
         """Whether this very item, and not another of its id, is in the table."""
         row = self._row_of.get(item.id)
         return row is not None and self.items[row] is item
+
+    def rows_of(self, ids: Iterable[str]) -> list[int | None]:
+        """Return the rows of these ids, None for those that are not there."""
+        return list(map(self._row_of.get, ids))
+
+    def held(self, rows: Iterable[int | None]) -> list[MemoryItem | None]:
+        """Return the items of these rows, None where there is no row."""
+        items = self.items
+        return [None if row is None else items[row] for row in rows]
 
     def row_in_use(self, item_id: str) -> int:
         """Return the row of an item that is known to be there."""
@@ -132,13 +137,14 @@ class Table:
             self._blank_count += 1
         return row
 
-    def put_new(self, batch: Batch, added: int) -> Rows:
-        """Add items whose ids are all new and different, numbered in their order, and return their rows."""
+    def put_new(self, batch: Batch, added: Times) -> Rows:
+        """Add items whose ids are new and different, with their places in the order of adding; return their rows."""
         items = batch.items
-        values = [facet_values(key) for key in batch.keys]
+        if not items:
+            return np.empty(0, dtype=np.int32)
         # Rows of one user stand side by side, so that a search within a scope reads a stretch of the matrix.
         users: dict[Any, int] = {}
-        group = np.array([users.setdefault(value[0], len(users)) for value in values], dtype=np.int32)
+        group = np.array([users.setdefault(value[0], len(users)) for value in batch.values], dtype=np.int32)
         order = np.argsort(group[batch.which], kind="stable")
         ascending = self._new_rows(len(items))
         rows = np.empty(len(items), dtype=np.int32)
@@ -150,31 +156,52 @@ class Table:
         for row, item in zip(numbers, items, strict=True):
             self.items[row] = item
         self._row_of.update(zip([item.id for item in items], numbers, strict=True))
-        for facet, column in zip(self.facets.values(), zip(*values, strict=True), strict=True):
+        for facet, column in zip(self.facets.values(), zip(*batch.values, strict=True), strict=True):
             facet.add_many(rows, column, batch.which)
-        self._added[rows] = np.arange(added, added + len(items))
+        self._added[rows] = added
         self._used[rows] = True
         self._set_columns(rows, batch)
         return rows
 
-    def replace_many(self, batch: Batch) -> Rows:
-        """Put items, whose ids are all there and different, into the places of those that they replace."""
-        numbers = [self._row_of[item.id] for item in batch.items]
+    def replace_many(self, batch: Batch, numbers: Sequence[int]) -> None:
+        """Put items into the rows of those of the same ids that were held when the batch was worked out."""
+        if not numbers:
+            return
         rows = np.array(numbers, dtype=np.int32)
-        for place, (row, alike) in enumerate(zip(numbers, batch.alike.tolist(), strict=True)):
-            if not alike or self.items[row] is not batch.held[place]:  # It was replaced since.
-                values = facet_values(batch.keys[batch.which[place]])
-                for facet, value in zip(self.facets.values(), values, strict=True):
-                    facet.remove(row)
-                    facet.add(row, value)
-            self.items[row] = batch.items[place]
+        others = rows[~batch.alike]
+        if len(others):
+            for facet, column in zip(self.facets.values(), zip(*batch.values, strict=True), strict=True):
+                facet.remove_many(others)
+                facet.add_many(others, column, batch.which[~batch.alike])
+        for row, item in zip(numbers, batch.items, strict=True):
+            self.items[row] = item
         self.matrix[rows] = batch.vectors.first
         for row in numbers if self.further else ():
             self._join(row)
         for place, further in batch.vectors.further.items():
             self._divide(numbers[place], further)
         self._set_columns(rows, batch)
-        return rows
+
+    def take_many(self, numbers: Sequence[int]) -> None:
+        """Remove the items of rows, with their vectors; the rows are free now."""
+        if not numbers:
+            return
+        rows = np.array(numbers, dtype=np.int32)
+        for facet in self.facets.values():
+            facet.remove_many(rows)
+        for row in numbers:
+            del self._row_of[self.item(row).id]
+            self.items[row] = None
+        for row in numbers if self.further else ():
+            self._join(row)
+        self.matrix[rows] = 0
+        self.archived_count -= int(self.archived[rows].sum())
+        self.mortal_count -= int((self.ends[rows] != NEVER).sum())
+        self._zero_count -= int(self._zero[rows].sum())
+        self._blank_count -= int(self._blank[rows].sum())
+        self.ends[rows] = NEVER
+        self.archived[rows] = self._zero[rows] = self._blank[rows] = self._used[rows] = False
+        self._free += numbers
 
     def take(self, item_id: str) -> tuple[int, MemoryItem]:
         """Remove an item with its vector and return the row, which is free now, and the item."""
@@ -186,14 +213,11 @@ class Table:
         self._free.append(row)
         return row, item
 
-    def touch(self, row: int, ttl: float | None, expires_at: str | None) -> None:
-        """Give a row's item another lifetime; it stays the item that it is, with its vector."""
-        item = self.item(row)
-        # In one step, since threads may be copying it.
-        item.__dict__.update(ttl=ttl, expires_at=expires_at)
-        self.mortal_count -= int(self.ends[row] != NEVER)
-        self.ends[row] = NEVER
-        self._set_end(row, item)
+    def set_ends(self, numbers: Sequence[int], ends: Sequence[int]) -> None:
+        """Say when the items of rows expire, ``NEVER`` for those that do not."""
+        rows, new = np.array(numbers, dtype=np.int32), np.array(ends, dtype=np.int64)
+        self.mortal_count += int((new != NEVER).sum()) - int((self.ends[rows] != NEVER).sum())
+        self.ends[rows] = new
 
     def soonest_end(self) -> str | None:
         """Return when the next item expires; None if none ever does."""
@@ -254,6 +278,10 @@ class Table:
         self._reserve(start + fresh)
         self.items.extend([None] * fresh)
         return [*reused, *range(start, start + fresh)]
+
+    def reserve(self, count: int) -> None:
+        """Make room for so many further items."""
+        self._reserve(self.height + max(0, count - len(self._free)))
 
     def _reserve(self, height: int) -> None:
         capacity = len(self.matrix)
@@ -343,6 +371,11 @@ class Table:
         """Return the places of the rows' items in the order of adding."""
         places: list[int] = self._added[rows].tolist()
         return places
+
+    def places_in(self, rows: Sequence[int | None]) -> list[int]:
+        """Return the places of the rows' items in the order of adding; -1 where there is no row."""
+        places = iter(self.places_of(np.array([row for row in rows if row is not None], dtype=np.int32)))
+        return [-1 if row is None else next(places) for row in rows]
 
     def mask(self, rows: Rows) -> NDArray[np.bool_]:
         """Return, for every row up to the height, whether it is one of these and still in use."""

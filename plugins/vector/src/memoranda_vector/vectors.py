@@ -13,7 +13,7 @@ import numpy as np
 from memoranda.embeddings import Embeddings, embed_texts, long_texts, provided_vectors
 from memoranda.errors import BadVectorError, EmbeddingError
 from memoranda.ranking import normalised
-from memoranda.turns import aside, dividing
+from memoranda.turns import AT_ONCE, aside, dividing, slices
 from memoranda_vector.batches import Embedded, Matrix
 
 _CHUNK = 1024
@@ -63,6 +63,17 @@ async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -
     if 0 < length < math.inf:
         return vector / np.float32(length)
     return np.array(normalised(checked), dtype=np.float32)
+
+
+async def checked_vectors(vectors: Any, count: int, dimension: int) -> Matrix:
+    """Return and raise what :func:`checked_matrix` does, which looks at a part of many vectors at a time."""
+    if count <= AT_ONCE or not hasattr(vectors, "__len__") or len(vectors) != count:
+        return checked_matrix(vectors, count, dimension)
+    matrix = np.empty((count, dimension), dtype=np.float32)
+    async for some in slices(range(count), AT_ONCE):
+        part = slice(some[0], some[-1] + 1)
+        _fill(matrix[part], vectors[part])
+    return matrix
 
 
 def checked_matrix(vectors: Any, count: int, dimension: int) -> Matrix:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
 from memoranda.ranking import Passage, index_terms, passage_of
-from memoranda.turns import CHANGED_AT_ONCE, LETTERS_AT_ONCE, aside, dividing
+from memoranda.turns import CHANGED_AT_ONCE, LETTERS_AT_ONCE, aside, dividing, slices
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Table
 
@@ -61,6 +61,17 @@ class WordIndex:
         else:
             self._unlisted[row] = None
 
+    def changed_many(self, rows: Iterable[int]) -> None:
+        """Take note that rows changed: nothing that they said is found from now on, and :meth:`forget` drops it."""
+        self._unlisted.update(dict.fromkeys(rows))
+
+    async def forget(self) -> None:
+        """Forget what changed rows said, a part at a time."""
+        async for rows in slices(list(self._unlisted), CHANGED_AT_ONCE):
+            for row in rows:
+                if row in self._unlisted:
+                    self.changed(row)
+
     async def build(self) -> None:
         """List the rows that are not listed yet, a part at a time: others want their turn meanwhile.
 
@@ -71,7 +82,10 @@ class WordIndex:
                 rows = list(islice(self._unlisted, CHANGED_AT_ONCE))
                 letters = 0
                 for row in rows:
-                    item = self._table.item(row)
+                    self.changed(row)
+                    item = self._table.items[row]
+                    if item is None:
+                        continue
                     letters += len(item.content)
                     if len(item.content) > LETTERS_AT_ONCE:
                         said = await aside(dividing(len(item.content)), _said, item)
