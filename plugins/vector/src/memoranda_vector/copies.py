@@ -28,6 +28,16 @@ def kept_copies(items: Sequence[MemoryItem], owned: bool = False) -> list[Memory
         return list(_copies(items, owned))
 
 
+def kept_copy(item: MemoryItem, alike: MemoryMetadata | None) -> MemoryItem:
+    """Return such a copy of one item, which shares the metadata of one that is kept, if that is the same."""
+    held = item.metadata.__dict__
+    if type(item) not in _FLAT or held["extra"] or item.__pydantic_extra__ or alike is None or alike.__dict__ != held:
+        return copy_item(item)
+    fields = item.__dict__.copy()
+    fields["metadata"] = alike
+    return bare_item(type(item), fields, {})
+
+
 @contextmanager
 def collector_paused(objects: int) -> Iterator[None]:
     """Hold Python's cycle collector back while many objects are made that all stay.

@@ -42,11 +42,11 @@ class Facet:
         self.codes = np.concatenate([self.codes, np.full(added, NONE, dtype=np.int32)])
         self._places = np.concatenate([self._places, np.zeros(added, dtype=np.int32)])
 
-    def add(self, row: int, value: Hashable | None) -> None:
+    def add(self, row: int, value: Hashable) -> None:
         """Give a row that has none its value."""
-        if value is None:
-            return
-        code = self._coded(value)
+        code = self._code_of.get(value)
+        if code is None:
+            code = self._coded(value)
         rows = self._rows_of[code][1]
         self.codes[row] = code
         self._places[row] = len(rows)
@@ -134,6 +134,11 @@ class Facet:
         if code is None:
             return np.empty(0, dtype=np.int32)
         return np.frombuffer(self._rows_of[code][1], dtype=np.int32).copy()
+
+    def some_row(self, value: Hashable) -> int | None:
+        """Return one of the rows that have the value."""
+        code = self._code_of.get(value)
+        return None if code is None else self._rows_of[code][1][-1]
 
     def count(self, value: Hashable) -> int:
         """Return how many rows have the value."""

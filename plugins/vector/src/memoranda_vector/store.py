@@ -28,6 +28,7 @@ from memoranda.store import (
     SearchMode,
     Write,
     check_filter,
+    check_owner,
     copy_item,
     in_order,
 )
@@ -36,7 +37,7 @@ from memoranda.urls import take_options, yes_or_no
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.batches import Embedded
 from memoranda_vector.bin import Hidden, matching
-from memoranda_vector.copies import kept_copies
+from memoranda_vector.copies import kept_copies, kept_copy
 from memoranda_vector.holdings import Holdings
 from memoranda_vector.owning import owners
 from memoranda_vector.plans import ATTEMPTS, Plan, checked, ids_of, planned
@@ -153,7 +154,11 @@ class VectorMemoryStore(BaseStore):
             self._observers.added(batch)
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        await self._written(Write([item], within))
+        own = kept_copy(item, self._table.kin(item.metadata))
+        check_owner(self._holdings.stored(own.id), own, within)  # Before the embedder is paid for.
+        vectors = await self._vectors_of([own])
+        check_owner(self._holdings.stored(own.id), own, within)
+        self._holdings.put([own], vectors)
 
     async def _apply(self, write: Write) -> int:
         removed: int = await self._written(write)

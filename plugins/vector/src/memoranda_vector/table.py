@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.embeddings import has_text
-from memoranda.items import SCOPE_FIELDS, MemoryItem
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Filter, Order
 from memoranda.turns import aside, sifting
 from memoranda_vector.batches import NEVER, Batch, Matrix, Times, facet_key, facet_values
@@ -96,6 +96,11 @@ class Table:
         assert item is not None, "the row is free"
         return item
 
+    def kin(self, metadata: MemoryMetadata) -> MemoryMetadata | None:
+        """Return the metadata of an item of the same session, or None: mostly that of the next one."""
+        row = self.facets["session_id"].some_row(metadata.session_id)
+        return None if row is None else self.item(row).metadata
+
     def items_of(self, rows: Rows) -> list[MemoryItem]:
         """Return the items of rows in use."""
         items = self.items
@@ -111,8 +116,7 @@ class Table:
         """Add or replace one item and return its row. Vectors have length one or zero."""
         row = self._row_of.get(item.id)
         if row is None:
-            row = self._new_rows(1)[0]
-            self._row_of[item.id] = row
+            row = self._row_of[item.id] = self._free.pop() if self._free else self._new_rows(1)[0]
         else:
             self._forget(row)
         self.items[row] = item
@@ -120,7 +124,8 @@ class Table:
         if further is not None:
             self._divide(row, further)
         for facet, value in zip(self.facets.values(), facet_values(facet_key(item)), strict=True):
-            facet.add(row, value)
+            if value is not None:
+                facet.add(row, value)
         self.times[row] = created = microseconds(item.created_at)
         self._updated[row] = created if item.updated_at == item.created_at else microseconds(item.updated_at)
         self._added[row] = added
@@ -129,7 +134,7 @@ class Table:
         if item.archived_by is not None:
             self.archived[row] = True
             self.archived_count += 1
-        if further is None and not vector.any():
+        if further is None and not vector[0] and not vector.any():  # Mostly the first number tells.
             self._zero[row] = True
             self._zero_count += 1
         if not has_text(item.content):
@@ -227,7 +232,6 @@ class Table:
 
     def _set_end(self, row: int, item: MemoryItem) -> None:
         """Note when the item of a row that has no end yet expires, if it does."""
-        self.ends[row] = NEVER
         if item.expires_at is not None:
             self.ends[row] = microseconds(item.expires_at)
             self.mortal_count += 1
@@ -272,7 +276,7 @@ class Table:
 
     def _new_rows(self, count: int) -> list[int]:
         """Return rows to fill, free ones first, in ascending order."""
-        reused = sorted(self._free.pop() for _ in range(min(count, len(self._free))))
+        reused = sorted(self._free.pop() for _ in range(min(count, len(self._free)))) if self._free else []
         start = len(self.items)
         fresh = count - len(reused)
         self._reserve(start + fresh)
