@@ -15,7 +15,7 @@ from memoranda.items import MemoryItem
 from memoranda.store import Write, check_expected, kept, metadata_matches
 from memoranda_vector.batches import Batch, Embedded, Times, batch_of
 from memoranda_vector.bin import Grouped, Hidden, grouped
-from memoranda_vector.copies import kept_copies
+from memoranda_vector.copies import collector_paused, kept_copies
 
 ATTEMPTS = 3
 """How often a batch is planned aside; where others have changed its items each time, it is done at once."""
@@ -82,6 +82,11 @@ def planned(write: Write, vectors: Embedded, seen: Seen, first: int, compared: b
 
     Raises the conflicts that it meets.
     """
+    with collector_paused(len(seen.rows)):
+        return _planned(write, vectors, seen, first, compared)
+
+
+def _planned(write: Write, vectors: Embedded, seen: Seen, first: int, compared: bool) -> Plan:
     items = checked(write, seen, compared)
     found = dict(zip(ids_of(write), zip(*seen, strict=True), strict=True))
     shown = [item for item in items if item.id not in write.hidden]
