@@ -23,7 +23,6 @@ from memoranda.store.conditions import (
     Expiry,
     FieldEquals,
     InBranch,
-    InScope,
     fold,
     json_equal,
     metadata_conditions,
@@ -66,7 +65,8 @@ def metadata_matches(wanted: MemoryMetadata | None, found: MemoryMetadata) -> bo
     place = asked["namespace"]
     if place and not is_below(held["namespace"], place):
         return False
-    return not wanted.extra or extra_matches(wanted.extra, found.extra)
+    extra = asked["extra"]
+    return not extra or extra_matches(extra, held["extra"])
 
 
 def names_nothing(metadata: MemoryMetadata) -> bool:
@@ -104,8 +104,7 @@ class Filter:
 
     ``query`` is a literal, case-insensitive substring of the content. ``archived`` is False for items that no summary
     stands for (what searches show), True for the others, None for both. ``further`` are conditions of other kinds.
-    All of these together are ``conditions``: what a backend translates, and the only thing that :meth:`matches` and
-    :meth:`scope` look at.
+    All of these together are ``conditions``: what a backend translates.
     """
 
     query: str = ""
@@ -115,28 +114,29 @@ class Filter:
     archived: bool | None = False
     further: tuple[Condition, ...] = ()
     folded: str = field(init=False, repr=False, compare=False)
-    conditions: tuple[Condition, ...] = field(init=False, repr=False, compare=False)
-    _fields: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
-    _tests: tuple[Callable[[MemoryItem], bool], ...] = field(init=False, repr=False, compare=False)
+    tests: tuple[Callable[[MemoryItem], bool], ...] = field(init=False, repr=False, compare=False)
+    """What is asked of an item beyond its metadata and, where ``archived`` is False, that none stands for it."""
+    _others: list[Condition] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        conditions = list(metadata_conditions(self.metadata))
-        if self.archived is not None:
-            conditions.append(_ARCHIVED if self.archived else _SHOWN)
-        if self.memory_type is not None:
-            conditions.append(FieldEquals("memory_type", self.memory_type))
-        if self.status is not None:
-            conditions.append(FieldEquals("status", self.status))
         folded = fold(self.query) if self.query else ""
+        others: list[Condition] = [] if self.archived is None else [_ARCHIVED if self.archived else _SHOWN]
+        if self.memory_type is not None:
+            others.append(FieldEquals("memory_type", self.memory_type))
+        if self.status is not None:
+            others.append(FieldEquals("status", self.status))
         if folded:
-            conditions.append(Contains(folded))
-        conditions += self.further
+            others.append(Contains(folded))
+        others += self.further
         keep = object.__setattr__
         keep(self, "folded", folded)
-        keep(self, "conditions", tuple(conditions))
-        keep(self, "_fields", tuple([(each.field, each.value) for each in conditions if type(each) is InScope]))
-        tests = [each.matches for each in conditions if type(each) is not InScope and each is not _SHOWN]
-        keep(self, "_tests", tuple(tests))
+        keep(self, "tests", tuple([each.matches for each in others if each is not _SHOWN]))
+        keep(self, "_others", others)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All that is asked for, the metadata first."""
+        return (*metadata_conditions(self.metadata), *self._others)
 
     @classmethod
     def of(
@@ -182,14 +182,12 @@ class Filter:
 
     def matches(self, item: MemoryItem) -> bool:
         """Whether the item passes every condition."""
-        # What most filters ask for is compared in place: stores in memory come here for every item that they look at.
-        if self.archived is False and item.archived_by is not None:
+        held = item.__dict__
+        if self.archived is False and held["archived_by"] is not None:
             return False
-        found = item.metadata.__dict__
-        for name, value in self._fields:
-            if found[name] != value:
-                return False
-        for passes in self._tests:  # noqa: SIM110 - a generator would take longer than the tests
+        if not metadata_matches(self.metadata, held["metadata"]):
+            return False
+        for passes in self.tests:  # noqa: SIM110 - a generator would take longer than the tests
             if not passes(item):
                 return False
         return True

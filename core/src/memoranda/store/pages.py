@@ -21,11 +21,13 @@ and an item that is replaced or restored keeps its place. ``"created"`` and ``"u
 ``updated_at``; items of equal time are in the order of their adding.
 """
 
+_ORDERS = get_args(Order)
+
 
 def check_order(order: Order) -> Order:
     """Return the order, or raise InputError when there is none of that name."""
-    if order not in get_args(Order):
-        known = ", ".join(get_args(Order))
+    if order not in _ORDERS:
+        known = ", ".join(_ORDERS)
         raise InputError(f"{shown(order, text=True)} is no order; there are {known}.", field="order")
     return order
 
