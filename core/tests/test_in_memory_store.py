@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, StoreClosedError
-from memoranda.store import Filter, InMemoryStore
+from memoranda.store import Contains, InMemoryStore
 from memoranda_testing import StoreConformance
 
 
@@ -80,16 +80,17 @@ async def test_finding_one_session_does_not_read_the_others() -> None:
     store = InMemoryStore()
     await store.add_many([item(str(n), user_id="u", session_id=f"s{n % 100}") for n in range(1000)])
     compared = 0
-    matches = Filter.matches
+    matches = Contains.matches
 
-    def counting(self: Filter, found: MemoryItem) -> bool:
+    def counting(self: Contains, found: MemoryItem) -> bool:
         nonlocal compared
         compared += 1
         return matches(self, found)
 
+    owner = MemoryMetadata(user_id="u", session_id="s7")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Filter, "matches", counting)
-        assert len(await store.search(metadata=MemoryMetadata(user_id="u", session_id="s7"), limit=100)) == 10
+        patch.setattr(Contains, "matches", counting)
+        assert len(await store.search(query="7", metadata=owner, limit=100)) == 10
     assert compared == 10
 
 

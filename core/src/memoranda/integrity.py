@@ -75,7 +75,9 @@ def answered_keys(item: MemoryItem) -> list[CallKey]:
     return [_own(item, call_id) for call_id in answered_ids(item) if call_id]
 
 
-def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None) -> list[MemoryItem]:
+def whole_groups(
+    items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None, linked: Linked | None = None
+) -> list[MemoryItem]:
     """Return the items, oldest first, without incomplete tool-call groups; nothing else is dropped.
 
     An AI item with calls stays if every one of its calls has a result after it, and a result stays if it answers a call
@@ -84,10 +86,11 @@ def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | No
     answers which call. Items of a conversation with the same ``group`` stay if all of them do.
 
     ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
-    result whose own call was not chosen cannot pass for the answer to another call of that id.
+    result whose own call was not chosen cannot pass for the answer to another call of that id. ``linked`` is what they
+    were found to be linked by, where that is known.
     """
     said = items if history is None else history
-    links, missing, orphans = _linked(said)
+    links, missing, orphans, _ = linked_by_calls(said) if linked is None else linked
     hidden = orphans | {caller for caller, count in missing.items() if count}
     positions: Iterable[int] = range(len(items))
     if history is not None:
@@ -113,7 +116,7 @@ class Answer(NamedTuple):
 
 def answers(items: Sequence[MemoryItem]) -> list[Answer]:
     """Return which result answers which call, in the order of the results. The module says how that is told."""
-    return _linked(items)[0]
+    return linked_by_calls(items).links
 
 
 def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
@@ -121,33 +124,41 @@ def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
 
     Results that answer nothing are not among the first; one that answers several items' calls has the last of them.
     """
-    links, missing, _ = _linked(items)
+    links, missing, _, _ = linked_by_calls(items)
     return {link.result: link.caller for link in sorted(links, key=_by_result)}, missing
 
 
 def shown_together(items: Sequence[MemoryItem]) -> list[list[int]]:
     """Return the sets of two and more positions whose items are shown all or none, each in order, oldest first."""
-    return sorted(_together(items, _linked(items)[0]))
+    return sorted(_together(items, linked_by_calls(items).links))
 
 
 def _by_result(link: Answer) -> tuple[int, int]:
     return link.result, link.caller
 
 
-class _Linked(NamedTuple):
+class Linked(NamedTuple):
+    """How items belong together by calls; items are told by their positions."""
+
     links: list[Answer]
-    missing: dict[int, int]  # how many results each caller lacks
-    orphans: set[int]  # the results with an id that answers nothing
+    missing: dict[int, int]
+    """How many results each caller lacks."""
+    orphans: set[int]
+    """The results with an id that answers nothing."""
+    unclaimed: list[tuple[int, CallKey]]
+    """The results whose own task and agent made no such call before, and that call."""
 
 
-def _linked(items: Sequence[MemoryItem]) -> _Linked:
+def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
+    """Return how items belong together by calls, oldest first. The module says how that is told."""
     links: list[Answer] = []
     missing: dict[int, int] = {}
     orphans: set[int] = set()
     waiting: dict[CallKey, list[int]] = {}
     unclaimed: list[tuple[int, CallKey]] = []
     for position, item in enumerate(items):
-        kind = item.memory_type
+        held = item.__dict__
+        kind = held["memory_type"]
         if kind == "tool":
             for call_id in answered_ids(item):
                 own = _own(item, call_id)
@@ -158,7 +169,7 @@ def _linked(items: Sequence[MemoryItem]) -> _Linked:
                     unclaimed.append((position, own))
                 else:
                     orphans.add(position)
-        elif kind == "ai" and (ids := call_ids(item)):
+        elif kind == "ai" and held.get("tool_calls", True) and (ids := call_ids(item)):
             missing[position] = len(ids)
             for call_id in ids:
                 own = _own(item, call_id)
@@ -174,10 +185,10 @@ def _linked(items: Sequence[MemoryItem]) -> _Linked:
         links = sorted(links + found)
     else:
         claimed = set()
-    orphans.update(position for position, own in unclaimed if (position, own[0]) not in claimed)
+    orphans.update([position for position, own in unclaimed if (position, own[0]) not in claimed])
     for link in links:
         missing[link.caller] -= 1
-    return _Linked(links, missing, orphans)
+    return Linked(links, missing, orphans, unclaimed)
 
 
 def _together(items: Sequence[MemoryItem], links: Sequence[Answer]) -> Iterable[list[int]]:
@@ -216,7 +227,7 @@ def is_whole(items: Sequence[MemoryItem]) -> bool:
 
 
 def _own(item: MemoryItem, call_id: str) -> CallKey:
-    user, session, task, agent = _whose(item.metadata.__dict__)
+    user, session, task, agent = _whose(item.__dict__["metadata"].__dict__)
     return call_id, user, session, task, agent
 
 

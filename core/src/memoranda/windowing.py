@@ -16,6 +16,9 @@ from memoranda.integrity import ConversationKey, conversation_of
 from memoranda.items import MemoryItem
 from memoranda.shapes import whole_number
 
+STAYING = ("system", "summary")
+"""The types of items outside the rounds."""
+
 
 def check_rounds(rounds: int, field: str = "max_rounds") -> int:
     """Return the number of rounds, or raise InputError unless it is an integer of at least 0."""
@@ -43,7 +46,7 @@ def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
 
 def stays(item: MemoryItem) -> bool:
     """Whether an item is outside the rounds: a system item or a summary."""
-    return item.memory_type in ("system", "summary")
+    return item.memory_type in STAYING
 
 
 def as_said(items: Sequence[MemoryItem]) -> list[MemoryItem]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memoranda.integrity import CallKey, answered_keys, call_keys, conversation_of, whole_groups
+from memoranda.integrity import (
+    CallKey,
+    answered_keys,
+    call_keys,
+    conversation_of,
+    linked_by_calls,
+    whole_groups,
+)
 from memoranda.items import MemoryItem
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import InBranch
 from memoranda.store.filters import Filter
 from memoranda.store.forked import as_one_session
 from memoranda.store.pages import Page
-from memoranda.store.shelf import BY, Entry, Row
+from memoranda.store.shelf import BY, Entry, Row, matching, passing
 from memoranda.turns import AT_ONCE
-from memoranda.windowing import as_said, last_rounds, newest
+from memoranda.windowing import STAYING, as_said, last_rounds, newest
 
 
 @dataclass(slots=True)
@@ -46,19 +53,19 @@ class View:
 
     def of(self, entries: Sequence[Entry], scope: Filter) -> list[MemoryItem]:
         """Return copies of what is shown of these entries; ``scope`` is what is still to be asked of all of them."""
-        found = [entry for entry in entries if scope.matches(entry.item)]
+        found = matching(entries, scope)
         found.sort(key=BY[self.page.order])
         items = as_one_session([entry.item for entry in found], self.session)
         said = items
         if self.scope() is self.wanted:
-            matching = said = as_said(items)
+            chosen = said = as_said(items)
         else:
             further = tuple([each for each in self.wanted.further if not isinstance(each, InBranch)])
             matches = replace(self.wanted, further=further).matches
-            matching = as_said([item for entry, item in zip(found, items, strict=True) if matches(entry.item)])
+            chosen = as_said([item for entry, item in zip(found, items, strict=True) if matches(entry.item)])
             if self.page.order != "added":
                 said = [items[at] for at in sorted(range(len(found)), key=lambda at: found[at].added)]
-        shown = last_rounds(matching, self.rounds) if self.rounds else matching
+        shown = last_rounds(chosen, self.rounds) if self.rounds else chosen
         shown = shown[: len(shown) - self.page.offset] if self.page.offset < len(shown) else []
         if not self.page.limit:
             shown = []
@@ -74,29 +81,42 @@ class View:
         They tell if the last rounds, or as many items as the limit, lie in them, and with every result its call: what
         a result answers is the latest call of its id before it, whatever there was earlier.
         """
-        page = self.page
+        page, wanted = self.page, self.wanted
         if page.order != "added" or page.offset or not page.limit or self.listing or not row.as_added:
             return None
-        if len(row.staying) > AT_ONCE or self.scope() is not self.wanted:
+        if len(row.staying) > AT_ONCE or self.scope() is not wanted:
             return None
-        tail = _Tail(row, self.wanted)
-        count = tail.read(self.rounds, page.limit)
-        staying = [entry for entry in row.staying if self.wanted.matches(entry.item)]
-        if count is None or any(entry.item.group is not None for entry in staying):
+        tail = _Tail(row, wanted)
+        if not tail.read(self.rounds, page.limit):
             return None
-        kinds = {entry.item.memory_type for entry in staying}
-        if len(kinds) > 1 and not tail.is_whole and not _is_at_the_beginning(row, staying):
+        staying = matching(row.staying, wanted)
+        if [entry for entry in staying if entry.item.group is not None]:
+            return None
+        if len(staying) > 1 and not tail.is_whole and not _is_at_the_beginning(row, staying):
             return None  # Summaries come behind the system items at the beginning, which the newest do not show.
-        said = as_said([entry.item for entry in sorted([*staying, *tail.entries])])
-        beyond = {id(entry.item) for entry in tail.entries[count:]}
-        shown = newest([item for item in said if id(item) not in beyond] if beyond else said, page.limit)
-        return [copy_item(item) for item in whole_groups(shown, said if len(shown) < len(said) else None)]
+        shown = said = as_said(_in_order(staying, tail.entries))
+        linked = linked_by_calls(said)
+        if linked.unclaimed:
+            if not tail.read_calls({call for _, call in linked.unclaimed}):
+                return None
+            said = as_said(_in_order(staying, tail.entries + tail.earlier))
+            linked = linked_by_calls(said)
+        shown = newest(shown, page.limit)
+        return [copy_item(item) for item in whole_groups(shown, said if len(shown) < len(said) else None, linked)]
 
 
 def _is_at_the_beginning(row: Row, staying: Sequence[Entry]) -> bool:
-    """Whether a row begins with all the system items among those that stay."""
+    """Whether what stays is of one kind, or a row begins with all the system items of it."""
     systems = [entry.added for entry in staying if entry.item.memory_type == "system"]
-    return systems == [entry.added for entry in row[: len(systems)]]
+    return len(systems) == len(staying) or systems == [entry.added for entry in row[: len(systems)]]
+
+
+def _in_order(staying: Sequence[Entry], newest_first: Sequence[Entry]) -> list[MemoryItem]:
+    """Return the items of entries of a row, oldest first."""
+    entries = [*staying, *reversed(newest_first)]
+    if staying and newest_first and staying[-1].added > newest_first[-1].added:
+        entries.sort()
+    return [entry[2] for entry in entries]
 
 
 class _Tail:
@@ -105,56 +125,57 @@ class _Tail:
     def __init__(self, row: Row, wanted: Filter) -> None:
         self.entries: list[Entry] = []
         """Newest first."""
+        self.earlier: list[Entry] = []
+        """Those before them that had to be read too, newest first."""
         self.is_whole = False
         """Whether these are all that there are."""
-        self._row = row
-        self._wanted = wanted
-        self._unanswered: set[CallKey] = set()
+        self._is_short = len(row) <= AT_ONCE
+        self._wanted = wanted.metadata
+        self._coming = passing(islice(reversed(row), AT_ONCE), wanted)
 
-    def read(self, rounds: int, limit: int) -> int | None:
-        """Read what is needed for the last rounds, at most ``limit`` items, and return how many entries those are.
-
-        None if they cannot be told from the newest entries. There are more entries than that only if these lack a call.
-        """
-        entries, named = self.entries, self._wanted.metadata
+    def read(self, rounds: int, limit: int) -> bool:
+        """Read the last rounds, at most ``limit`` items; False where the newest entries do not tell them."""
+        entries, named = self.entries, self._wanted
         several = named is None or named.user_id is None or named.session_id is None
-        humans, end, enough, lacking = 0, 0, False, True
-        coming = self._coming()
-        for item in coming:
-            if item.group is not None:
-                return None  # Its others may be anywhere.
-            if rounds:
-                if several and conversation_of(item) != conversation_of(entries[0].item):
-                    return None  # Each has rounds of its own.
-                if item.memory_type == "human":
-                    if humans == rounds:
-                        enough = True
-                        break  # Only now is it known that the round after it begins where it seems to.
-                    humans += 1
-                    end, lacking = len(entries), bool(self._unanswered)
-            if len(entries) >= limit and (humans < rounds or end == len(entries) or not rounds):
-                enough, end, lacking = True, len(entries), bool(self._unanswered)
-                break
-        if not enough:
-            return len(entries) if self.is_whole else None
-        if not lacking:
-            del entries[end:]
-            return end
-        while self._unanswered and next(coming, None) is not None:
-            pass
-        return None if self._unanswered and not self.is_whole else end
-
-    def _coming(self) -> Iterator[MemoryItem]:
-        matches, entries, unanswered = self._wanted.matches, self.entries, self._unanswered
-        for entry in islice(reversed(self._row), AT_ONCE):
-            item = entry.item
-            kind = item.memory_type
-            if kind in ("system", "summary") or not matches(item):
+        humans = end = 0
+        for entry in self._coming:
+            held = entry[2].__dict__
+            kind = held["memory_type"]
+            if kind in STAYING:
                 continue
+            if held["group"] is not None:
+                return False  # Its others may be anywhere.
             entries.append(entry)
-            if kind == "tool":
-                unanswered.update(answered_keys(item))
-            elif kind == "ai" and unanswered:
-                unanswered.difference_update(call_keys(item))
-            yield item
-        self.is_whole = len(self._row) <= AT_ONCE
+            if rounds:
+                if several and conversation_of(entry[2]) != conversation_of(entries[0][2]):
+                    return False  # Each has rounds of its own.
+                if kind == "human":
+                    if humans == rounds:  # Only now is it known that the round after it begins where it seems to.
+                        self.earlier = entries[end:]
+                        del entries[end:]
+                        return True
+                    humans += 1
+                    end = len(entries)
+            if len(entries) >= limit and (humans < rounds or end == len(entries) or not rounds):
+                return True
+        self.is_whole = self._is_short
+        return self.is_whole
+
+    def read_calls(self, lacking: set[CallKey]) -> bool:
+        """Read on until these calls are found, and those of all results in between; False where they are not told."""
+        for entry in self.earlier:
+            _count_calls(entry.item, lacking)
+        while lacking:
+            earlier = next(self._coming, None)
+            if earlier is None:
+                return self._is_short
+            if earlier.item.memory_type not in STAYING:
+                self.earlier.append(earlier)
+                _count_calls(earlier.item, lacking)
+        return True
+
+
+def _count_calls(item: MemoryItem, lacking: set[CallKey]) -> None:
+    """Take the calls of an item from those that results after it lack, and add those that it lacks itself."""
+    lacking.difference_update(call_keys(item))
+    lacking.update(answered_keys(item))

@@ -30,6 +30,7 @@ from memoranda.store.shelf import (
     Shelf,
     matching,
     names_at_most_one_field,
+    passing,
 )
 from memoranda.store.succession import check_expected, successor
 from memoranda.store.writes import Write, kept
@@ -456,8 +457,7 @@ def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
 
 def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]:
     """Return the first entries that match."""
-    matches = wanted.matches
-    return list(islice((entry for entry in entries if matches(entry.item)), limit))
+    return list(islice(passing(entries, wanted), limit))
 
 
 def _item_copies(items: Iterable[MemoryItem]) -> list[MemoryItem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from operator import is_
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.ranking.entries import Entry as Entry
 from memoranda.store.conditions import Below, InScope, metadata_conditions
-from memoranda.store.filters import Filter
+from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.pages import Order
 from memoranda.turns import AT_ONCE
 from memoranda.windowing import stays
@@ -277,10 +277,29 @@ def names_at_most_one_field(wanted: Filter) -> bool:
     return len(named) <= 1 and wanted.conditions == named and all(type(each) in (InScope, Below) for each in named)
 
 
+def passing(entries: Iterable[Entry], wanted: Filter) -> Iterator[Entry]:
+    """Yield the entries whose item matches."""
+    # Neighbours mostly share their metadata, of which it is asked only once then.
+    only_shown, tests, owner = wanted.archived is False, wanted.tests, None
+    for entry in entries:
+        item = entry[2]
+        held = item.__dict__
+        if only_shown and held["archived_by"] is not None:
+            continue
+        if held["metadata"] is not owner:
+            if not metadata_matches(wanted.metadata, held["metadata"]):
+                continue
+            owner = held["metadata"]
+        for passes in tests:
+            if not passes(item):
+                break
+        else:
+            yield entry
+
+
 def matching(entries: Iterable[Entry], wanted: Filter) -> list[Entry]:
     """Return the entries whose item matches."""
-    matches = wanted.matches
-    return [entry for entry in entries if matches(entry.item)]
+    return list(passing(entries, wanted))
 
 
 def _above(namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
