@@ -412,6 +412,15 @@ async def test_a_search_shows_what_the_whole_conversation_gives(
     assert said(await memory.search(metadata=metadata, limit=limit)) == await shown_of_all(memory, metadata, limit)
 
 
+async def test_a_limit_keeps_nothing_of_an_earlier_round_of_another_session() -> None:
+    memory = ShortTermMemory(scope="user", max_rounds=1)
+    mine, other = (MemoryMetadata(user_id="u1", session_id=session) for session in ("s1", "s2"))
+    await memory.add(HumanMemory(content="earlier", metadata=mine))
+    await memory.add(HumanMemory(content="last round", metadata=other))
+    await memory.add(AIMemory(content="late answer", metadata=mine))
+    assert said(await memory.search(metadata=MemoryMetadata(user_id="u1"), limit=1)) == ["last round"]
+
+
 @pytest.mark.parametrize("between", [3, 700])
 async def test_a_result_far_behind_its_call_is_not_taken_for_the_answer_to_another_agents_call(between: int) -> None:
     memory = ShortTermMemory(scope="session", max_rounds=2)

@@ -102,7 +102,7 @@ class Conversation(BaseStore):
         shown = await self._viewed(View(wanted, self.max_rounds, page, memory_type is not None, session))
         if self._observers:
             self._observers.searched(query, shown)
-        return await self._refreshed(shown, refresh)
+        return shown if refresh is False else await self._refreshed(shown, refresh)
 
     @abstractmethod
     async def _viewed(self, view: View) -> list[MemoryItem]:
@@ -176,7 +176,7 @@ class ShortTermMemory(Conversation, InMemoryStore):
         view = view if wanted is view.wanted else replace(view, wanted=wanted)
         with self._turn:
             entries, scope = self._looked_at(self._live, view.scope())
-            if isinstance(entries, Row):
+            if isinstance(entries, Row) and scope is wanted:
                 shown = view.of_newest(entries)
                 if shown is not None:
                     return shown

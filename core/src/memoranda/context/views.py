@@ -46,7 +46,7 @@ class View:
         wanted = self.wanted
         extra = wanted.metadata is not None and wanted.metadata.extra
         sought = wanted.query or wanted.memory_type is not None or wanted.status is not None
-        if not (extra or sought or not all(each.bounds_scope for each in wanted.further)):
+        if not extra and not sought and (not wanted.further or all(each.bounds_scope for each in wanted.further)):
             return wanted
         scope = wanted.metadata.model_copy(update={"extra": {}}) if wanted.metadata and extra else wanted.metadata
         return replace(wanted.scope(), metadata=scope)
@@ -76,7 +76,7 @@ class View:
         return [copy_item(item) for item in shown]
 
     def of_newest(self, row: Row) -> list[MemoryItem] | None:
-        """Return what :meth:`of` does of a row, from its newest entries alone; None where these do not tell.
+        """Return what :meth:`of` does of a row, if no more than its scope is asked; None where its newest do not tell.
 
         They tell if the last rounds, or as many items as the limit, lie in them, and with every result its call: what
         a result answers is the latest call of its id before it, whatever there was earlier.
@@ -84,22 +84,20 @@ class View:
         page, wanted = self.page, self.wanted
         if page.order != "added" or page.offset or not page.limit or self.listing or not row.as_added:
             return None
-        if len(row.staying) > AT_ONCE or self.scope() is not wanted:
-            return None
         tail = _Tail(row, wanted)
-        if not tail.read(self.rounds, page.limit):
+        if len(row.staying) > AT_ONCE or not tail.read(self.rounds, page.limit):
             return None
         staying = matching(row.staying, wanted)
         if [entry for entry in staying if entry.item.group is not None]:
             return None
         if len(staying) > 1 and not tail.is_whole and not _is_at_the_beginning(row, staying):
             return None  # Summaries come behind the system items at the beginning, which the newest do not show.
-        shown = said = as_said(_in_order(staying, tail.entries))
+        shown = said = _said(staying, tail.entries)
         linked = linked_by_calls(said)
         if linked.unclaimed:
             if not tail.read_calls({call for _, call in linked.unclaimed}):
                 return None
-            said = as_said(_in_order(staying, tail.entries + tail.earlier))
+            said = _said(staying, tail.entries + tail.earlier)
             linked = linked_by_calls(said)
         shown = newest(shown, page.limit)
         return [copy_item(item) for item in whole_groups(shown, said if len(shown) < len(said) else None, linked)]
@@ -111,12 +109,13 @@ def _is_at_the_beginning(row: Row, staying: Sequence[Entry]) -> bool:
     return len(systems) == len(staying) or systems == [entry.added for entry in row[: len(systems)]]
 
 
-def _in_order(staying: Sequence[Entry], newest_first: Sequence[Entry]) -> list[MemoryItem]:
-    """Return the items of entries of a row, oldest first."""
-    entries = [*staying, *reversed(newest_first)]
-    if staying and newest_first and staying[-1].added > newest_first[-1].added:
+def _said(staying: Sequence[Entry], others: Sequence[Entry]) -> list[MemoryItem]:
+    """Return the items of those that stay and of others, which are newest first, as they were said."""
+    entries = [*staying, *reversed(others)]
+    if staying and others and staying[-1].added > others[-1].added:
         entries.sort()
-    return [entry[2] for entry in entries]
+    items = [entry[2] for entry in entries]
+    return as_said(items) if [entry for entry in staying if entry.item.memory_type == "summary"] else items
 
 
 class _Tail:
@@ -156,7 +155,8 @@ class _Tail:
                         return True
                     humans += 1
                     end = len(entries)
-            if len(entries) >= limit and (humans < rounds or end == len(entries) or not rounds):
+            # Of several conversations, another's round may have begun later than the one that the limit ends in.
+            if len(entries) >= limit and (not rounds or (not several and (humans < rounds or end == len(entries)))):
                 return True
         self.is_whole = self._is_short
         return self.is_whole

@@ -39,10 +39,12 @@ def check_key(text: str, field: str) -> str:
 
 def check_metadata(metadata: MemoryMetadata, field: str = "metadata") -> None:
     """Raise InputError if the metadata holds what no store can hold."""
+    held = metadata.__dict__
     for name in SCOPE_FIELDS:
-        text = getattr(metadata, name)
-        if text is not None:
-            check_key(text, f"{field}.{name}")
+        text = held[name]
+        if text is None or (type(text) is str and text.isascii() and "\0" not in text and len(text) <= _SURELY_SHORT):
+            continue
+        check_key(text, f"{field}.{name}")
     if metadata.namespace:
         for element in metadata.namespace:
             check_text(element, f"{field}.namespace")

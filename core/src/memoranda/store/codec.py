@@ -29,6 +29,10 @@ _set_extra = _slots["__pydantic_extra__"].__set__
 
 _set_private = _slots["__pydantic_private__"].__set__
 
+# Shared by what nobody sets a field of: metadata, which is frozen, and items on a shelf.
+_NONE_SET: set[str] = set()
+_NONE_FURTHER: dict[str, Any] = {}
+
 ItemT = TypeVar("ItemT", bound=MemoryItem)
 
 
@@ -91,7 +95,7 @@ def bare_metadata(fields: dict[str, Any]) -> MemoryMetadata:
     """Build metadata from all of its fields, in their order and of their types."""
     metadata: MemoryMetadata = _new(MemoryMetadata)
     _set_dict(metadata, fields)
-    _set_fields_set(metadata, set())
+    _set_fields_set(metadata, _NONE_SET)
     _set_extra(metadata, None)
     _set_private(metadata, None)
     return metadata
@@ -145,13 +149,16 @@ def make_item(
 def _copied(value: Any) -> Any:
     """Copy a JSON value; texts, numbers, true, false and null are immutable and can be shared."""
     kind = type(value)
-    if kind in _ATOMS:
-        return value
+    if kind is dict:
+        inside = value.copy()
+        for key, inner in value.items():
+            if type(inner) not in _ATOMS:
+                inside[key] = _copied(inner)
+        return inside
     if kind is list:
         return [inner if type(inner) in _ATOMS else _copied(inner) for inner in value]
-    if kind is dict:
-        return {key: inner if type(inner) in _ATOMS else _copied(inner) for key, inner in value.items()}
-    return checked_json(value, "value")  # Tuples, other mappings and classes of one's own become plain JSON.
+    # Tuples, other mappings and classes of one's own become plain JSON.
+    return value if kind in _ATOMS else checked_json(value, "value")
 
 
 def copy_item(item: ItemT) -> ItemT:
@@ -165,14 +172,14 @@ def copy_item(item: ItemT) -> ItemT:
     held = fields["metadata"].__dict__.copy()
     extra = held["extra"]
     held["extra"] = _copied(extra) if extra else {}
-    metadata: MemoryMetadata = _new(MemoryMetadata)
+    fields["metadata"] = metadata = _new(MemoryMetadata)
     _set_dict(metadata, held)
-    _set_fields_set(metadata, set())
+    _set_fields_set(metadata, _NONE_SET)
     _set_extra(metadata, None)
     _set_private(metadata, None)
-    fields["metadata"] = metadata
     for name in known.nested:
-        fields[name] = _copied(fields[name])
+        value = fields[name]
+        fields[name] = _copied(value) if value else type(value)()
     further = item.__pydantic_extra__
     copied: ItemT = _new(cls)
     _set_dict(copied, fields)
@@ -180,10 +187,6 @@ def copy_item(item: ItemT) -> ItemT:
     _set_extra(copied, _copied(further) if further else {})
     _set_private(copied, None)
     return copied
-
-
-_NONE_SET: set[str] = set()
-_NONE_FURTHER: dict[str, Any] = {}
 
 
 def shelved_copy(item: ItemT, version: int, alike: MemoryMetadata | None = None) -> ItemT:
@@ -203,10 +206,11 @@ def shelved_copy(item: ItemT, version: int, alike: MemoryMetadata | None = None)
     if alike is not None and not held["extra"] and alike.__dict__ == held:
         fields["metadata"] = alike
     else:
-        fields["metadata"] = make_metadata({**held, "extra": _copied(held["extra"])})
+        fields["metadata"] = bare_metadata({**held, "extra": _copied(held["extra"])})
     fields["version"] = version
     for name in known.nested:
-        fields[name] = _copied(fields[name])
+        value = fields[name]
+        fields[name] = _copied(value) if value else type(value)()
     further = item.__pydantic_extra__
     shelved: ItemT = _new(cls)
     _set_dict(shelved, fields)

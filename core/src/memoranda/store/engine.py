@@ -393,7 +393,8 @@ class Engine(ABC):
 
     def _filter(self, **named: Any) -> Filter:
         """Return the checked filter that these arguments name, without what has expired."""
-        return Filter.of(**named, now=self._now())
+        named["now"] = self._now()
+        return Filter.of(**named)
 
     def _require(self, capability: Capability) -> None:
         if capability not in self.capabilities:

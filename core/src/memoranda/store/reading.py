@@ -125,7 +125,7 @@ class Reading(Engine):
         found = await self._search(wanted, page) if page.limit else []
         if self._observers:
             self._observers.searched(query, found)
-        return await self._refreshed(found, refresh)
+        return found if refresh is False else await self._refreshed(found, refresh)
 
     async def search_ranked(
         self,
