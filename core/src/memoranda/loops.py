@@ -233,31 +233,40 @@ def hang_up(transport: Any) -> None:
             last_step(None)
 
 
+class _Count:
+    """How many calls are under way in one loop; each is a block in which this is the context."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __enter__(self) -> None:
+        self.calls += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.calls -= 1
+
+
 class CallsUnderWay:
     """Counts calls, each in its event loop, so that whoever closes waits for them, and for none whose loop is gone."""
 
     def __init__(self) -> None:
-        self._counts: PerLoop[list[int]] = PerLoop(lambda: [0])
+        self._counts: PerLoop[_Count] = PerLoop(_Count)
 
     def __len__(self) -> int:
-        return sum(count[0] for count in self._running())
+        return sum(count.calls for count in self._running())
 
-    @contextlib.contextmanager
-    def call(self) -> Generator[None, None, None]:
-        """Count a call from here to the end of the block."""
-        count = self._counts.here()
-        count[0] += 1
-        try:
-            yield
-        finally:
-            count[0] -= 1
+    def call(self) -> contextlib.AbstractContextManager[object]:
+        """Count a call from the beginning to the end of a block."""
+        return self._counts.here()
 
     async def ended(self) -> None:
         """Wait until no call is under way in any loop that runs."""
         while len(self):  # noqa: ASYNC110 - an Event would be of one loop
             await asyncio.sleep(_LOOK)
 
-    def _running(self) -> list[list[int]]:
+    def _running(self) -> list[_Count]:
         return [self._counts.here(), *(count for loop, count in self._counts.elsewhere() if loop.is_running())]
 
 

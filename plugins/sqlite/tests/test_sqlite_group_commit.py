@@ -33,6 +33,36 @@ async def test_a_refused_item_fails_alone(tmp_path: Path) -> None:
         assert (taken.content, taken.version) == ("ada's", 1)
 
 
+async def test_those_beside_a_refused_item_are_replaced_once(tmp_path: Path) -> None:
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([HumanMemory(id=name, content="first", metadata=ADA) for name in ("one", "two", "three")])
+        ada, bob = store.scoped(user_id="ada"), store.scoped(user_id="bob")
+
+        results = await asyncio.gather(
+            ada.add(HumanMemory(id="one", content="second")),
+            bob.add(HumanMemory(id="two", content="bob's")),
+            ada.add(HumanMemory(id="one", content="third")),
+            store.add(HumanMemory(id="three", content="second", metadata=ADA), within=BOB),
+            bob.add(HumanMemory(id="four", content="bob's")),
+            return_exceptions=True,
+        )
+
+        stored = await store.search(order="added", limit=10)
+        assert [type(result) for result in results] == [
+            type(None),
+            IdConflictError,
+            type(None),
+            IdConflictError,
+            type(None),
+        ]
+        assert [(item.id, item.content, item.version) for item in reversed(stored)] == [
+            ("one", "third", 3),
+            ("two", "first", 1),
+            ("three", "first", 1),
+            ("four", "bob's", 1),
+        ]
+
+
 async def test_an_unreadable_row_in_a_group_fails_alone_and_leaves_no_transaction(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with SQLiteMemoryStore(path) as store:

@@ -54,8 +54,11 @@ class Writing(Engine):
         else:
             (item,) = self._accepted([item], ttl)
         waiting = self._alone()
-        if waiting is NOBODY_WAITS and not keep_created and not self._lifetimes.in_use:
-            await self._add(item, within)  # As all of the below comes to, without its cost.
+        if waiting is NOBODY_WAITS and not keep_created:  # As all of the below comes to, without its cost.
+            if self._lifetimes.in_use:
+                await self._with_room((item.id,), lambda: self._add(item, within))
+            else:
+                await self._add(item, within)
         else:
             async with waiting:
                 await self._commit(Write([item], within, keep_created=keep_created))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from memoranda.items import MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.shapes import json_text
 from memoranda.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
 from memoranda.store import (
@@ -46,7 +46,11 @@ class Upsert:
     deleted: bool = False
 
     def of(self, rows: Sequence[Values]) -> Statement:
-        """Return the statement for these rows, bound; it changes as many rows, unless some are refused."""
+        """Return the statement for these rows, bound: all are stored, or none.
+
+        A single row that is refused stays as it is, so that no row has changed. One of several fails the statement with
+        an IntegrityError.
+        """
         text = _upsert_text(self.condition, self.deleted, len(rows))
         if len(rows) == 1:
             return text, (*rows[0], *self.scope) if self.scope else rows[0]
@@ -56,7 +60,20 @@ class Upsert:
 @lru_cache(maxsize=64)
 def _upsert_text(condition: str, deleted: bool, rows: int) -> str:
     row = f"({_ONE_ROW}, {int(deleted)}, 1)"
-    return _SHARED.upsert_text(f"VALUES {', '.join([row] * rows)}", condition, "")
+    if rows == 1:
+        return _SHARED.upsert_text(f"VALUES {row}", condition, "")
+    return Statements(_AllOrNone(condition)).upsert_text(f"VALUES {', '.join([row] * rows)}", "true", "")
+
+
+class _AllOrNone(SQLiteDialect):
+    """Fails a statement as a whole when one of its rows may not be replaced: that row would have no version."""
+
+    def __init__(self, condition: str) -> None:
+        self._condition = condition
+
+    def next_version(self) -> str:
+        """Return the version of a row that is replaced; there must be one."""
+        return f"CASE WHEN {self._condition} THEN {super().next_version()} END"
 
 
 class _PassingOver(SQLiteDialect):
@@ -292,6 +309,12 @@ class SQLiteStatements(Statements):
             f"LIMIT {parameters.add(page.limit)} OFFSET {parameters.add(page.offset)}"
         )
         return text, parameters.values
+
+
+def is_of_user(scope: MemoryMetadata) -> bool:
+    """Whether a scope names a user and nothing else."""
+    named = [name for name in SCOPE_FIELDS if getattr(scope, name) is not None]
+    return named == ["user_id"] and not scope.namespace and not scope.extra
 
 
 def lists_places(listing: Listing, wanted: Filter) -> bool:

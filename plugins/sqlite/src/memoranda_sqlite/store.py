@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,9 +44,9 @@ from memoranda_sqlite.files import MEMORY, Database, Durability
 from memoranda_sqlite.options import checked_durability, checked_path, path_of, url_of
 from memoranda_sqlite.owners import listed
 from memoranda_sqlite.reading import MOST_ASKED
-from memoranda_sqlite.rows import CONTENT, EXPIRES_AT, ID, Values, all_packed, packed
+from memoranda_sqlite.rows import CONTENT, EXPIRES_AT, ID, USER_ID, Values, all_packed, packed
 from memoranda_sqlite.scanning import scanned
-from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.statements import SQLiteStatements, is_of_user
 from memoranda_sqlite.substrings import find_rows
 from memoranda_sqlite.writing import keep_vectors, store_rows
 
@@ -208,12 +208,12 @@ class SQLiteMemoryStore(BaseStore):
     # Writing
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        row = packed(item)
+        rows = [packed(item)]
         if item.expires_at is not None:
             await self._apply(Write([item], within))
             return
-        vectors = await self._vectors_of([row]) if self._vectors is not None else ()
-        await self._upsert([row], within, vectors)
+        vectors = await self._vectors_of(rows) if self._vectors is not None else ()
+        await self._upsert(rows, within, vectors)
 
     async def _apply(self, write: Write) -> int:
         rows = await self._aside(all_packed, write.adds)
@@ -245,12 +245,14 @@ class SQLiteMemoryStore(BaseStore):
         with self._calls.call():
             return await aside(len(items), work, items)
 
-    async def _upsert(
+    def _upsert(
         self, rows: Sequence[Values], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
-    ) -> None:
+    ) -> Awaitable[None]:
         """Store rows and nothing else, together with those of others who wait."""
-        upsert = _UPSERT if within is None else _STATEMENTS.upserting(within)
-        await self._opened().writer.upsert(upsert, rows, vectors)
+        # Rows of the one user that they may replace rows of need no more said, and share a statement with everybody's.
+        plain = within is None or (is_of_user(within) and all(row[USER_ID] == within.user_id for row in rows))
+        upsert = _UPSERT if plain else _STATEMENTS.upserting(within)
+        return self._opened().writer.upsert(upsert, rows, vectors)
 
     def _changes(self) -> Changes:
         return Changes(_STATEMENTS, self.item_types, indexed=self._opened().filler.available)

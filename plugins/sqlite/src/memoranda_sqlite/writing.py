@@ -21,6 +21,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
+from memoranda.sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
 from memoranda_sqlite.indexing import Filler
@@ -49,10 +50,9 @@ def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]
         connection.executemany(KEEP_VECTOR, [values for values in vectors if values[0] is not None])
 
 
-AT_ONCE = (256, 32, 8, 1)
-"""How many rows one statement stores. SQLite keeps a copy of each page that a statement changes, since a trigger may
-fail; and the interpreter is let go and taken again at each statement, which costs most while others are busy."""
-
+AT_ONCE = (256, 32)
+"""How many rows one statement stores; what is left is stored by one more. The interpreter is let go and taken again at
+each statement, which costs most while others are busy. A few sizes are enough, so that the statements stay prepared."""
 
 _MANY = 5_000
 _MOST_ROOM = 256 << 10
@@ -115,13 +115,10 @@ def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Va
     """Store rows in their order, in a transaction. Raises IdConflictError for the first that is refused."""
     for part in _parts(rows):
         if len(part) > 1:
-            connection.execute("SAVEPOINT part")
-            if connection.execute(*upsert.of(part)).rowcount == len(part):
-                connection.execute("RELEASE part")
+            # Which one is refused is found by storing them again, one by one, in the place of the first attempt.
+            with suppress(sqlite3.IntegrityError):
+                connection.execute(*upsert.of(part))
                 continue
-            # Which one it was is found by doing it again, one by one, in the place of the first attempt.
-            connection.execute("ROLLBACK TO part")
-            connection.execute("RELEASE part")
         for row in part:
             if connection.execute(*upsert.of([row])).rowcount != 1:
                 raise IdConflictError(row[ID])
@@ -129,28 +126,32 @@ def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Va
 
 @contextmanager
 def room_for(connection: sqlite3.Connection, rows: int) -> Iterator[None]:
-    """Keep more pages in memory while very many rows are stored: each changes some five, anywhere in the indexes.
+    """Keep more in memory while many rows are stored: each changes some six pages, anywhere in the indexes.
 
-    What does not fit is written to the log before the end, and read again for the next row that changes it.
+    SQLite copies each page that a statement changes within a transaction, into a file once they are a few. And when
+    very many rows are stored, pages that do not fit are written to the log before the end, and read again for the next
+    row that changes them.
     """
-    if rows < _MANY:
-        yield
-        return
     (usual,) = connection.execute("PRAGMA cache_size").fetchone()
-    connection.execute(f"PRAGMA cache_size = -{_MOST_ROOM}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    if rows >= _MANY:
+        connection.execute(f"PRAGMA cache_size = -{_MOST_ROOM}")
     try:
         yield
     finally:
         connection.execute(f"PRAGMA cache_size = {usual}")
+        connection.execute("PRAGMA temp_store = DEFAULT")
 
 
 def _parts(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
-    """Yield the rows in parts of a few sizes, so that their statements stay prepared."""
+    """Yield the rows in parts, each of which one statement stores."""
     start = 0
     for size in AT_ONCE:
         while len(rows) - start >= size:
             yield rows[start : start + size]
             start += size
+    if start < len(rows):
+        yield rows[start:]
 
 
 class Writer:
@@ -176,11 +177,14 @@ class Writer:
         self._queue: deque[Request] = deque()
         self._scheduled = False
 
-    async def upsert(self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]] = ()) -> None:
-        """Store rows with their vectors, all or none. Raises IdConflictError for the first that is refused."""
-        await self._queued(Upserts(upsert, rows, vectors))
-        self._filler.wait_for_rest()
-        self._eraser.written()
+    def upsert(
+        self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]] = ()
+    ) -> asyncio.Future[None]:
+        """Store rows with their vectors, all or none; what is returned is to be awaited.
+
+        Raises IdConflictError for the first that is refused.
+        """
+        return self._queued(Upserts(upsert, rows, vectors))
 
     async def call(self, work: Callable[[sqlite3.Connection], Result], stored: int = 0) -> Result:
         """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice.
@@ -188,9 +192,6 @@ class Writer:
         ``stored`` is how many rows it stores that the text indexes have to be told of.
         """
         result: Result = await self._queued(Call(work, stored))
-        if stored:
-            self._filler.wait_for_rest()
-        self._eraser.written()
         return result
 
     def _queued(self, request: Request) -> asyncio.Future[Any]:
@@ -212,17 +213,42 @@ class Writer:
             request = self._queue.popleft()
             if not request.future.cancelled():
                 requests.append(request)
+        if not requests:
+            return
         try:
-            with room_for(self._worker.connection, sum(request.stored for request in requests)):
-                self._write(self._worker.connection, requests)
+            self._write(self._worker.connection, requests)
             self._check_file()  # Not before: whoever writes to a file that is gone is told so just the same.
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             for request in requests:
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
-        self._filler.written(sum(request.stored for request in requests if request.error is None))
-        _deliver(requests)
+        self._filler.written(sum([request.stored for request in requests if request.error is None]))
+        self._deliver(requests)
+
+    def _deliver(self, requests: Sequence[Request]) -> None:
+        """Wake those who wait, once per event loop rather than once per request."""
+        waiting: dict[asyncio.AbstractEventLoop, list[Request]] = {}
+        for request in requests:
+            waiting.setdefault(request.future.get_loop(), []).append(request)
+        for loop, theirs in waiting.items():
+            with suppress(RuntimeError):  # That loop is closed, so nobody waits any longer.
+                loop.call_soon_threadsafe(self._settle, theirs)
+
+    def _settle(self, requests: Sequence[Request]) -> None:
+        """Tell those of one event loop what came of it; runs in that loop."""
+        for request in requests:
+            settle(request.future, request.result, request.error)
+        self._filler.wait_for_rest()
+        self._eraser.written()
 
     def _write(self, connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
+        rows = sum([request.stored for request in requests])
+        if rows <= AT_ONCE[-1]:
+            self._write_all(connection, requests)
+        else:
+            with room_for(connection, rows):
+                self._write_all(connection, requests)
+
+    def _write_all(self, connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
         if len(requests) > 1:
             try:
                 _write_together(connection, requests)
@@ -240,6 +266,10 @@ class Writer:
 
 
 def _write_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
+    statement = _single_statement(requests)
+    if statement is not None:
+        connection.execute(*statement)
+        return
     connection.execute("BEGIN IMMEDIATE")
     for upsert, group in groupby(requests, key=_upsert):
         if upsert is None:
@@ -253,6 +283,19 @@ def _write_together(connection: sqlite3.Connection, requests: Sequence[Request])
         for request in upserts:
             keep_vectors(connection, request.vectors)
     connection.execute("COMMIT")
+
+
+def _single_statement(requests: Sequence[Request]) -> Statement | None:
+    """Return the one statement that does all of it, which is a transaction by itself; None where it takes several."""
+    upsert = _upsert(requests[0])
+    if upsert is None:
+        return None
+    rows: list[Values] = []
+    for request in requests:
+        if not isinstance(request, Upserts) or request.vectors or request.upsert != upsert:
+            return None
+        rows += request.rows
+    return upsert.of(rows) if len(rows) <= AT_ONCE[-1] else None
 
 
 def _upsert(request: Request) -> Upsert | None:
@@ -274,15 +317,3 @@ def _roll_back(connection: sqlite3.Connection) -> None:
     """End the transaction, unless the error has ended it already."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def _deliver(requests: Sequence[Request]) -> None:
-    """Wake those who wait, once per event loop rather than once per request."""
-    for loop, group in groupby(requests, key=lambda request: request.future.get_loop()):
-        with suppress(RuntimeError):  # That loop is closed, so nobody waits any longer.
-            loop.call_soon_threadsafe(_settle_all, list(group))
-
-
-def _settle_all(requests: Sequence[Request]) -> None:
-    for request in requests:
-        settle(request.future, request.result, request.error)
