@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda import HumanMemory, MemoryItem, MemoryMetadata
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.errors import CorruptStoreError
 from memoranda.sql import pack, unpack
 
@@ -71,6 +71,19 @@ def test_items_of_one_place_share_nothing_that_can_be_changed() -> None:
     read(text).extra["k"] = 1
 
     assert read(text).extra == {}
+
+
+def test_items_of_equal_rows_share_nothing_that_can_be_changed() -> None:
+    row = (*pack(AIMemory(content="Tea.")), 1)
+    first, second = unpack(row), unpack(row)
+    assert isinstance(first, AIMemory)
+    assert isinstance(second, AIMemory)
+    first.tool_calls.append({"id": "call_1"})
+    first.name = "ada"
+    setattr(first, "further", 1)  # noqa: B010 - a field that the class does not know
+
+    assert (second.tool_calls, second.name, second.model_extra, second.model_fields_set) == ([], None, {}, set())
+    assert unpack(row) == second
 
 
 @pytest.mark.parametrize(

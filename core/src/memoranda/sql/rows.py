@@ -107,16 +107,15 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             raise TypeError("a column holds a value of the wrong type")
         cls = types.get(memory_type, MemoryItem)
         known = TRUSTED.get(cls)
-        base = {
-            "id": item_id,
-            "content": content,
-            "memory_type": memory_type,
-            "status": status if known is None else _STATUSES[status],
-            "metadata": metadata if type(metadata) is MemoryMetadata else _metadata(metadata),
-            "created_at": created_at,
-            "updated_at": updated_at,
-            "version": version,
-        }
+        fields = {} if known is None else known.blank.copy()
+        fields["id"] = item_id
+        fields["content"] = content
+        fields["memory_type"] = memory_type
+        fields["status"] = status if known is None else _STATUSES[status]
+        fields["metadata"] = metadata if type(metadata) is MemoryMetadata else _metadata(metadata)
+        fields["created_at"] = created_at
+        fields["updated_at"] = updated_at
+        fields["version"] = version
         if known is not None and (extra_json == "{}" or extra_json == _USUAL.get(cls)):
             # Most rows of a conversation are of this kind, and there is nothing to take apart.
             further: dict[str, Any] = {}
@@ -125,11 +124,12 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             if type(further) is not dict:
                 raise TypeError("extra_json is no object")
         if known is not None:
-            known.fill(base, further)
-            return bare_item(cls, base, further)
+            if further or known.made:
+                known.take(fields, further)
+            return bare_item(cls, fields, further)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
-    return make_item(base, further, types)
+    return make_item(fields, further, types)
 
 
 def unpack_payload(row: Sequence[Any]) -> Payload:
@@ -149,15 +149,17 @@ def unpack_payload(row: Sequence[Any]) -> Payload:
 def _metadata(text: str) -> MemoryMetadata:
     """Return the metadata of its JSON, of which all items of a conversation or a place have the beginning in common."""
     beginning, found, rest = text.partition(_EXTRA)
-    if len(beginning) < _LONG and (fields := _scope_and_place(beginning, found)):
+    if len(beginning) < _LONG and (fields := _scope_and_place(beginning + found)):
+        held = fields.copy()
         if rest == "{}}" or not found:
-            return bare_metadata({**fields, "extra": {}})
+            held["extra"] = {}
+            return bare_metadata(held)
         try:
-            extra = from_json(rest[:-1], cache_strings="keys")
+            held["extra"] = extra = from_json(rest[:-1], cache_strings="keys")
         except ValueError:
             extra = None  # More follows, or it is written as no backend writes it.
         if type(extra) is dict and rest[-1] == "}":
-            return bare_metadata({**fields, "extra": extra})
+            return bare_metadata(held)
     return bare_metadata(_checked(json_value(text)))
 
 
@@ -165,17 +167,18 @@ _seen_metadata = lru_cache(maxsize=1024)(_metadata)
 
 
 @lru_cache(maxsize=1024)
-def _scope_and_place(beginning: str, found: str) -> dict[str, Any] | None:
+def _scope_and_place(beginning: str) -> dict[str, Any] | None:
     """Return the metadata that is this text, or that begins so and goes on with ``extra``.
 
     None is for what has some ``extra`` in it already, or goes on with one that is not its own.
     """
+    goes_on = beginning.endswith(_EXTRA)
     try:
-        held = json.loads(f"{beginning}{found}{{}}}}" if found else beginning)
+        held = json.loads(f"{beginning}{{}}}}" if goes_on else beginning)
     except ValueError:
         return None
     fields = _checked(held)
-    return None if fields["extra"] or ("extra" in held) is not bool(found) else fields
+    return None if fields["extra"] or ("extra" in held) is not goes_on else fields
 
 
 def _checked(found: dict[str, Any]) -> dict[str, Any]:

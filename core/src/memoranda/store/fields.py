@@ -46,7 +46,9 @@ class ItemFields:
         self.defaults = tuple((name, _default(field)) for name, field in model.items())
         # Most defaults can be shared by all items; only the others are made for each.
         self._shared = {name: None if _is_made(field) else field.default for name, field in model.items()}
-        self._made = tuple((name, default) for name, default in self.defaults if _is_made(model[name]))
+        self.blank: dict[str, Any] = {**dict.fromkeys(BASE_FIELDS), **self._shared}
+        """All fields of an item in their order, to be copied; a copy takes a third of the time of putting them in."""
+        self.made = tuple((name, default) for name, default in self.defaults if _is_made(model[name]))
         # None is left out of fields that all items have, as most have none. Any other value is written, the default
         # too: a later release may have another one.
         self._left_out = frozenset(
@@ -83,12 +85,16 @@ class ItemFields:
         return further
 
     def fill(self, fields: dict[str, Any], further: dict[str, Any]) -> None:
+        """Give ``fields``, which are the base fields, all others: see :meth:`take`."""
+        fields.update(self._shared)  # All of them, in their order; what is different is put in its place.
+        self.take(fields, further)
+
+    def take(self, fields: dict[str, Any], further: dict[str, Any]) -> None:
         """Move the values of these fields from ``further``, where it has them, to ``fields``; else take the default.
 
         Raises TypeError for a value that no such field could have.
         """
-        fields.update(self._shared)  # All of them, in their order; what is different is put in its place.
-        for name, default in self._made:
+        for name, default in self.made:
             if name not in further:
                 fields[name] = default()
         if further:
