@@ -58,6 +58,7 @@ class Connections:
         """Return the rows of a statement without leaving the event loop's thread, or None if it must go to a thread."""
         if self._direct is None:
             return None
+        self.filler.reads += 1
         try:
             return self._direct.rows(text, values, most_asked)
         except DRIVER_ERRORS as error:
@@ -65,6 +66,7 @@ class Connections:
 
     async def read(self, work: Work[Result]) -> Result:
         """Run a function that reads on a thread."""
+        self.filler.reads += 1
         try:
             if self._threads is None:
                 return await self.worker.run(work)

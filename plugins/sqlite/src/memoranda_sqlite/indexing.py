@@ -33,6 +33,10 @@ AT_A_TIME, BREATH = 10, 0.0001
 """After how many rows the thread rests for so many seconds while nobody waits for the end. Taking words apart is work
 for the interpreter: whoever reads meanwhile would get his turn only every five milliseconds."""
 
+LONG_BREATH = 0.002
+"""How many seconds it rests while others read. At each row the driver lets go of the interpreter, and a reader who then
+finds it taken waits longer than the row took."""
+
 
 Pace = Literal["calm", "hurried", "broken off"]
 
@@ -51,13 +55,15 @@ class Filler:
         self._waiting = 0
         self._written = 0
         self._left = 0
-        self._seen = 0
+        self._seen = self._reads_seen = 0
         self._running = self._broken_off = False
         self._idle = idle
         self._stopped = idle
         self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._ends: list[asyncio.Future[None]] = []
         self.available = False
+        self.reads = 0
+        """How often anything was read; whoever reads counts."""
 
     async def start(self) -> None:
         """Look at what is there: whether there are indexes, and how many rows wait for them."""
@@ -127,7 +133,7 @@ class Filler:
         self._seen = self._written
         try:
             size = LARGE_BATCH if self._waiting >= FILL_AT // 2 else SMALL_BATCH
-            done = 0 if self._stopped else _filled(self._worker.connection, size, self._pace)
+            done = 0 if self._stopped else _filled(self._worker.connection, size, self._pace, self._breath)
             self._waiting = max(self._waiting - done, 0)
         except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
             error = self._explained(raised)
@@ -149,6 +155,11 @@ class Filler:
             return "hurried"
         return "broken off" if self._worker.wanted and self._waiting < MOST_WAITING else "calm"
 
+    def _breath(self) -> float:
+        """Return how many seconds to rest: longer if anything was read since this was last asked."""
+        before, self._reads_seen = self._reads_seen, self.reads
+        return BREATH if self.reads == before else LONG_BREATH
+
     def _finished(self, error: Exception | None) -> None:
         self._running = self._broken_off = False
         self._left = 0
@@ -157,7 +168,7 @@ class Filler:
             deliver(end, None, error)
 
 
-def _filled(connection: sqlite3.Connection, size: int, pace: Callable[[], Pace]) -> int:
+def _filled(connection: sqlite3.Connection, size: int, pace: Callable[[], Pace], breath: Callable[[], float]) -> int:
     """Fill one batch in one transaction and return how many rows it had."""
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -170,7 +181,10 @@ def _filled(connection: sqlite3.Connection, size: int, pace: Callable[[], Pace])
             done += some
             if not some or pace() == "broken off":
                 break
-            time.sleep(BREATH)
+            rest = breath()
+            if rest > BREATH:
+                size = min(size, SMALL_BATCH)  # Writers of other processes wait for the end.
+            time.sleep(rest)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
