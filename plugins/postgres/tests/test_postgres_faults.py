@@ -152,6 +152,14 @@ async def test_a_batch_whose_answer_was_lost_counts_once(url: str) -> None:
         assert set(versions.values()) == {2}
 
 
+async def test_a_large_batch_whose_answer_was_lost_is_stored_once(url: str) -> None:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=10) as store:
+        network.cut_when_answering(b"COMMIT")
+        await store.add_many([said(number) for number in range(600)])
+        assert network.cuts == 1
+        assert [item.version async for item in store.scan()] == [1] * 600
+
+
 async def test_a_compare_and_set_whose_answer_was_lost_succeeds(url: str) -> None:
     async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=10) as store:
         first = await store.update(said(1))

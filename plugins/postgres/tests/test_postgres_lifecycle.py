@@ -434,7 +434,14 @@ async def test_the_doctor_says_what_is_lost_without_trigrams(each_url: str) -> N
         assert ("trigram index" in mended.detail) is bool(available)
 
 
-@pytest.mark.parametrize("change", ["user_id = 'eve'", """metadata = jsonb_set(metadata, '{extra,z}', '2')"""])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "user_id = 'eve'",
+        """metadata = jsonb_set(metadata, '{extra,z}', '2')""",
+        "created_at = '2020-01-01T00:00:00.000000+00:00'",
+    ],
+)
 async def test_the_doctor_finds_rows_that_were_changed_by_hand(url: str, change: str) -> None:
     async with PostgresMemoryStore(url) as store:
         scope = MemoryMetadata(user_id="alice", extra={"z": 1, "a": -0.0})

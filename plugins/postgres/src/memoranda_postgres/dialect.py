@@ -33,7 +33,7 @@ SAID = f"{SEQUENCE} > 0"
 """What holds for every item, and is said where items are read in the order of adding."""
 
 MOMENT = "moment"
-"""The time of ``created_at``, which the server makes of the text: a quarter as long, and of the same order."""
+"""The time of ``created_at``, which stands beside the text: a quarter as long, and of the same order."""
 
 PARENT = "(extra_json::jsonb ->> 'parent')"
 """The session that a branch was forked from: rows of this type alone have it, and an index of their own."""
@@ -60,7 +60,11 @@ _COLUMN_TYPES = {
     TERM_KEYS: "integer[]",
     "token": "bigint",
     SEQUENCE: "bigint",
+    MOMENT: "timestamp",
 }
+
+_AS_TEXT = (TERM_KEYS, MOMENT)
+"""Columns whose values a statement is given as text; the driver takes ends of the calendar for no end at all."""
 
 
 def quoted(name: str) -> str:
@@ -114,7 +118,7 @@ class PostgresDialect(Dialect):
         self.partitioned = partitioned
         self.further_columns = (
             *(*SCOPE_FIELDS, "namespace", "archived", "expires_at", "exact_metadata"),
-            *(*TEXT_COLUMNS, "token", SEQUENCE),
+            *(*TEXT_COLUMNS, "token", SEQUENCE, MOMENT),
         )
         if partitioned:
             self.further_columns = (*self.further_columns, "owner")
@@ -353,12 +357,12 @@ class PostgresStatements(Statements):
 
     def _from_arrays(self, number: str) -> str:
         """Return the text that selects rows given as one array per column, with this expression for their numbers."""
-        columns, keys = self.insert_columns, f"{TERM_KEYS}::{self.dialect.column_type(TERM_KEYS)}"
+        columns = self.insert_columns
         arrays = ", ".join(
-            f"${at}::{'text' if name == TERM_KEYS else self.dialect.column_type(name)}[]"
+            f"${at}::{'text' if name in _AS_TEXT else self.dialect.column_type(name)}[]"
             for at, name in enumerate(columns, 1)
         )
-        told = {SEQUENCE: number, TERM_KEYS: keys}
+        told = {name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT} | {SEQUENCE: number}
         names = ", ".join(told.get(name, name) for name in columns)
         return f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)})"
 
@@ -378,7 +382,8 @@ class PostgresStatements(Statements):
         drawn = (
             f"coalesce(${self.insert_columns.index(SEQUENCE) + 1}::bigint, nextval('{self.dialect.numbers_literal}'))"
         )
-        values = [drawn if name == SEQUENCE else f"${at}" for at, name in enumerate(self.insert_columns, 1)]
+        told = {SEQUENCE: lambda at: drawn, MOMENT: lambda at: f"${at}::text::timestamp"}
+        values = [told[name](at) if name in told else f"${at}" for at, name in enumerate(self.insert_columns, 1)]
         if not self.dialect.partitioned:
             return self.upsert_same(f"VALUES ({', '.join(values)})", fields)
         typed = (f"{value}::{self.dialect.column_type(name)} AS {name}" for value, name in self._named(values))

@@ -8,7 +8,7 @@ from memoranda.embeddings import WHITESPACE
 from memoranda.ranking import terms_fingerprint
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.pooling import pooler_finding
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import (
@@ -146,13 +146,16 @@ async def _rows_finding(connection: Connection, table: str) -> Finding:
         f"SELECT count(*) FROM {table} WHERE user_id IS DISTINCT FROM metadata ->> 'user_id' "
         f"OR session_id IS DISTINCT FROM metadata ->> 'session_id' OR task_id IS DISTINCT FROM metadata ->> 'task_id' "
         f"OR agent_id IS DISTINCT FROM metadata ->> 'agent_id' OR exact_metadata::jsonb <> metadata "
-        f"OR (namespace = '') IS DISTINCT FROM (metadata -> 'namespace' IS NULL)"
+        f"OR (namespace = '') IS DISTINCT FROM (metadata -> 'namespace' IS NULL) "
+        f"OR {MOMENT} > '-infinity' AND to_char({MOMENT}, $1) <> created_at",
+        'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"',
     )
     if not wrong:
-        return Finding("rows", True, "the columns of every item agree with its metadata")
+        return Finding("rows", True, "the columns of every item agree with each other")
     return Finding(
         "rows",
         False,
-        f"{wrong} items were changed by hand: their columns and their metadata contradict each other",
-        "Set the columns of the ids and of the namespace to what metadata says, and exact_metadata to NULL.",
+        f"{wrong} items were changed by hand: their columns contradict their metadata or their times",
+        "Set the columns of the ids and of the namespace to what metadata says, exact_metadata to NULL, and moment to "
+        "created_at::timestamp.",
     )

@@ -280,6 +280,9 @@ class PostgresMemoryStore(BaseStore):
             await self._writer.add(addition)
 
     async def _apply(self, write: Write) -> int:
+        if write.owned and write.is_plain and self._vectors is None:
+            await self._add_large(write)
+            return 0
         additions = self._writer.additions(write.adds, write.within, keep_created=write.keep_created)
         if write.hidden:
             additions = [addition._replace(deleted=addition.row.id in write.hidden) for addition in additions]
@@ -295,6 +298,12 @@ class PostgresMemoryStore(BaseStore):
                 return removed
             await self._writer.add_together(additions)
             return 0
+
+    async def _add_large(self, write: Write) -> None:
+        if any(item.expires_at is not None for item in write.adds):
+            await self._remember()
+        with self._server.writing(_users_of(write.adds)):
+            await self._writer.add_large(write.adds, write.within)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [copy_item(item) for item in items]

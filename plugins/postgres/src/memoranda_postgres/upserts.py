@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from memoranda.embeddings import has_text
@@ -11,7 +13,7 @@ from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
-from memoranda_postgres.rows import owner_of
+from memoranda_postgres.rows import copied_moment, moment_of, owner_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, array_text, searchable
 from memoranda_postgres.vectors import Vectors
@@ -88,18 +90,29 @@ class Upserts:
         )
         return found
 
-    async def copy(self, connection: Connection, additions: list[Addition]) -> None:
-        """Write rows whose ids are new by COPY, which takes half the time of an insert."""
-        for start in range(0, len(additions), _COPIED_TOGETHER):
-            await self._copy_some(connection, additions[start : start + _COPIED_TOGETHER])
-        await self.keep_vectors(connection, additions, {addition.row.id: addition.times for addition in additions})
+    async def copy(
+        self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
+    ) -> None:
+        """Write rows whose ids are new by COPY, which takes half the time of an insert.
 
-    async def _copy_some(self, connection: Connection, additions: list[Addition]) -> None:
+        ``owners`` are the ids of all and their users. The additions themselves may be made as they are asked for, while
+        the server is busy with those before. They are copied without their vectors.
+        """
+        for start in range(0, len(owners), _COPIED_TOGETHER):
+            some = owners[start : start + _COPIED_TOGETHER]
+            await self._copy_some(connection, some, islice(additions, len(some)))
+
+    async def _copy_some(
+        self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
+    ) -> None:
         schema, table, ids = self._dialect.names
         if self._dialect.partitioned:
-            owners = [(addition.row.id, owner_of(addition.further[0])) for addition in additions]
             await connection.copy_records_to_table(
-                ids, schema_name=schema, columns=("id", "owner"), records=owners, timeout=self._server.timeout
+                ids,
+                schema_name=schema,
+                columns=("id", "owner"),
+                records=[(item_id, owner_of(user_id)) for item_id, user_id in owners],
+                timeout=self._server.timeout,
             )
         await connection.copy_records_to_table(
             table,
@@ -109,12 +122,12 @@ class Upserts:
             timeout=self._server.timeout,
         )
 
-    async def _unhurried(self, additions: list[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
-        """Yield the rows; making their terms takes a while, in which other calls get their turn."""
+    async def _unhurried(self, additions: Iterator[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
+        """Yield the rows; making them and their terms takes a while, in which other calls get their turn."""
         for place, addition in enumerate(additions):
             if place % _TURN == 0:
                 await asyncio.sleep(0)
-            yield self._values(addition)
+            yield self._values(addition, copied_moment(addition.row.created_at))
 
     async def draw(self, connection: Connection, count: int) -> Sequence[int | None]:
         """Return as many new numbers, in their order; None stands for one that the statement draws itself."""
@@ -170,8 +183,8 @@ class Upserts:
         columns[place] = list(map(array_text, columns[place]))
         return columns
 
-    def _values(self, addition: Addition) -> tuple[Any, ...]:
-        """Return the values of the insert columns."""
+    def _values(self, addition: Addition, moment: datetime | None = None) -> tuple[Any, ...]:
+        """Return the values of the insert columns; a statement is given the moment as text."""
         row = addition.row
         values = (
             *row[:-1],
@@ -180,6 +193,7 @@ class Upserts:
             *searchable(row.content, addition.further[0]),
             addition.token,
             addition.number,
+            moment_of(row.created_at) if moment is None else moment,
         )
         if self._dialect.partitioned:
             return (*values, owner_of(addition.further[0]), int(addition.deleted), addition.times)

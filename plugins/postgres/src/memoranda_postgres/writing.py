@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import asyncpg
@@ -17,15 +17,17 @@ import asyncpg
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Gathering, check_expected, copy_item, metadata_matches, successor
+from memoranda.turns import aside
 from memoranda_postgres.additions import Addition, id_of, kind_of
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.rows import item_of, packed
+from memoranda_postgres.rows import can_be_copied, item_of, packed
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import TOGETHER, Upserts
 from memoranda_postgres.vectors import Vectors
 
 _COPY_FROM = 64
+_LOOKED_UP = 200
 
 
 class _AddedMeanwhileError(Exception):
@@ -40,6 +42,11 @@ class Tokens:
 
     def __call__(self) -> int:
         return next(self._next) & (2**63 - 1)
+
+    def several(self, count: int) -> range:
+        """Return as many numbers as one call needs."""
+        first = secrets.randbits(62)
+        return range(first, first + count)
 
 
 def shared_fields(item: MemoryItem, within: MemoryMetadata | None) -> tuple[str, ...] | None:
@@ -136,13 +143,17 @@ class Writer:
 
     async def add_together(self, additions: list[Addition]) -> None:
         """Write items of different ids in one transaction. Raises IdConflictError, and then nothing was written."""
-        copying = len(additions) >= _COPY_FROM
+        copying = len(additions) >= _COPY_FROM and all(can_be_copied(added.row.created_at) for added in additions)
 
         async def work(connection: Connection) -> None:
             async with self._server.transaction(connection):
                 numbered = await self.numbered(connection, additions)
                 if copying and not await self._upserts.any_there(connection, [added.row.id for added in numbered]):
-                    await self._copy(connection, numbered)
+                    owners = [(added.row.id, added.further[0]) for added in numbered]
+                    await self._copy(connection, owners, iter(numbered))
+                    await self._upserts.keep_vectors(
+                        connection, numbered, {added.row.id: added.times for added in numbered}
+                    )
                 else:
                     await self._upsert(connection, numbered)
 
@@ -152,15 +163,57 @@ class Writer:
             copying = False
             await self._server.run(work)
 
+    async def add_large(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> None:
+        """Write the items of a large batch, which are nobody else's, in one transaction, as :meth:`additions` are.
+
+        Their rows are made while the server stores those before, and in the order in which they came: what belongs
+        together is written, and read, together. Raises IdConflictError, and then nothing was written.
+        """
+        owners = await aside(len(items), _new_owners, items)
+        if owners is None:
+            await self.add_together(await aside(len(items), self.additions, items, within))
+            return
+        tokens = self._tokens.several(len(items))
+        copied = False
+
+        def made(numbers: Iterable[int | None]) -> Iterator[Addition]:
+            for item, token, number in zip(items, tokens, numbers, strict=True):
+                yield Addition(*packed(item), token, (), None, number=number)
+
+        async def work(connection: Connection) -> bool:
+            nonlocal copied
+            if copied:
+                return False  # Whoever was in the way, or what of it is there, is met in the order of the ids.
+            copied = True
+            async with self._server.transaction(connection):
+                some = [item_id for item_id, _ in owners[:: max(1, len(owners) // _LOOKED_UP)]]
+                if await self._upserts.any_there(connection, some):
+                    return False
+                numbers = await self._upserts.draw(connection, len(items))
+                await self._copy(connection, owners, made(numbers))
+            return True
+
+        try:
+            if await self._server.run(work):
+                return
+        except _AddedMeanwhileError:
+            pass
+        additions = await aside(len(items), self.additions, items, within)
+        await self.add_together(
+            [addition._replace(token=token) for addition, token in zip(additions, tokens, strict=True)]
+        )
+
     async def numbered(self, connection: Connection, additions: Sequence[Addition]) -> list[Addition]:
         """Return the additions numbered as they came, in the order in which they are locked."""
         numbers = await self._upserts.draw(connection, len(additions))
         numbered = [addition._replace(number=number) for addition, number in zip(additions, numbers, strict=True)]
         return sorted(numbered, key=lambda addition: addition.row.id)
 
-    async def _copy(self, connection: Connection, additions: list[Addition]) -> None:
+    async def _copy(
+        self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
+    ) -> None:
         try:
-            await self._upserts.copy(connection, additions)
+            await self._upserts.copy(connection, owners, additions)
         except asyncpg.UniqueViolationError as error:
             raise _AddedMeanwhileError from error
 
@@ -271,6 +324,14 @@ class Writer:
                     raise IdConflictError(item_id)
                 if written[item_id] != versions[item_id]:
                     raise VersionConflictError(item_id, 0, written[item_id] - 1)
+
+
+def _new_owners(items: Sequence[MemoryItem]) -> list[tuple[str, str | None]] | None:
+    """Return the ids of items and their users, or None where they cannot be copied: all ids must be different."""
+    owners = {item.id: item.metadata.user_id for item in items}
+    if len(owners) < len(items) or not all(can_be_copied(item.created_at) for item in items):
+        return None
+    return list(owners.items())
 
 
 def _with_version(item: MemoryItem, version: int) -> MemoryItem:

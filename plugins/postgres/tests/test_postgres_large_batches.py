@@ -1,0 +1,82 @@
+"""Batches so large that their rows are made while the server stores those before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.errors import IdConflictError
+from memoranda_postgres import PostgresMemoryStore
+
+SIZE = 600
+ADA = MemoryMetadata(user_id="ada")
+
+
+@pytest_asyncio.fixture(params=[0, pytest.param(2, marks=pytest.mark.rare("partitions"))])
+async def store(shared_url: str, schema: str, request: pytest.FixtureRequest) -> AsyncIterator[PostgresMemoryStore]:
+    async with PostgresMemoryStore(shared_url, schema=schema, partitions=request.param) as store:
+        yield store
+
+
+def made(*, content: str = "x", scope: MemoryMetadata = ADA) -> list[HumanMemory]:
+    return [HumanMemory(id=f"{at:03}", content=f"{content} {at}", metadata=scope) for at in range(SIZE)]
+
+
+async def test_a_large_batch_is_found_by_its_words_at_once(store: PostgresMemoryStore) -> None:
+    items = [
+        *made(),
+        HumanMemory(content="a xylophone", metadata=ADA),
+        *(HumanMemory(content="y") for _ in range(SIZE)),
+    ]
+    await store.add_many(items)
+    for scope in (ADA, None):
+        (best, *_) = await store.search_ranked(query="xylophones", metadata=scope, mode="text", limit=3)
+        assert best.item.id == items[SIZE].id
+
+
+async def test_a_large_batch_meets_an_id_that_is_there(store: PostgresMemoryStore) -> None:
+    await store.add(HumanMemory(id="301", content="before", metadata=ADA))
+    await store.add_many(made(content="after"))
+    found = await store.get_many([item.id for item in made()])
+    assert [item.version for item in found] == [2 if item.id == "301" else 1 for item in found]
+    assert [item.content for item in found] == [f"after {at}" for at in range(SIZE)]
+
+
+async def test_a_large_batch_that_meets_another_users_id_is_refused_whole(store: PostgresMemoryStore) -> None:
+    await store.add(HumanMemory(id="301", content="hers", metadata=ADA))
+    with pytest.raises(IdConflictError):
+        await store.add_many(made(scope=MemoryMetadata(user_id="eve")))
+    assert [item.content for item in await store.search()] == ["hers"]
+
+
+async def test_a_large_batch_may_have_an_id_twice(store: PostgresMemoryStore) -> None:
+    await store.add_many([*made(), HumanMemory(id="301", content="again", metadata=ADA)])
+    found = await store.get("301")
+    assert found is not None
+    assert (found.content, found.version) == ("again", 2)
+    assert await store.count() == SIZE
+
+
+async def test_large_batches_that_two_add_in_opposite_orders_are_both_stored(store: PostgresMemoryStore) -> None:
+    items = made()
+    await asyncio.gather(store.add_many(items), store.add_many(items[::-1]))
+    assert [item.version for item in await store.get_many([item.id for item in items])] == [2] * SIZE
+
+
+async def test_a_large_batch_keeps_its_order_and_its_times_to_the_ends_of_the_calendar(
+    store: PostgresMemoryStore,
+) -> None:
+    first, last = "0001-01-01T00:00:00.000000+00:00", "9999-12-31T23:59:59.999999+00:00"
+    items = made()
+    for ends in (items[:5], items[-5:]):
+        for item, time in zip(ends, (last, last, first, first, first), strict=True):
+            item.created_at = time
+    await store.add_many(items)
+    assert [item.id async for item in store.scan(order="added")] == [item.id for item in items]
+    scanned = [item.id async for item in store.scan()]
+    assert scanned == [item.id for item in sorted(items, key=lambda item: item.created_at)]
+    assert len(await store.search(since=first, until="0001-01-01T00:00:00.000001+00:00")) == 6
