@@ -7,7 +7,6 @@ no list: see :mod:`memoranda.ranking.stemming`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -41,6 +40,12 @@ _LOOKED_AT = 100
 
 def language_of(words: Sequence[str]) -> str | None:
     """Return the language of a text from its folded words, or None if none of them tells."""
-    known = _COMMON.intersection(words[:_LOOKED_AT])
-    votes = Counter(language for word in known for language in LANGUAGES_OF[word])
-    return max(votes, key=lambda language: (votes[language], language == "english", language), default=None)
+    votes: dict[str, int] = {}
+    for word in _COMMON.intersection(words[:_LOOKED_AT]):
+        for language in LANGUAGES_OF[word]:
+            votes[language] = votes.get(language, 0) + 1
+    if not votes:
+        return None
+    most = max(votes.values())
+    likely = [language for language, count in votes.items() if count == most]
+    return "english" if "english" in likely else max(likely)

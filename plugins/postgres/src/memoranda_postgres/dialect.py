@@ -66,6 +66,20 @@ _COLUMN_TYPES = {
 _AS_TEXT = (TERM_KEYS, MOMENT)
 """Columns whose values a statement is given as text; the driver takes ends of the calendar for no end at all."""
 
+USUAL: Mapping[str, tuple[Any, str]] = {
+    "updated_at": (None, "NULL::text"),
+    "task_id": (None, "NULL::text"),
+    "agent_id": (None, "NULL::text"),
+    "namespace": ("", "''"),
+    "archived": (False, "false"),
+    "expires_at": (None, "NULL::text"),
+    "exact_metadata": (None, "NULL::text"),
+    "folded": (None, "NULL::text"),
+    "deleted": (0, "0"),
+    "version": (1, "1"),
+}
+"""What most rows have in these columns, and how that is said: it need not be sent for each, nor taken apart."""
+
 
 def quoted(name: str) -> str:
     """Return an identifier as PostgreSQL wants it quoted."""
@@ -342,8 +356,26 @@ class PostgresStatements(Statements):
         rows come ``numbered``, their numbers are drawn here in the order of the arrays. ``fields`` are those that a row
         of the same id must share besides the user.
         """
-        drawn = SEQUENCE if numbered else f"nextval('{self.dialect.numbers_literal}') AS {SEQUENCE}"
-        return self._claimed(self._from_arrays(drawn), fields)
+        return self._claimed(self._from_arrays(SEQUENCE if numbered else self._drawn), fields)
+
+    @property
+    def varying_columns(self) -> tuple[str, ...]:
+        """The columns that ``upsert_usual`` binds, in its order."""
+        return tuple(name for name in self.insert_columns if name not in USUAL and name not in (SEQUENCE, MOMENT))
+
+    def upsert_usual(self, fields: tuple[str, ...]) -> str:
+        """Return the text that upserts rows as ``upsert_arrays`` does, which all have what is usual.
+
+        Their times are of the form in which times are stored, and their numbers are drawn here.
+        """
+        columns = self.varying_columns
+        told = {name: f"{text} AS {name}" for name, (_, text) in USUAL.items()}
+        told |= {SEQUENCE: self._drawn, MOMENT: f"created_at::timestamp AS {MOMENT}"}
+        return self._claimed(self._selected(columns, told), fields)
+
+    @property
+    def _drawn(self) -> str:
+        return f"nextval('{self.dialect.numbers_literal}') AS {SEQUENCE}"
 
     def insert_or_lock_arrays(self) -> str:
         """Return the text that inserts those of the rows, given as in ``upsert_arrays``, whose ids are new.
@@ -357,13 +389,16 @@ class PostgresStatements(Statements):
 
     def _from_arrays(self, number: str) -> str:
         """Return the text that selects rows given as one array per column, with this expression for their numbers."""
-        columns = self.insert_columns
+        return self._selected(self.insert_columns, {SEQUENCE: number})
+
+    def _selected(self, columns: Sequence[str], told: Mapping[str, str]) -> str:
+        """Return the text that selects the columns of an insert from arrays of these, and others as they are told."""
         arrays = ", ".join(
             f"${at}::{'text' if name in _AS_TEXT else self.dialect.column_type(name)}[]"
             for at, name in enumerate(columns, 1)
         )
-        told = {name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT} | {SEQUENCE: number}
-        names = ", ".join(told.get(name, name) for name in columns)
+        told = {name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT} | told
+        names = ", ".join(told.get(name, name) for name in self.insert_columns)
         return f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)})"
 
     def claim_ids(self) -> str:

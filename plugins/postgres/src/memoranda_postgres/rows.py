@@ -117,14 +117,11 @@ def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
     """
     row, metadata = pack(item), item.metadata
     scope = metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id
-    exact = row.metadata
-    if type(item) is AIMemory and row.extra_json == _WITHOUT_CALLS:
-        row = row._replace(extra_json="{}")
-    if not metadata.extra and not metadata.namespace:
-        row = row._replace(metadata=_named(*scope))
-    else:
-        row = row._replace(metadata=jsonb_text(exact))
-    return row, (
+    item_id, content, memory_type, status, exact, extra_json, created_at, updated_at = row
+    if type(item) is AIMemory and extra_json == _WITHOUT_CALLS:
+        extra_json = "{}"
+    text = jsonb_text(exact) if metadata.extra or metadata.namespace else _named(*scope)
+    return Row(item_id, content, memory_type, status, text, extra_json, created_at, updated_at), (
         *scope,
         namespace_key(metadata.namespace) if metadata.namespace else "",
         item.archived_by is not None,

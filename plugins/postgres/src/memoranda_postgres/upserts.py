@@ -11,7 +11,7 @@ from typing import Any
 from memoranda.embeddings import has_text
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.dialect import MOMENT, USUAL, PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.rows import copied_moment, moment_of, owner_of
 from memoranda_postgres.server import Server
@@ -37,13 +37,24 @@ class Upserts:
         self._vectors = vectors
         self._has_vectors = has_vectors
         self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
+        place_of = {name: place for place, name in enumerate(statements.insert_columns)}
+        self._usual = [(place_of[name], value) for name, (value, _) in USUAL.items()]
+        self._varying = [place_of[name] for name in statements.varying_columns]
+        self._created, self._moment, self._keys = place_of["created_at"], place_of[MOMENT], place_of[TERM_KEYS]
 
     def bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
         """Return the statement that writes items of different ids and the same shared fields."""
         fields = additions[0].fields
         if len(additions) == 1:
             return self._text("one", fields), self._values(additions[0])
-        return self._text("drawn" if additions[0].number is None else "numbered", fields), self._arrays(additions)
+        columns = self._arrays(additions)
+        if additions[0].number is not None:
+            return self._text("numbered", fields), columns
+        if any(columns[place] != [value] * len(additions) for place, value in self._usual) or (
+            columns[self._moment] != columns[self._created]
+        ):
+            return self._text("drawn", fields), columns
+        return self._text("usual", fields), [columns[place] for place in self._varying]
 
     async def write(self, connection: Connection, additions: list[Addition]) -> dict[str, int]:
         """Write items of different ids and the same shared fields and return the versions of those not refused."""
@@ -172,6 +183,8 @@ class Upserts:
                 text = self._statements.upsert_one(fields)
             elif form == "claim":
                 text = self._statements.insert_or_lock_arrays()
+            elif form == "usual":
+                text = self._statements.upsert_usual(fields)
             else:
                 text = self._statements.upsert_arrays(fields, numbered=form == "numbered")
             self._texts[form, fields] = text
@@ -179,8 +192,7 @@ class Upserts:
 
     def _arrays(self, additions: Sequence[Addition]) -> list[list[Any]]:
         columns: list[list[Any]] = [list(column) for column in zip(*map(self._values, additions), strict=True)]
-        place = self._statements.insert_columns.index(TERM_KEYS)
-        columns[place] = list(map(array_text, columns[place]))
+        columns[self._keys] = list(map(array_text, columns[self._keys]))
         return columns
 
     def _values(self, addition: Addition, moment: datetime | None = None) -> tuple[Any, ...]:
