@@ -397,7 +397,7 @@ class PostgresStatements(Statements):
             f"${at}::{'text' if name in _AS_TEXT else self.dialect.column_type(name)}[]"
             for at, name in enumerate(columns, 1)
         )
-        told = {name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT} | told
+        told = {**{name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT}, **told}
         names = ", ".join(told.get(name, name) for name in self.insert_columns)
         return f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)})"
 
