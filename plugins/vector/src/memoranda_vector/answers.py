@@ -53,7 +53,8 @@ class Answers:
             case Size():
                 return int(np.count_nonzero(inside))
             case Whole():
-                return self._windows(np.flatnonzero(inside).astype(np.int32), 0)
+                rows = np.flatnonzero(inside).astype(np.int32)
+                return self._windows(rows, len(rows))
             case Frequencies(terms):
                 self._having = {term: words.with_term(term, inside) for term in terms}
                 return {term: len(rows) for term, rows in self._having.items()}

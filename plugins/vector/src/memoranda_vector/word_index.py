@@ -163,12 +163,14 @@ class WordIndex:
         marked = np.zeros(len(scope), dtype=np.bool_)
         marked[rows] = True
         places = np.flatnonzero(marked[turns])
-        near = places[:, np.newaxis] + np.arange(-around, around + 1)
-        inside = np.clip(near, 0, len(turns) - 1)
-        shown = np.unique(inside[(inside == near) & (spoken[inside] == spoken[places][:, np.newaxis])])
-        breaks = np.flatnonzero((np.diff(shown) > 1) | (np.diff(spoken[shown]) != 0)) + 1
-        runs = (run for run in np.split(shown, breaks) if len(run))
-        return [[self._passages[row] for row in turns[run].tolist()] for run in runs]
+        if not len(places):
+            return []
+        first = np.maximum(places - around, np.searchsorted(spoken, spoken[places]))
+        end = np.minimum(places + around + 1, np.searchsorted(spoken, spoken[places], side="right"))
+        # Those that share a turn are one run. Those that only touch are two, as they are wherever a history is kept.
+        apart = np.flatnonzero(first[1:] >= end[:-1])
+        runs = zip(first[np.append(0, apart + 1)].tolist(), end[np.append(apart, len(end) - 1)].tolist(), strict=True)
+        return [[self._passages[row] for row in turns[start:stop].tolist()] for start, stop in runs]
 
     def _same_conversations(self, rows: Rows, scope: Mask) -> Rows:
         """Return the rows of a scope that belong to a conversation of these rows."""
