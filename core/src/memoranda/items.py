@@ -43,7 +43,7 @@ def utc_text(moment: str | datetime) -> str:
     """
     if isinstance(moment, str):
         # The form this function itself writes needs no work; stores hand it back with every row.
-        written = len(moment) == 32 and moment.endswith("+00:00") and moment[7] + moment[10] + moment[19] == "-T."
+        written = moment[7:20:3] == "-T::." and moment[26:] == "+00:00"
         try:
             read = datetime.fromisoformat(moment if written else moment.strip())
         except ValueError:

@@ -26,6 +26,8 @@ _NESTED_AT_A_GLANCE = 8
 
 _SMALL = 2**53
 
+_EMPTY: dict[str, Any] = {}
+
 _scope_of = itemgetter(*SCOPE_FIELDS)
 
 
@@ -149,7 +151,7 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     fields = item.__dict__
     try:
         scope = fields["metadata"].__dict__
-        if scope["extra"] != {} or scope["namespace"] != () or glance.seldom(fields) != glance.nothing:
+        if scope["namespace"] != () or scope["extra"] != _EMPTY or glance.seldom(fields) != glance.nothing:
             return False
         content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
         texts = [text for text in glance.texts_or_none(fields) + _scope_of(scope) if text is not None]

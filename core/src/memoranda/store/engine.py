@@ -388,7 +388,7 @@ class Engine(ABC):
     def _ensure_open(self) -> None:
         if self._state != "open":
             raise StoreClosedError(repr(self), opened=self._state == "closed")
-        if self.access != "read" and self._lifetimes.is_due(self.clock):
+        if self._lifetimes.in_use and self.access != "read" and self._lifetimes.is_due(self.clock):
             self._sweep_aside()
 
     def _filter(self, **named: Any) -> Filter:

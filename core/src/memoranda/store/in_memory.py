@@ -106,7 +106,8 @@ class InMemoryStore(BaseStore):
     @guarded
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         with self._turn:
-            held = self._live.get(item.id) or self._hidden.get(item.id)
+            item_id = item.id
+            held = self._live.get(item_id) or self._hidden.get(item_id)
             if held is None:
                 self._put_new(shelved_copy(item, 1, self._live.kin(item.metadata)))
             else:

@@ -14,7 +14,7 @@ from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.pages import Order
 from memoranda.turns import AT_ONCE
-from memoranda.windowing import stays
+from memoranda.windowing import STAYING, stays
 
 _SPARSE = 64
 """Up to how many entries a list is gone through for each one that leaves it; beyond, each is looked for."""
@@ -73,6 +73,8 @@ class Shelf:
 
     def __init__(self) -> None:
         self._by_id: dict[str, Entry] = {}
+        self.get = self._by_id.get
+        """Returns the entry of an id, or None."""
         self._all = Row()
         self._scopes: list[tuple[str, dict[str, Row]]] = [(name, {}) for name in SCOPE_FIELDS]
         self._sessions = dict(self._scopes)["session_id"]
@@ -83,14 +85,6 @@ class Shelf:
 
     def __len__(self) -> int:
         return len(self._by_id)
-
-    def get(self, item_id: str) -> Entry | None:
-        """Return the entry of this id."""
-        return self._by_id.get(item_id)
-
-    def has_none(self, ids: Iterable[str]) -> bool:
-        """Whether none of these ids is on the shelf."""
-        return self._by_id.keys().isdisjoint(ids)
 
     def put(self, entry: Entry) -> None:
         """Add an entry whose id is not on the shelf."""
@@ -109,13 +103,16 @@ class Shelf:
                 rows.append(row)
         if held["namespace"]:
             rows += [self._places.setdefault(place, Row()) for place in _above(held["namespace"])]
+        # Memories mostly arrive in the order of their time, and new ones have the highest number. What comes last of
+        # all comes last in each row, at which one need not look then.
+        is_last = False
         for row in rows:
-            # Memories mostly arrive in the order of their time, and new ones have the highest number.
-            if not row or ((last := row[-1])[1] < added and last[0] <= created):
+            if is_last or not row or ((last := row[-1])[1] < added and last[0] <= created):
                 row.append(entry)
+                is_last = is_last or (row is self._all and row.as_added)
             else:
                 row.insert_in_order(entry)
-        if stays(item):
+        if fields["memory_type"] in STAYING:
             for row in rows:
                 insort(row.staying, entry)
 
