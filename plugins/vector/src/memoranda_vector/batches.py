@@ -25,7 +25,9 @@ Times = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
 """The end of an item that does not expire."""
 
-_CONVERSATION = 3  # Neighbouring turns have user, session and task in common.
+CONVERSATION = 3
+"""How much of a scope neighbouring turns have in common: user, session and task."""
+
 _LABEL = 100
 
 
@@ -122,7 +124,7 @@ def facet_key(item: MemoryItem) -> tuple[Any, ...]:
 def facet_values(key: tuple[Any, ...]) -> tuple[Hashable | None, ...]:
     """Return what items of this key are found by, in the order of the facets."""
     scope, memory_type, status, speaker = key
-    return *scope[:-1], scope[-1] or None, scope[:_CONVERSATION], memory_type, status, _first_word(speaker)
+    return *scope[:-1], scope[-1] or None, scope[:CONVERSATION], memory_type, status, _first_word(speaker)
 
 
 def _first_word(name: str) -> str | None:

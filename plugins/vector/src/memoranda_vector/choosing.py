@@ -7,6 +7,7 @@ What lists the fewest rows is read, and the other conditions are asked of those.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,6 +22,8 @@ _TEXTS = frozenset({*SCOPE_FIELDS, "memory_type"})
 """Fields that are a text or None, by which conditions on values are told from codes."""
 
 _OPERATORS = ("$eq", "$ne", "$in")
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 Listing = tuple[int, Callable[[], Rows]]
 """How many rows there are at most, and what lists them."""
@@ -75,8 +78,8 @@ def select(table: Columns, wanted: Filter) -> Rows | None:
 
 
 def microseconds(text: str) -> int:
-    """Return a time, in the form that items carry, as columns hold it; numpy does not read the zone, which is UTC."""
-    return int(np.datetime64(text[:26], "us").astype(np.int64))
+    """Return a time, in the form that items carry, as columns hold it."""
+    return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
 
 
 def _all_pass(table: Columns, condition: Condition) -> bool:

@@ -120,18 +120,14 @@ class Holdings:
     def put(self, items: Sequence[MemoryItem], vectors: Embedded) -> None:
         """Keep the items, which become the store's own, each in the place of the one it replaces."""
         for number, (item, vector) in enumerate(zip(items, vectors.first, strict=True)):
-            stored = self.stored(item.id)
-            item.__dict__["version"] = 1 if stored is None else stored.version + 1
-            row = self.table.put(item, vector, vectors.further.get(number), self._place_of(item.id))
+            row = self.table.put(item, vector, vectors.further.get(number), self._succeeding(item))
             self._searcher.changed([row])
 
     def put_hidden(self, item: MemoryItem) -> None:
         """Keep the item in the bin, in the place of the one it replaces, whose vector goes."""
         if self.table.row_of(item.id) is not None:
             self.hide(item.id)
-        stored = self.stored(item.id)
-        item.__dict__["version"] = 1 if stored is None else stored.version + 1
-        self.bin.put(item, self._place_of(item.id))
+        self.bin.put(item, self._succeeding(item))
 
     def take(self, item_id: str, within: MemoryMetadata | None, *, purge: bool) -> bool:
         """Hide one item, or remove it for good, hidden or not; return whether there was one within the scope."""
@@ -202,13 +198,16 @@ class Holdings:
         self.table.set_ends(rows, ends)
         return len(rows)
 
-    def _place_of(self, item_id: str) -> int:
-        """Return the place in the order of adding: that of the item it replaces, which leaves the bin, or the next."""
-        row = self.table.row_of(item_id)
-        if row is not None:
-            return self.table.added(row)
-        hidden = self.bin.take(item_id)
-        if hidden is not None:
-            return hidden.added
+    def _succeeding(self, item: MemoryItem) -> int:
+        """Give an item its version, and return its place in the order of adding.
+
+        Both follow the item that it replaces, which leaves the bin; a new one comes last.
+        """
+        row = self.table.row_of(item.id)
+        held = self.bin.take(item.id) if row is None else Hidden(self.table.item(row), self.table.added(row))
+        if held is not None:
+            item.__dict__["version"] = held.item.version + 1
+            return held.added
+        item.__dict__["version"] = 1
         self._added += 1
         return self._added - 1

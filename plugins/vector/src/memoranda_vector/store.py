@@ -43,7 +43,7 @@ from memoranda_vector.owning import owners
 from memoranda_vector.plans import ATTEMPTS, Plan, checked, ids_of, planned
 from memoranda_vector.searching import Searcher
 from memoranda_vector.table import Table
-from memoranda_vector.vectors import checked_vectors, embed_all
+from memoranda_vector.vectors import checked_vectors, embed_all, embed_one
 
 _MANY = 16
 """From this many items on, handling them together is cheaper than one by one."""
@@ -243,6 +243,11 @@ class VectorMemoryStore(BaseStore):
 
     async def _vectors_of(self, items: Sequence[MemoryItem]) -> Embedded:
         """Return the vectors of each item: those that its content has already, and zeros where there is no text."""
+        if len(items) == 1 and self._table.row_of(items[0].id) is None:
+            content, size = items[0].content, self._weights.passage
+            if len(content) <= size:  # No term is shorter than a letter, so that it is one passage.
+                return Embedded((await embed_one(self._embeddings, content))[np.newaxis])
+            return await embed_all(self._embeddings, [content], size)
         vectors = np.zeros((len(items), self._embeddings.dimension), dtype=np.float32)
         further = {}
         asked = []

@@ -12,8 +12,9 @@ from memoranda.embeddings import has_text
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Filter, Order
 from memoranda.turns import aside, sifting
-from memoranda_vector.batches import NEVER, Batch, Matrix, Times, facet_key, facet_values
+from memoranda_vector.batches import CONVERSATION, NEVER, Batch, Matrix, Times, facet_key, facet_values
 from memoranda_vector.choosing import microseconds, select, tells
+from memoranda_vector.copies import scope_of
 from memoranda_vector.facets import Facet, PlaceFacet, Rows
 
 GROWTH = 1.125
@@ -97,8 +98,8 @@ class Table:
         return item
 
     def kin(self, metadata: MemoryMetadata) -> MemoryMetadata | None:
-        """Return the metadata of an item of the same session, or None: mostly that of the next one."""
-        row = self.facets["session_id"].some_row(metadata.session_id)
+        """Return the metadata of an item of the same conversation, or None: mostly that of the next one."""
+        row = self.facets["conversation"].some_row(scope_of(metadata.__dict__)[:CONVERSATION])
         return None if row is None else self.item(row).metadata
 
     def items_of(self, rows: Rows) -> list[MemoryItem]:
@@ -116,7 +117,7 @@ class Table:
         """Add or replace one item and return its row. Vectors have length one or zero."""
         row = self._row_of.get(item.id)
         if row is None:
-            row = self._row_of[item.id] = self._free.pop() if self._free else self._new_rows(1)[0]
+            row = self._row_of[item.id] = self._free.pop() if self._free else self._new_row()
         else:
             self._forget(row)
         self.items[row] = item
@@ -273,6 +274,12 @@ class Table:
         self.mortal_count += int((batch.ends != NEVER).sum()) - int((self.ends[rows] != NEVER).sum())
         self.times[rows], self._updated[rows], self.ends[rows] = batch.times, batch.updated, batch.ends
         self.archived[rows], self._zero[rows], self._blank[rows] = batch.archived, batch.zero, batch.blank
+
+    def _new_row(self) -> int:
+        row = len(self.items)
+        self._reserve(row + 1)
+        self.items.append(None)
+        return row
 
     def _new_rows(self, count: int) -> list[int]:
         """Return rows to fill, free ones first, in ascending order."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from memoranda.embeddings import Embeddings, embed_texts, long_texts, provided_vectors
+from memoranda.embeddings import Embeddings, has_text, long_texts, provided_vectors
 from memoranda.errors import BadVectorError, EmbeddingError
-from memoranda.ranking import normalised
+from memoranda.ranking import checked_vector, normalised
 from memoranda.turns import AT_ONCE, aside, dividing, slices
 from memoranda_vector.batches import Embedded, Matrix
 
@@ -57,12 +57,20 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
 
 async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -> Matrix:
     """Return the vector of one text, of length one or zero. Raises what ``memoranda.embeddings.embed_texts`` does."""
-    (checked,) = await embed_texts(embeddings, [text], query=query)
-    vector: Matrix = np.frombuffer(checked, dtype=np.float32)
-    length = math.sqrt(np.dot(vector, vector))
-    if 0 < length < math.inf:
+    dimension = embeddings.dimension
+    if not has_text(text):
+        return np.zeros(dimension, dtype=np.float32)
+    (given,) = await provided_vectors(embeddings, [text], query=query)
+    vector: Matrix | None = None
+    if type(given) is list and len(given) == dimension:
+        with suppress(struct.error, OverflowError, TypeError):
+            vector = np.frombuffer(struct.pack(f"{dimension}f", *given), dtype=np.float32)
+    if vector is None:  # No list of numbers: whatever is wrong with it is told here.
+        vector = np.frombuffer(checked_vector(given, dimension), dtype=np.float32)
+    length = math.sqrt(vector.dot(vector))
+    if 0 < length < math.inf:  # Every value is finite then.
         return vector / np.float32(length)
-    return np.array(normalised(checked), dtype=np.float32)
+    return np.array(normalised(checked_vector(given, dimension)), dtype=np.float32)
 
 
 async def checked_vectors(vectors: Any, count: int, dimension: int) -> Matrix:
