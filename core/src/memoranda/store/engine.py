@@ -37,7 +37,7 @@ from memoranda.store.owners import Listing, Owner
 from memoranda.store.pages import Order, Page, check_order
 from memoranda.store.succession import check_expected, check_owner
 from memoranda.store.values import Value
-from memoranda.store.writes import Write, kept
+from memoranda.store.writes import Packer, Write, kept
 from memoranda.turns import aside, slices
 
 SWEEP_AGAIN = 60.0
@@ -222,6 +222,10 @@ class Engine(ABC):
         for item in adds:
             await self._add(item, write.within)
         return removed
+
+    def _packer(self) -> Packer | None:
+        """Return what makes rows of checked items; then :meth:`_apply` gets large batches as ``write.packed``."""
+        return None
 
     async def _remove_each(self, ids: Sequence[str], within: MemoryMetadata | None, *, purge: bool) -> int:
         if purge or Capability.DELETE in self.capabilities:

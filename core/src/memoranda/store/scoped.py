@@ -17,7 +17,7 @@ from memoranda.store.namespaces import is_below
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.pages import Order, Page
-from memoranda.store.writes import Write
+from memoranda.store.writes import Packer, Write
 
 UNSET: Any = object()
 """The default of scope arguments, since None there is a mistake and not "any"."""
@@ -121,6 +121,9 @@ class ScopedEngine(Engine):
 
     async def _apply(self, write: Write) -> int:
         return await self._store._apply(write.narrowed(self.scope))
+
+    def _packer(self) -> Packer | None:
+        return self._store._packer()
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         return await self._store._update_many(items, merge_scope(within, self.scope))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from memoranda.errors import InputError, TurnConflictError, VersionConflictError
 from memoranda.integrity import conversation_of
@@ -30,6 +31,10 @@ class Expected:
             raise TurnConflictError(self.head, found)
 
 
+Packer = Callable[[Sequence[MemoryItem]], list[Any]]
+"""Makes rows of items, each of which begins with the id and has nothing that could still be changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """A batch: ``deletes`` are removed first, then ``adds`` are stored in their order.
@@ -39,6 +44,7 @@ class Write:
     ``created_at``. ``purge`` removes the deletes for good. With ``fresh`` every id must be new, or VersionConflictError
     is raised; ``expected`` is checked before anything is written, and nobody else's :class:`Expected` write to that
     conversation may come in between. ``owned`` says that nobody else has the adds, so that they need not be copied.
+    ``packed`` are rows in the place of adds.
     """
 
     adds: Sequence[MemoryItem] = ()
@@ -50,6 +56,7 @@ class Write:
     fresh: bool = False
     expected: Expected | None = None
     owned: bool = False
+    packed: Sequence[Any] = ()
 
     @property
     def is_plain(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
@@ -17,8 +17,8 @@ from memoranda.store.conditions import Expiry
 from memoranda.store.engine import NOBODY_WAITS, Engine
 from memoranda.store.filters import Filter, check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
-from memoranda.store.writes import Expected, Write, conversation_filter
-from memoranda.turns import AT_ONCE, slices
+from memoranda.store.writes import Expected, Packer, Write, conversation_filter
+from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_SIFTED_AT_ONCE, slices
 
 T = TypeVar("T")
 
@@ -86,7 +86,13 @@ class Writing(Engine):
         """
         self._ensure_open()
         check_filter(within, "within")
-        batch = await self._taken(items, ttl)
+        given, pack = each(items, "items", "memory items"), self._packer()
+        if pack is not None and _is_large(given) and not self._observers and not deleted:
+            rows = await self._packed(given, ttl, pack)
+            async with self._alone():
+                await self._commit(Write(within=within, keep_created=keep_created, packed=rows))
+            return
+        batch = await self._taken(given, ttl)
         hidden = self._arriving_deleted(batch, ttl, deleted)
         if not batch:
             return
@@ -223,7 +229,7 @@ class Writing(Engine):
 
     async def _commit(self, write: Write) -> int:
         """Store a batch. An id that an expired item still holds is free, and nothing is deleted there."""
-        ids = [*(item.id for item in write.adds), *write.deletes]
+        ids = [*(item.id for item in write.adds), *(row[0] for row in write.packed), *write.deletes]
         return await self._with_room(ids, lambda: self._carry_out(write))
 
     async def _with_room(self, ids: Sequence[str], write: Callable[[], Awaitable[T]]) -> T:
@@ -272,12 +278,28 @@ class Writing(Engine):
             return self._accepted(given, ttl)
         accepted = []
         async for some in slices(given, AT_ONCE):
-            # Its owner may change an item meanwhile, so that it is the copy that is checked.
-            copies = [copy_item(item) if isinstance(item, MemoryItem) else item for item in some]
-            ready = await asyncio.to_thread(self._all_ready, copies, copied=True)
-            accepted += self._accepted(ready, ttl, ready=True)
+            accepted += await self._accepted_aside(some, ttl)
         self._ensure_open()
         return accepted
+
+    async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any]:
+        """Return the rows of a large batch. They are made where the items are checked, so that nothing is copied."""
+        rows = []
+        async for some in slices(items, CHANGED_AT_ONCE):
+            texts = [getattr(item, "content", "") for item in some]
+            if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
+                accepted = await self._accepted_aside(some, ttl)
+            else:
+                accepted = self._accepted(self._all_ready(some, copied=True), ttl, ready=True)
+            rows += pack(accepted)
+        self._ensure_open()
+        return rows
+
+    async def _accepted_aside(self, items: Sequence[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+        # Its owner may change an item meanwhile, so that it is the copy that is checked.
+        copies = [copy_item(item) if isinstance(item, MemoryItem) else item for item in items]
+        ready = await asyncio.to_thread(self._all_ready, copies, copied=True)
+        return self._accepted(ready, ttl, ready=True)
 
     def _owns(self, batch: Sequence[MemoryItem]) -> bool:
         """Whether nobody else has the items of a batch or will be told of them, so that the store may keep them."""

@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError
@@ -215,11 +216,15 @@ class SQLiteMemoryStore(BaseStore):
         vectors = await self._vectors_of(rows) if self._vectors is not None else ()
         await self._upsert(rows, within, vectors)
 
+    def _packer(self) -> Callable[[Sequence[MemoryItem]], list[Values]]:
+        return all_packed
+
     async def _apply(self, write: Write) -> int:
-        rows = await self._aside(all_packed, write.adds)
+        rows = write.packed or await self._aside(all_packed, write.adds)
         # A deleted item needs no vector: restoring it makes one.
-        vectors = await self._vectors_of([row for row in rows if row[ID] not in write.hidden])
-        mortal = any(row[EXPIRES_AT] is not None for row in rows)
+        shown = [row for row in rows if row[ID] not in write.hidden] if write.hidden else rows
+        vectors = await self._vectors_of(shown)
+        mortal = any(map(itemgetter(EXPIRES_AT), rows))
         if write.is_plain and not mortal:
             await self._upsert(rows, write.within, vectors)
             return 0
@@ -250,7 +255,8 @@ class SQLiteMemoryStore(BaseStore):
     ) -> Awaitable[None]:
         """Store rows and nothing else, together with those of others who wait."""
         # Rows of the one user that they may replace rows of need no more said, and share a statement with everybody's.
-        plain = within is None or (is_of_user(within) and all(row[USER_ID] == within.user_id for row in rows))
+        few = len(rows) <= AT_ONCE
+        plain = within is None or (few and is_of_user(within) and {row[USER_ID] for row in rows} == {within.user_id})
         upsert = _UPSERT if plain else _STATEMENTS.upserting(within)
         return self._opened().writer.upsert(upsert, rows, vectors)
 
