@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.sql import Statement
-from memoranda.store import Created, Expiry, FieldEquals, Filter, Listing, Order, Page, Value
+from memoranda.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement
+from memoranda.store import Archived, Created, Expiry, FieldEquals, Filter, Listing, Order, Page, Value
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.dialect import register_functions
 from memoranda_sqlite.statements import SQLiteStatements
@@ -50,6 +52,31 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 def plan(connection: sqlite3.Connection, statement: Statement) -> str:
     text, values = statement
     return "; ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values))
+
+
+@given(st.data())
+def test_a_statement_is_the_same_whatever_was_asked_before(data: st.DataObject) -> None:
+    names = st.none() | st.sampled_from(["a", "b", "c"])
+    scope = data.draw(st.builds(MemoryMetadata, user_id=names, session_id=names, task_id=names, agent_id=names))
+    further = data.draw(
+        st.lists(
+            st.sampled_from([ALIVE, Expiry(LATER), Expiry(NOW, expired=True), FieldEquals("id", "d"), Archived(True)]),
+            max_size=2,
+        )
+    )
+    wanted = Filter(
+        data.draw(st.sampled_from(["", "tea", "é"])),
+        scope,
+        data.draw(st.sampled_from([None, "human", "ai"])),
+        archived=data.draw(st.sampled_from([None, False, True])),
+        further=tuple(further),
+    )
+    orders: tuple[Order, ...] = ("created", "updated", "added")
+    page = Page(data.draw(st.integers(1, 3)), data.draw(st.integers(0, 1)), data.draw(st.sampled_from(orders)))
+    columns = data.draw(st.sampled_from([ITEM_COLUMNS, PAYLOAD_COLUMNS]))
+
+    assert STATEMENTS.search(wanted, page, columns) == SQLiteStatements().search(wanted, page, columns)
+    assert STATEMENTS.search(wanted, page, columns) == STATEMENTS.search(wanted, page, columns)
 
 
 @pytest.mark.parametrize("scope", SCOPES, ids=repr)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from memoranda.loops import CallsUnderWay
-from memoranda_sqlite.decoding import tolerantly
-from memoranda_sqlite.faults import is_busy, is_interrupted, is_too_big
+from memoranda_sqlite.decoding import decoded, tolerantly
+from memoranda_sqlite.faults import DRIVER_ERRORS, is_busy, is_interrupted, is_too_big, is_undecodable
 from memoranda_sqlite.files import Database
 from memoranda_sqlite.worker import Work, Worker
 
@@ -49,8 +49,11 @@ class DirectReader:
             return None
         self._left = most_asked
         try:
-            return tolerantly(self._connection, lambda connection: connection.execute(text, values).fetchall())
-        except sqlite3.Error as error:
+            return self._connection.execute(text, values).fetchall()
+        except DRIVER_ERRORS as error:
+            if is_undecodable(error) and self._connection.text_factory is not decoded:
+                self._connection.text_factory = decoded  # From the next statement on.
+                return None
             if is_interrupted(error) or is_busy(error) or is_too_big(error):
                 return None
             raise

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.shapes import json_text
 from memoranda.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
 from memoranda.store import (
+    Archived,
     Below,
+    Condition,
     Contains,
+    Expiry,
     ExtraEquals,
     FieldEquals,
     Filter,
@@ -32,6 +36,12 @@ from memoranda_sqlite.rows import Values
 _WITH_PLACE = ", ".join((*ITEM_COLUMNS, "created_us", "rowid"))
 HIDDEN = f"deleted = 1, state = {DELETED}"
 _SHOWN_AGAIN = f"deleted = 0, state = CASE WHEN archived_by IS NULL THEN {SHOWN} ELSE {ARCHIVED} END"
+_BOUND: dict[type[Condition], Callable[[Any], Any]] = {
+    InScope: attrgetter("value"),
+    FieldEquals: attrgetter("text"),
+    Expiry: attrgetter("now"),
+}
+"""The kinds of conditions that bind one value, as it is; of a filter that has only these, the text is made once."""
 _OF_ROWS = frozenset({FieldEquals, Value, ExtraEquals, Contains})
 _ONE_ROW = ", ".join("?" * (len(Row._fields) + len(FURTHER_COLUMNS)))
 _SHARED = Statements(SQLiteDialect())
@@ -130,6 +140,7 @@ class SQLiteStatements(Statements):
         self._from_index = Statements(_FromIndex())
         self._from_leading_column = Statements(_FromLeadingColumn())
         self._by_leading_column = Statements(_ByLeadingColumn())
+        self._texts: dict[Hashable, str] = {}
 
     def conditions(self, parameters: Parameters, wanted: Filter, *, deleted: bool | None = False) -> str:
         """Return the WHERE text for a filter."""
@@ -139,6 +150,23 @@ class SQLiteStatements(Statements):
 
     def search(self, wanted: Filter, page: Page, columns: Sequence[str] = ITEM_COLUMNS) -> Statement:
         """Select a page of the items that match, newest first: these columns of each."""
+        kinds: list[Hashable] = [page.order, wanted.archived, tuple(columns)]
+        values: list[Any] = []
+        for condition in wanted.conditions:
+            if bound := _BOUND.get(type(condition)):
+                values.append(bound(condition))
+            elif type(condition) is not Archived:
+                return self._search(wanted, page, columns)
+            kinds.append(condition.shape)
+        text = self._texts.get(tuple(kinds))
+        if text is not None and not page.offset:
+            return text, [*values, page.limit]
+        built = self._search(wanted, page, columns)
+        if wanted.archived is not None and not page.offset and not _sorts(wanted, page):
+            self._texts[tuple(kinds)] = built[0]
+        return built
+
+    def _search(self, wanted: Filter, page: Page, columns: Sequence[str]) -> Statement:
         if _is_of_a_branch(wanted):
             build = super().search if page.order == "added" else self._of_the_past.search
             return build(wanted, page, columns)
