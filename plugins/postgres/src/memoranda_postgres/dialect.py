@@ -88,7 +88,7 @@ def quoted(name: str) -> str:
 
 # What has nothing but ids in its metadata has them in its columns too, which are read sooner than JSON.
 _METADATA = (
-    "CASE WHEN metadata ?| ARRAY['extra', 'namespace'] THEN coalesce(exact_metadata, metadata::text) ELSE '{}' END"
+    "CASE WHEN metadata ? 'extra' OR metadata ? 'namespace' THEN coalesce(exact_metadata, metadata::text) ELSE '{}' END"
 )
 _MADE = {"metadata": _METADATA, "updated_at": UPDATED}
 

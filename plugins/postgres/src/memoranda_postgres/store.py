@@ -34,6 +34,7 @@ from memoranda.store import (
     copy_item,
     readable,
 )
+from memoranda.turns import aside
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.batches import Batches
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
@@ -283,7 +284,9 @@ class PostgresMemoryStore(BaseStore):
         if write.owned and write.is_plain and self._vectors is None:
             await self._add_large(write)
             return 0
-        additions = self._writer.additions(write.adds, write.within, keep_created=write.keep_created)
+        additions = await aside(
+            len(write.adds), self._writer.additions, write.adds, write.within, keep_created=write.keep_created
+        )
         if write.hidden:
             additions = [addition._replace(deleted=addition.row.id in write.hidden) for addition in additions]
         additions = await self._embedded(additions)

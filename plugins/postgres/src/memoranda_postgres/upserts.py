@@ -18,8 +18,8 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, array_text, searchable
 from memoranda_postgres.vectors import Vectors
 
-TOGETHER = 1000
-"""How many rows one statement writes at most."""
+TOGETHER = 500
+"""How many rows one statement writes at most: making and sending them holds the event loop for some milliseconds."""
 
 _COPIED_TOGETHER = 10_000
 _TURN = 100
