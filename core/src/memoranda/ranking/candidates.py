@@ -15,9 +15,7 @@ of an engine, which has its own names for the items. :func:`gathered` asks an en
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from itertools import islice
 from math import log
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -207,20 +205,31 @@ def best_hits(
     For each term, ``having`` gives the items that have it, and what it tells. ``newest`` returns so many of the items
     that it is given, the newest ones.
     """
-    sums: dict[KeyT, float] = {}
+    # Few terms make few different sums: items go from one set to another with each term, and never one by one.
+    groups: dict[float, set[KeyT]] = {}
     for keys, tells in having:
-        told = dict.fromkeys(keys, tells)
-        for key in told.keys() & sums.keys():
-            told[key] += sums[key]
-        sums |= told
-    if len(sums) <= most:
-        return list(sums)
-    # Few terms make few sums, which are counted sooner than sorted.
-    counted = Counter(sums.values())
-    least = next(islice((told for told in sorted(counted, reverse=True) for _ in range(counted[told])), most - 1, None))
-    above = [key for key, told in sums.items() if told > least + _SAME]
-    equal = [key for key, told in sums.items() if abs(told - least) <= _SAME]
-    return above + newest(equal, most - len(above))
+        left = set(keys)
+        grown: dict[float, set[KeyT]] = {}
+        for told, group in groups.items():
+            both = group & left
+            if both:
+                grown.setdefault(told + tells, set()).update(both)
+                group -= both
+                left -= both
+        grown.setdefault(tells, set()).update(left)
+        for told, group in grown.items():
+            groups.setdefault(told, set()).update(group)
+    above: list[KeyT] = []
+    equal: list[KeyT] = []
+    least = 0.0
+    for told in sorted(groups, reverse=True):
+        if told < least - _SAME or not equal:
+            if len(above) + len(equal) >= most:
+                break
+            above, equal, least = above + equal, [], told
+        equal += groups[told]
+    room = most - len(above)
+    return above + (newest(equal, room) if len(equal) > room else equal)
 
 
 def beginnings(term: str, query: str) -> list[str]:

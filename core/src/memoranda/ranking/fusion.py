@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
-from math import sqrt
+from math import fsum, sqrt
 
 from memoranda.ranking.passages import Scored
 
@@ -43,7 +43,7 @@ def standing_out(similarities: Mapping[int, float], total: int) -> dict[int, flo
 
     Texts have much in common by the vectors of any model, and nearly all by those of some: the difference tells.
     """
-    mean = sum(similarities.values()) / total
+    mean = fsum(similarities.values()) / total
     return {key: max(similarity - mean, _BELOW * similarity) for key, similarity in similarities.items()}
 
 

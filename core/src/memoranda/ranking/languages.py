@@ -40,12 +40,13 @@ _LOOKED_AT = 100
 
 def language_of(words: Sequence[str]) -> str | None:
     """Return the language of a text from its folded words, or None if none of them tells."""
+    known = _COMMON.intersection(words[:_LOOKED_AT])
+    if known <= STOPWORDS_OF["english"]:  # No other list has more of them.
+        return "english" if known else None
     votes: dict[str, int] = {}
-    for word in _COMMON.intersection(words[:_LOOKED_AT]):
+    for word in known:
         for language in LANGUAGES_OF[word]:
             votes[language] = votes.get(language, 0) + 1
-    if not votes:
-        return None
     most = max(votes.values())
     likely = [language for language, count in votes.items() if count == most]
     return "english" if "english" in likely else max(likely)

@@ -174,8 +174,10 @@ class ListedScope:
         return best_hits(having, most, self._newest)
 
     def _newest(self, numbers: Sequence[int], most: int) -> list[int]:
-        # They mostly come oldest first, of which each would take the place of another.
-        return nlargest(most, reversed(numbers), key=self._entries.__getitem__)
+        if len(numbers) * most < len(self._row):
+            return nlargest(most, numbers, key=self._entries.__getitem__)
+        wanted = frozenset(numbers)
+        return self._first((entry for entry in reversed(self._row) if entry.added in wanted), most)
 
     def _first(self, entries: Iterable[Entry], most: int) -> list[int]:
         return list(islice((entry.added for entry in entries if entry.added in self._entries), most))

@@ -26,7 +26,8 @@ def speaker_of(name: str | None, role: str, content: str) -> str:
     """Return who speaks: the name, else a label that the content begins with ("Ana: hello"), else the role."""
     if name:
         return name
-    label = _LABEL.match(content[:_LONGEST_LABEL])
+    beginning = content[:_LONGEST_LABEL]
+    label = _LABEL.match(beginning) if ":" in beginning else None
     return label[1] if label and label[1][:1].isupper() else role
 
 
