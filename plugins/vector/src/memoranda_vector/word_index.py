@@ -152,7 +152,8 @@ class WordIndex:
             if listing is not None:
                 rows = np.frombuffer(listing.rows, dtype=np.int32)
                 listed.append(rows[scope[rows]])
-        return np.unique(np.concatenate(listed))
+        # A term lists each row once.
+        return listed[-1] if len(listed) <= 2 else np.unique(np.concatenate(listed))
 
     def windows(self, rows: Rows, scope: Mask, around: int) -> list[list[Passage]]:
         """Return the rows with so many turns around each, as runs of consecutive turns of each conversation."""
@@ -187,5 +188,7 @@ class WordIndex:
 def _said(item: MemoryItem) -> tuple[Passage, tuple[str, ...]]:
     """Return what an item says, and the keys under which it is listed."""
     terms = index_terms(item.content)
-    speaker = (_SPEAKER + term for term in index_terms(item.name or ""))
-    return passage_of(item, terms), tuple(dict.fromkeys([*terms, *speaker]))
+    keys = dict.fromkeys(terms)
+    if item.name:
+        keys |= dict.fromkeys(_SPEAKER + term for term in index_terms(item.name))
+    return passage_of(item, terms), tuple(keys)
