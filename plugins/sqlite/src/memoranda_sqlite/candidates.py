@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,17 +23,13 @@ from memoranda.ranking import (
 )
 from memoranda.sql import Parameters
 from memoranda.store import Filter
-from memoranda_sqlite.passages import MARK_COLUMNS, Mark, Passages, Turn
+from memoranda_sqlite.passages import Passages, Turn
 from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.scope_rows import Having, ScopeRows
+from memoranda_sqlite.scope_rows import ScopeRows
 from memoranda_sqlite.times import span
 
+_OLDEST = "ORDER BY created_us, rowid"
 _NEWEST = "ORDER BY created_us DESC, rowid DESC LIMIT"
-_SPOKEN_BY = (
-    # Most rows name nobody, or somebody else: that is told sooner than JSON is read.
-    "instr(lower(extra_json), ?) AND CASE WHEN json_valid(extra_json) "
-    "THEN memoranda_contains(CAST(json_extract(extra_json, '$.name') AS BLOB), ?) END"
-)
 _LOOKED_AT = 10
 """How many of the newest rows of a scope are looked at for each that is wanted, before the wanted ones are ordered."""
 
@@ -51,7 +47,6 @@ class Answers:
         self._passages = passages
         self._wanted = wanted
         self._nearest = nearest
-        self._having: dict[str, Having] = {}
         self.numbers: dict[str, int] = {}
         """The numbers of the rows of all passages that were given, by their keys."""
 
@@ -63,15 +58,13 @@ class Answers:
             case Whole():
                 return self._conversations()
             case Frequencies(terms):
-                self._having = self._rows.with_terms(terms)
-                return {term: found.frequency for term, found in self._having.items()}
+                return {term: self._rows.frequency(term) for term in terms}
             case Best(told, most, matching):
-                return self._best([(self._having[term].numbers, told[term]) for term in told], most, matching)
+                return self._best([(self._rows.with_term(term), told[term]) for term in told], most, matching)
             case OnDay(day, most):
                 return self._newest(most, "created_us >= ? AND created_us < ?", *span(day))
             case SpokenBy(term, most):
-                hint = term if term.isascii() else '"name"'  # SQLite knows the cases of ASCII letters alone.
-                return self._newest(most, _SPOKEN_BY, hint, term)
+                return self._rows.spoken_by(term, most)
             case WithLetters(letters, most):
                 return self._rows.containing(letters, f"{_NEWEST} {most}")
             case Nearest(most):
@@ -80,13 +73,10 @@ class Answers:
                 return self._windows(keys, turns)
 
     def _conversations(self) -> list[list[Passage]]:
-        marks = self._marks(self._rows.numbers or (), "ORDER BY created_us, rowid")
-        turns = self._turns(marks)
+        numbers = [number for (number,) in self._rows.among("rowid", self._rows.numbers or (), _OLDEST)]
         conversations: dict[object, list[Passage]] = {}
-        for mark in marks:
-            turn = turns.get(mark.number)
-            if turn is not None:
-                conversations.setdefault(turn.conversation, []).append(turn.passage)
+        for turn in self._turns(numbers).values():
+            conversations.setdefault(turn.conversation, []).append(turn.passage)
         return list(conversations.values())
 
     def _best(self, having: Sequence[tuple[list[int], float]], most: int, matching: bool) -> list[int]:
@@ -104,7 +94,7 @@ class Answers:
     def _windows(self, hits: Sequence[int], around: int) -> list[list[Passage]]:
         """Return each row with its neighbours in the conversation, oldest first."""
         windows = [*self._chains(hits, around, in_session=True), *self._chains(hits, around, in_session=False)]
-        turns = self._turns(self._marks({number for window in windows for number in window}))
+        turns = self._turns(number for window in windows for number in window)
         return [[turns[number].passage for number in window if number in turns] for window in windows]
 
     def _chains(self, hits: Sequence[int], around: int, *, in_session: bool) -> Iterator[list[int]]:
@@ -112,13 +102,15 @@ class Answers:
         parameters = Parameters(self._rows.statements.dialect)
         before = self._turns_beside(parameters, "<", "DESC", around, in_session)
         after = self._turns_beside(parameters, ">", "ASC", around, in_session)
+        window = f"json_array(hit.rowid, json({before}), json({after}))"
         text = (
-            f"SELECT hit.rowid, {before}, {after} "
+            f"SELECT json_group_array({window}) "
             f"FROM json_each(?) AS given CROSS JOIN {TABLE} AS hit ON hit.rowid = given.value "
             f"WHERE hit.session_id IS {'NOT NULL' if in_session else 'NULL'}"
         )
-        found = self._rows.connection.execute(text, (*parameters.values, json.dumps(list(hits))))
-        return ([*reversed(json.loads(earlier)), hit, *json.loads(later)] for hit, earlier, later in found)
+        # As one value, which is read sooner than two for each hit.
+        (found,) = self._rows.connection.execute(text, (*parameters.values, json.dumps(list(hits)))).fetchone()
+        return ([*reversed(earlier), hit, *later] for hit, earlier, later in json.loads(found))
 
     def _turns_beside(self, parameters: Parameters, side: str, order: str, around: int, in_session: bool) -> str:
         """Return the expression of the turns on one side of a hit, the nearest first."""
@@ -138,11 +130,9 @@ class Answers:
             f"ORDER BY near.created_us {order}, near.rowid {order} LIMIT {around}))"
         )
 
-    def _marks(self, numbers: Collection[int], rest: str = "") -> list[Mark]:
-        return list(map(Mark._make, self._rows.among(MARK_COLUMNS, numbers, rest)))
-
-    def _turns(self, marks: Sequence[Mark]) -> dict[int, Turn]:
-        turns = self._passages.of(self._rows.connection, marks)
+    def _turns(self, numbers: Iterable[int]) -> dict[int, Turn]:
+        """Return the turns of these rows, which lie in the scope, in this order."""
+        turns = self._passages.of(self._rows.connection, numbers)
         self.numbers.update((turn.passage.key, number) for number, turn in turns.items())
         return turns
 

@@ -50,8 +50,7 @@ class Kept(Generic[T]):
         now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
         parameters = Parameters(statements.dialect)
         key = (id(connection), statements.conditions(parameters, lasting), *parameters.values)
-        # Which number SQLite gives to the state of the file is each connection's own affair.
-        state = (connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes)
+        state = state_of(connection)
         kept = self._entries.get(key)
         if kept is not None and kept.state == state and kept.since <= now and (kept.until is None or now < kept.until):
             return kept.value
@@ -63,6 +62,11 @@ class Kept(Generic[T]):
             kept_on = {}
         self._entries = {**kept_on, key: entry}
         return value
+
+
+def state_of(connection: sqlite3.Connection) -> object:
+    """Return what is another after every change to the file, as this connection sees it and nobody else."""
+    return connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes
 
 
 def _is_alive(condition: Condition) -> bool:

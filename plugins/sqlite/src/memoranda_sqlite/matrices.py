@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from heapq import nlargest
+from itertools import accumulate, pairwise
 from typing import Any
 
 from memoranda.ranking import cosines, held_back, normalised, passage_at
@@ -31,9 +33,10 @@ class Matrix:
         width = dimension * _FLOAT32_BYTES
         self._packed: list[bytes] = []
         self._matrix: Any = None
-        self._starts: list[int] | None = None
+        self.starts: list[int] | None = None
+        """Where the vectors of each row begin, and where the last ones end; None where each row has one."""
         if self.size != len(rows) * width:
-            self._starts = [0, *accumulate(len(vector) // width for _, vector in rows)][:-1]
+            self.starts = [0, *accumulate(len(vector) // width for _, vector in rows)]
         vectors = [vector for _, vector in rows]
         try:
             import numpy
@@ -45,39 +48,74 @@ class Matrix:
         if vectors:
             self._matrix = numpy.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, dimension)
 
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """Where each row stands, by its number."""
+        return dict(zip(self.numbers, range(len(self.numbers)), strict=True))
+
     def compared(self, vector: Sequence[float], damping: float) -> Alike:
         """Return how alike each row is: as much as its nearest passage, held back for having many."""
         if self._matrix is None:
-            return Alike(self.numbers, cosines(vector, self._packed), self._starts, damping)
+            return Alike(self, cosines(vector, self._packed), damping)
         import numpy
 
         product = self._matrix @ numpy.asarray(normalised(vector), dtype=numpy.float32)
-        return Alike(self.numbers, product.tolist(), self._starts, damping)
+        return ManyAlike(self, product, damping)
 
 
 class Alike:
-    """How alike in meaning rows are, by their numbers, and which passage of each is the nearest."""
+    """How alike in meaning the rows of a matrix are, and which passage of each is the nearest."""
 
-    def __init__(self, numbers: list[int], cosines: list[float], starts: list[int] | None, damping: float) -> None:
+    def __init__(self, matrix: Matrix, cosines: Any, damping: float) -> None:
+        self._matrix = matrix
         self._cosines = cosines
-        self._spans: dict[int, tuple[int, int]] = {}
-        if starts is None:
-            self.similarities = dict(zip(numbers, cosines, strict=True))
-            return
-        spans = zip(starts, [*starts[1:], len(cosines)], strict=True)
-        self._spans = dict(zip(numbers, spans, strict=True))
-        self.similarities = {
-            number: held_back(max(cosines[start:end]), end - start, damping)
-            for number, (start, end) in self._spans.items()
-        }
+        self._similarities = cosines if matrix.starts is None else self._held_back(matrix.starts, damping)
+
+    def _held_back(self, starts: list[int], damping: float) -> Any:
+        """Return the similarity of each row, of which some have several vectors."""
+        return [held_back(max(self._cosines[at:end]), end - at, damping) for at, end in pairwise(starts)]
+
+    def nearest(self, most: int) -> list[int]:
+        """Return the numbers of the most similar rows, best first; of equal ones the last added first."""
+        return [number for _, number in nlargest(most, self._by_similarity(most))]
+
+    def _by_similarity(self, most: int) -> Iterable[tuple[float, int]]:
+        """Return rows, at least the most similar ones: how alike each is, and its number."""
+        return zip(self._similarities, self._matrix.numbers, strict=True)
+
+    def similarities(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Return how alike each of these rows is that has a vector."""
+        places = self._matrix.places
+        return {number: float(self._similarities[places[number]]) for number in numbers if number in places}
 
     def passage(self, number: int, content: str) -> str:
         """Return the passage of a row by which it is alike; the empty text where it has only one."""
-        start, end = self._spans.get(number, (0, 1))
-        if end - start == 1:
+        starts, place = self._matrix.starts, self._matrix.places.get(number)
+        if starts is None or place is None or starts[place + 1] - starts[place] == 1:
             return ""
-        found = self._cosines[start:end]
+        found = list(self._cosines[starts[place] : starts[place + 1]])
         return passage_at(content, found.index(max(found)), len(found))
+
+
+class ManyAlike(Alike):
+    """The same of an array of numpy, which is sifted before any number of it becomes one of Python's."""
+
+    def _held_back(self, starts: list[int], damping: float) -> Any:
+        import numpy
+
+        counts = numpy.diff(starts)
+        # Python's powers and numpy's may differ in the last digit, and scores are the same on every machine.
+        powers = numpy.array([1.0, *(count**damping for count in range(1, int(counts.max()) + 1))])
+        return numpy.maximum.reduceat(self._cosines, starts[:-1]) / powers[counts]
+
+    def _by_similarity(self, most: int) -> Iterable[tuple[float, int]]:
+        import numpy
+
+        found, numbers = self._similarities, self._matrix.numbers
+        if most < len(found):
+            least = numpy.partition(found, len(found) - most)[len(found) - most]
+            return [(float(found[place]), numbers[place]) for place in numpy.flatnonzero(found >= least).tolist()]
+        return zip(found.tolist(), numbers, strict=True)
 
 
 class Matrices:

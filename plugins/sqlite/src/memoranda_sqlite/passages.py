@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from memoranda.items import MemoryItem
 from memoranda.ranking import Passage, make_passage
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import left_out
+from memoranda_sqlite.keeping import state_of
 from memoranda_sqlite.schema import TABLE
 
 Types = Mapping[str, type[MemoryItem]]
@@ -20,26 +21,17 @@ Types = Mapping[str, type[MemoryItem]]
 MOST_KEPT = 10_000
 """How many passages are kept: some twenty megabytes."""
 
+_TEXTS = {str}
 _KEPT_TERMS = (
     f"(SELECT terms FROM memoranda_terms WHERE item = {TABLE}.rowid "
     f"AND NOT EXISTS (SELECT 1 FROM memoranda_stale WHERE memoranda_stale.item = {TABLE}.rowid))"
 )
+_CHOSEN = f"FROM {TABLE} NOT INDEXED WHERE rowid IN (SELECT value FROM json_each(?))"
+_MARKS = f"SELECT rowid, id, version, updated_at {_CHOSEN}"
 _LOAD = (
-    f"SELECT rowid, id, content, memory_type, metadata, extra_json, created_at, {_KEPT_TERMS} FROM {TABLE} NOT INDEXED "
-    f"WHERE rowid IN (SELECT value FROM json_each(?))"
+    f"SELECT rowid, id, version, updated_at, content, memory_type, metadata, extra_json, created_at, {_KEPT_TERMS} "
+    f"{_CHOSEN}"
 )
-
-
-class Mark(NamedTuple):
-    """What tells one state of a row from another; select ``MARK_COLUMNS``."""
-
-    number: int
-    id: str
-    version: int
-    updated_at: str
-
-
-MARK_COLUMNS = "rowid, id, version, updated_at"
 
 
 class Turn(NamedTuple):
@@ -49,44 +41,65 @@ class Turn(NamedTuple):
     conversation: tuple[str | None, str | None, str | None]
 
 
+Mark = tuple[str, int, str]
+"""What tells one state of a row from another: the id, the version, and when it changed."""
+
+
 class Passages:
-    """Passages by the marks of their rows. Making one takes far longer than looking at the mark."""
+    """Turns by the numbers of their rows, with the marks of these. Making one takes far longer than looking at a mark.
+
+    While a connection sees one state of the file, each mark is looked at once.
+    """
 
     def __init__(self) -> None:
-        self._kept: dict[Mark, Turn] = {}
+        self._kept: dict[int, tuple[Mark, Turn]] = {}
+        self._seen: dict[int, tuple[object, dict[int, Turn]]] = {}
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""
         self._kept = {}
+        self._seen = {}
 
-    def of(self, connection: sqlite3.Connection, marks: Collection[Mark]) -> dict[int, Turn]:
+    def of(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Turn]:
         """Return the turns by the numbers of their rows; rows that cannot be read are left out."""
-        kept = self._kept
-        turns = {mark.number: kept[mark] for mark in marks if mark in kept}
-        missing = {mark.number: mark for mark in marks if mark.number not in turns}
+        kept, state = self._kept, state_of(connection)
+        seen_at, turns = self._seen.get(id(connection), (None, {}))
+        if seen_at != state or len(turns) > MOST_KEPT:
+            turns = {}
+        self._seen[id(connection)] = (state, turns)
+        wanted = dict.fromkeys(numbers)
+        # What other threads keep meanwhile may be of another state: what is used is what was compared.
+        known = {number: found for number in wanted if number not in turns and (found := kept.get(number))}
+        if known:
+            for number, *mark in connection.execute(_MARKS, (json.dumps(list(known)),)):
+                if known[number][0] == tuple(mark):
+                    turns[number] = known[number][1]
+        missing = [number for number in wanted if number not in turns]
         if missing:
             if len(kept) + len(missing) > MOST_KEPT:
                 self._kept = kept = {}
-            for number, turn in _loaded(connection, missing).items():
-                turns[number] = kept[missing[number]] = turn
-        return turns
+            for number, found in _loaded(connection, missing).items():
+                kept[number] = found
+                turns[number] = found[1]
+        return {number: turns[number] for number in wanted if number in turns}
 
 
-def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, Turn]:
+def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, tuple[Mark, Turn]]:
     """Return the turns of these rows. They are not made into items, which takes longer than all the rest."""
     turns = {}
-    for number, *row, terms in connection.execute(_LOAD, (json.dumps(list(numbers)),)):
-        if any(type(value) is not str for value in row):
+    rows = connection.execute(_LOAD, (json.dumps(list(numbers)),))
+    for number, item_id, version, updated_at, content, memory_type, metadata, extra_json, created_at, terms in rows:
+        texts = (item_id, content, memory_type, metadata, extra_json, created_at)
+        if {*map(type, texts)} != _TEXTS:
             continue  # Such a row is spoken of where its item would be read.
         try:
-            item_id, content, memory_type, metadata, extra_json, created_at = row
             conversation = _conversation(metadata)
             name = json.loads(extra_json).get("name") if '"name"' in extra_json else None
             known = None if terms is None else terms.split()
             passage = make_passage(item_id, content, name, memory_type, created_at, conversation, known)
         except (ValueError, TypeError, AttributeError, RecursionError):
             continue
-        turns[number] = Turn(passage, conversation)
+        turns[number] = (item_id, version, updated_at), Turn(passage, conversation)
     return turns
 
 

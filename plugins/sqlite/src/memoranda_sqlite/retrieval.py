@@ -28,7 +28,7 @@ from memoranda_sqlite.passages import Passages, Types, items_of
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import Known, ScopeRows
 from memoranda_sqlite.statements import SQLiteStatements
-from memoranda_sqlite.vectors import Vectors, nearest, stored_model
+from memoranda_sqlite.vectors import Vectors, stored_model
 
 
 class Retrieval:
@@ -81,8 +81,8 @@ class Retrieval:
         def work(connection: sqlite3.Connection) -> list[RankedItem]:
             with _snapshot(connection):
                 alike = self._alike(connection, wanted, vector)
-                found = alike.similarities
-                numbers = nearest(found, limit)
+                numbers = alike.nearest(limit)
+                found = alike.similarities(numbers)
                 items = items_of(connection, numbers, types)
             return [
                 RankedItem(
@@ -138,12 +138,12 @@ class Retrieval:
         """Return the best items; ``alike`` says how alike in meaning each row is, where that counts."""
         scope = wanted.scope()
         rows = ScopeRows(connection, self._statements, scope, self._known)
-        similarities = {} if alike is None else alike.similarities
-        answers = Answers(rows, self._passages, wanted, lambda most: nearest(similarities, most))
+        answers = Answers(rows, self._passages, wanted, lambda most: [] if alike is None else alike.nearest(most))
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=alike is not None)
         candidates = gathered(gathering, answers.answer)
         numbers = answers.numbers
+        similarities = {} if alike is None else alike.similarities(numbers.values())
         scored = rank_hybrid(
             query,
             candidates.windows,

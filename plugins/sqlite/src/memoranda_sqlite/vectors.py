@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from heapq import nlargest
 from typing import Any
 
 from memoranda.embeddings import WHITESPACE, Embeddings, embed_passages, embed_texts, has_text, usual_weights
@@ -134,8 +133,3 @@ def count_missing(connection: sqlite3.Connection) -> int:
 def keep(connection: sqlite3.Connection, model: str, kept: Sequence[tuple[bytes, str, int]]) -> None:
     """Keep vectors of these ids, unless an item has another version by now."""
     connection.executemany(_KEEP_VERSION, [(vector, item_id, model, version) for vector, item_id, version in kept])
-
-
-def nearest(found: dict[int, float], most: int) -> list[int]:
-    """Return the numbers of the most similar rows, best first; of equal ones the last added first."""
-    return nlargest(most, found, key=lambda number: (found[number], number))
