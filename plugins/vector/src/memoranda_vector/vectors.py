@@ -13,7 +13,7 @@ import numpy as np
 from memoranda.embeddings import Embeddings, has_text, long_texts, provided_vectors
 from memoranda.errors import BadVectorError, EmbeddingError
 from memoranda.ranking import checked_vector, normalised
-from memoranda.turns import AT_ONCE, aside, dividing, slices
+from memoranda.turns import AT_ONCE, EMBEDDED_AT_ONCE, aside, dividing, slices
 from memoranda_vector.batches import Embedded, Matrix
 
 _CHUNK = 1024
@@ -46,12 +46,12 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
     if getattr(type(embeddings), "aembed_many", None) is not Embeddings.aembed_many:
         given = await provided_vectors(embeddings, texts)
         return await aside(len(texts), checked_matrix, given, len(texts), dimension)
-    # It embeds one after the other. As a list, numbers take eight times the room that they have here, so only some are
-    # held at a time; memory that is used again is also several times faster than memory that is new.
+    # It embeds one after the other. As a list, numbers take eight times the room that they have here, so only so many
+    # are held at a time as stay in the processor's cache: memory that is used again is twice as fast.
     matrix = np.empty((len(texts), dimension), dtype=np.float32)
-    for start in range(0, len(texts), _CHUNK):
-        some = texts[start : start + _CHUNK]
-        await aside(len(some), _fill, matrix[start : start + _CHUNK], await provided_vectors(embeddings, some))
+    async for some in slices(range(len(texts)), EMBEDDED_AT_ONCE):
+        part = slice(some[0], some[-1] + 1)
+        _fill(matrix[part], await provided_vectors(embeddings, texts[part]))
     return matrix
 
 
