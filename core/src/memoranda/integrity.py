@@ -65,16 +65,6 @@ def answered_ids(item: MemoryItem) -> list[str]:
     return [first, *map(str, further)] if further and isinstance(further, (list, tuple)) else [first]
 
 
-def call_keys(item: MemoryItem) -> list[CallKey]:
-    """Return what the calls of an item are known by to the results of its own task and agent."""
-    return [_own(item, call_id) for call_id in call_ids(item)]
-
-
-def answered_keys(item: MemoryItem) -> list[CallKey]:
-    """Return what the calls that an item answers are known by if its own task and agent made them."""
-    return [_own(item, call_id) for call_id in answered_ids(item) if call_id]
-
-
 def whole_groups(
     items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None, linked: Linked | None = None
 ) -> list[MemoryItem]:
@@ -138,15 +128,12 @@ def _by_result(link: Answer) -> tuple[int, int]:
 
 
 class Linked(NamedTuple):
-    """How items belong together by calls; items are told by their positions."""
+    """How items, told by their positions, belong together by calls."""
 
     links: list[Answer]
-    missing: dict[int, int]
-    """How many results each caller lacks."""
-    orphans: set[int]
-    """The results with an id that answers nothing."""
-    unclaimed: list[tuple[int, CallKey]]
-    """The results whose own task and agent made no such call before, and that call."""
+    missing: dict[int, int]  # how many results each caller lacks
+    orphans: set[int]  # the results with an id that answers nothing
+    unclaimed: list[tuple[int, CallKey]]  # the results whose own task and agent made no such call before
 
 
 def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memoranda.integrity import (
-    CallKey,
-    answered_keys,
-    call_keys,
-    conversation_of,
-    linked_by_calls,
-    whole_groups,
-)
+from memoranda.integrity import conversation_of, linked_by_calls, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import InBranch
@@ -23,6 +16,9 @@ from memoranda.store.pages import Page
 from memoranda.store.shelf import BY, Entry, Row, matching, passing
 from memoranda.turns import AT_ONCE
 from memoranda.windowing import STAYING, as_said, last_rounds, newest
+
+_FURTHER = 32
+"""How many earlier entries are read at a time in search of the calls that results answer."""
 
 
 @dataclass(slots=True)
@@ -94,8 +90,8 @@ class View:
             return None  # Summaries come behind the system items at the beginning, which the newest do not show.
         shown = said = _said(staying, tail.entries)
         linked = linked_by_calls(said)
-        if linked.unclaimed:
-            if not tail.read_calls({call for _, call in linked.unclaimed}):
+        while linked.unclaimed and not tail.is_whole:
+            if not tail.read_on():
                 return None
             said = _said(staying, tail.entries + tail.earlier)
             linked = linked_by_calls(said)
@@ -161,21 +157,9 @@ class _Tail:
         self.is_whole = self._is_short
         return self.is_whole
 
-    def read_calls(self, lacking: set[CallKey]) -> bool:
-        """Read on until these calls are found, and those of all results in between; False where they are not told."""
-        for entry in self.earlier:
-            _count_calls(entry.item, lacking)
-        while lacking:
-            earlier = next(self._coming, None)
-            if earlier is None:
-                return self._is_short
-            if earlier.item.memory_type not in STAYING:
-                self.earlier.append(earlier)
-                _count_calls(earlier.item, lacking)
-        return True
-
-
-def _count_calls(item: MemoryItem, lacking: set[CallKey]) -> None:
-    """Take the calls of an item from those that results after it lack, and add those that it lacks itself."""
-    lacking.difference_update(call_keys(item))
-    lacking.update(answered_keys(item))
+    def read_on(self) -> bool:
+        """Read some earlier entries; False where there are more than may be looked at."""
+        some = list(islice(self._coming, _FURTHER))
+        self.earlier += [entry for entry in some if entry.item.memory_type not in STAYING]
+        self.is_whole = self._is_short and len(some) < _FURTHER
+        return self.is_whole or len(some) == _FURTHER
