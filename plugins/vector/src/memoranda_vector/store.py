@@ -184,10 +184,11 @@ class VectorMemoryStore(BaseStore):
     @undivided
     async def _written(self, write: Write, vectors: Embedded | None = None) -> int:
         """Write a batch, whose vectors may be known, and return how many items it deleted."""
-        own = await aside(len(write.adds), kept_copies, write.adds, write.owned)
-        if len(own) + len(write.deletes) >= _MANY:
+        if len(write.adds) + len(write.deletes) >= _MANY:
+            own = await aside(len(write.adds), kept_copies, write.adds, write.owned)
             write = replace(write, adds=own, owned=not write.keep_created)
             return (await self._carried_out(write, vectors)).removed
+        own = [kept_copy(item, self._table.kin(item.metadata)) for item in write.adds]
         if vectors is None:
             self._holdings.successors(write, own)  # Before the embedder is paid for.
             vectors = await self._vectors_of([item for item in own if item.id not in write.hidden])

@@ -119,11 +119,18 @@ def _read(vectors: Any, dimension: int) -> Any:
         raise BadVectorError("a vector is a list of numbers")
     if rows.shape[1] != dimension or dimension == 0:
         raise BadVectorError(f"it has {rows.shape[1]} values instead of {dimension}")
+    if rows.dtype == np.float32:
+        return rows
     with np.errstate(over="ignore"):
-        return rows.astype(np.float32, copy=False)
+        return rows.astype(np.float32)
 
 
 def _normalise(rows: Matrix, out: Matrix) -> None:
+    if len(rows) == 1:
+        length = math.sqrt(rows[0].dot(rows[0]))
+        if 1 / _LARGE < length < _LARGE:  # Every value is finite then, as a float32.
+            np.divide(rows, np.float32(length), out=out)
+            return
     # Squares of float32 can leave its range, but not that of double precision: a sum that is not finite there has a
     # value that is not.
     with np.errstate(invalid="ignore"):
