@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from memoranda.shapes import json_text
@@ -16,6 +17,9 @@ from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
 _LONGEST_PATTERN = 1_000
 """Longer texts are compared in Python: SQLite refuses patterns of more than fifty thousand bytes."""
+
+# As bytes, since the driver fails the whole statement for text that is no Unicode.
+_CALLED = "memoranda_contains(CAST(content AS BLOB), ?)"
 
 MISTAKABLE = frozenset("afhijklnstwy")
 """The ASCII letters that other characters are folded to: k, which the sign of Kelvin becomes, or s, which ß does."""
@@ -32,6 +36,18 @@ def _pattern(folded: str, *, loose: bool = False) -> str:
 
 def _escaped(sign: str) -> str:
     return f"\\{sign}" if sign in "%_\\" else sign
+
+
+@lru_cache(maxsize=64)
+def _containing(folded: str) -> tuple[str, tuple[str, ...]]:
+    """Return the condition that content has a text in it, and what it binds: one search asks for it several times."""
+    # What is no plain parameter keeps SQLite from preparing the statement anew for each pattern, in which it would
+    # look for the beginning of a range; and without ESCAPE it compares a tenth faster.
+    like = "content LIKE +?" + (" ESCAPE '\\'" if any(map(folded.count, "%_\\")) else "")
+    exact = like if folded.isascii() else "0"
+    is_ascii = "length(content) = length(CAST(content AS BLOB))"
+    patterns = (_pattern(folded, loose=True), *([_pattern(folded)] if folded.isascii() else []))
+    return f"({like} AND CASE WHEN {is_ascii} THEN {exact} ELSE {_CALLED} END)", (*patterns, folded)
 
 
 class SQLiteDialect(Dialect):
@@ -91,15 +107,10 @@ class SQLiteDialect(Dialect):
         SQLite folds ASCII alone. It tells what cannot have the text in it, and decides of content that is all ASCII;
         the rest is for Python, whose case folding is Unicode's.
         """
-        # As bytes, since the driver fails the whole statement for text that is no Unicode.
-        called = "memoranda_contains(CAST(content AS BLOB), {})"
-        if len(folded) > _LONGEST_PATTERN:
-            return called.format(parameters.add(folded))
-        possible = f"content LIKE {parameters.add(_pattern(folded, loose=True))} ESCAPE '\\'"
-        is_ascii = "length(content) = length(CAST(content AS BLOB))"
-        exact = f"content LIKE {parameters.add(_pattern(folded))} ESCAPE '\\'" if folded.isascii() else "0"
-        decided = f"CASE WHEN {is_ascii} THEN {exact} ELSE {called.format(parameters.add(folded))} END"
-        return f"({possible} AND {decided})"
+        text, values = _containing(folded) if len(folded) <= _LONGEST_PATTERN else (_CALLED, (folded,))
+        for value in values:
+            parameters.add(value)
+        return text
 
     def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
         """Return a call back to Python: JSON equality of any value, under any key."""
