@@ -45,7 +45,7 @@ class DirectReader:
 
     def rows(self, text: str, values: Sequence[Any], most_asked: int = MOST_ASKED) -> list[Any] | None:
         """Return all rows of a statement, or None if it would take too long or something is in the way."""
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             return None
         self._left = most_asked
         try:

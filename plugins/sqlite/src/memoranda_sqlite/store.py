@@ -447,23 +447,29 @@ class SQLiteMemoryStore(BaseStore):
         """Return a page of what matches, as ``of_rows`` makes it of its rows without those that cannot be read."""
         asked, wanted = page, await self._with_past(wanted)
         while True:
-            found, rows = await self._found(wanted, asked, of_rows, columns)
-            if len(found) >= page.limit or rows < asked.limit:
-                return found[: page.limit]
+            rows = self._rows_at_once(wanted, asked, columns)
+            if rows is not None:
+                found, read = of_rows(rows), len(rows)
+            else:
+                found, read = await self._read_aside(wanted, asked, of_rows, columns)
+            if len(found) >= page.limit or read < asked.limit:
+                return found[: page.limit] if len(found) > page.limit else found
             # Others take the place of unreadable rows.
             asked = Page(min(asked.limit + page.limit - len(found), EVERYTHING), page.offset, page.order)
 
-    async def _found(
-        self, wanted: Filter, page: Page, of_rows: Callable[[list[Any]], list[T]], columns: Sequence[str]
-    ) -> tuple[list[T], int]:
-        """Return a page of what matches, and how many rows it was read from."""
-        connections = self._opened()
+    def _rows_at_once(self, wanted: Filter, page: Page, columns: Sequence[str]) -> list[Any] | None:
+        """Return a page of the rows that match, or None if a thread is to look for them."""
+        if page.end > _DIRECT_LIMIT:
+            return None
         # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
         patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
-        if page.end <= _DIRECT_LIMIT:
-            rows = connections.rows_at_once(*_STATEMENTS.search(wanted, page, columns), patience)
-            if rows is not None:
-                return of_rows(rows), len(rows)
+        return self._opened().rows_at_once(*_STATEMENTS.search(wanted, page, columns), patience)
+
+    async def _read_aside(
+        self, wanted: Filter, page: Page, of_rows: Callable[[list[Any]], list[T]], columns: Sequence[str]
+    ) -> tuple[list[T], int]:
+        """Return a page of what matches, and how many rows it was read from, by a thread."""
+        connections = self._opened()
         connections.filler.searched()
         indexed = connections.filler.available
 
