@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
+from typing import Any
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
-from memoranda import HumanMemory, MemoryMetadata
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.errors import IdConflictError
 from memoranda_postgres import PostgresMemoryStore
 
@@ -80,3 +83,51 @@ async def test_a_large_batch_keeps_its_order_and_its_times_to_the_ends_of_the_ca
     scanned = [item.id async for item in store.scan()]
     assert scanned == [item.id for item in sorted(items, key=lambda item: item.created_at)]
     assert len(await store.search(since=first, until="0001-01-01T00:00:00.000001+00:00")) == 6
+
+
+WORDS = ["tea", "Straße", "İstanbul", "東京", "🦉", "2023-05-08", "running", "\ta\nb\\", "'\"", "x" * 3_000]
+EXTRAS: list[dict[str, Any]] = [{}, {}, {"z": 1, "a": -0.0}, {"deep": [{"b": None}, 1e23]}]
+
+
+def any_item(randomly: random.Random, number: int) -> MemoryItem:
+    """Return an item with something of everything that a row can hold."""
+    scope = MemoryMetadata(
+        user_id=randomly.choice([None, "ada", "ö"]),
+        session_id=randomly.choice([None, "s"]),
+        task_id=randomly.choice([None, None, "t"]),
+        agent_id=randomly.choice([None, None, "a"]),
+        namespace=randomly.choice([(), (), ("one", "two")]),
+        extra=randomly.choice(EXTRAS),
+    )
+    created = randomly.choice(["1969-12-31T23:59:59.999999+00:00", "2000-01-01T00:00:00.000000+00:00", None])
+    times = {} if created is None else {"created_at": created}
+    if randomly.random() < 0.3:
+        times |= {"expires_at": "2999-01-01T00:00:00.000000+00:00"}
+    content = " ".join(randomly.choices(WORDS, k=randomly.randint(0, 5)))
+    common: dict[str, Any] = {"id": f"{number:03}", "content": content, "metadata": scope, **times}
+    kind = randomly.randrange(3)
+    if kind == 0:
+        return HumanMemory(name=randomly.choice([None, "Ada"]), **common)
+    if kind == 1:
+        calls = [{"id": "c", "name": "look", "arguments": {}}] if randomly.random() < 0.5 else []
+        return AIMemory(tool_calls=calls, **common)
+    return ToolMemory(tool_call_id="c", is_error=True, **common)
+
+
+@pytest.mark.parametrize("partitions", [0, pytest.param(2, marks=pytest.mark.rare("partitions"))])
+async def test_a_row_is_the_same_however_it_was_written(wheel: Any, partitions: int) -> None:
+    items = [any_item(random.Random(number), number) for number in range(SIZE)]
+    found = []
+    with wheel.database() as large, wheel.database() as small:
+        for url in (large, small):
+            async with PostgresMemoryStore(url, partitions=partitions) as store:
+                if url == large:
+                    await store.add_many(items)
+                else:
+                    await asyncio.gather(*(store.add(item) for item in items))
+            connection = await asyncpg.connect(url)
+            rows = await connection.fetch("SELECT * FROM memory_items ORDER BY id")
+            await connection.close()
+            told = [{name: value for name, value in row.items() if name not in ("token", "added")} for row in rows]
+            found.append([{**row, "term_keys": sorted(row["term_keys"])} for row in told])
+    assert found[0] == found[1]

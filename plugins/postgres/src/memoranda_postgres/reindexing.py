@@ -112,7 +112,7 @@ async def _set_terms(server: Server, statements: PostgresStatements, rows: Seque
     changed = []
     for row in rows:
         made = folded, keys = searchable(row["content"], row["user_id"])
-        if made != tuple(row[name] for name in TEXT_COLUMNS):
+        if made != (row["folded"], sorted(row[TERM_KEYS])):
             changed.append((row["id"], row["version"], folded, array_text(keys)))
     if changed:
         columns = [list(column) for column in zip(*changed, strict=True)]

@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -63,20 +62,6 @@ def moment_of(created_at: str) -> str:
         return created_at if utc_text(created_at) == created_at else "-infinity"
     except ValueError:
         return "-infinity"
-
-
-# The driver takes the first and the last time that Python knows for no beginning and no end.
-_ENDS = frozenset({"0001-01-01T00:00:00.000000+00:00", "9999-12-31T23:59:59.999999+00:00"})
-
-
-def can_be_copied(created_at: str) -> bool:
-    """Whether :func:`copied_moment` can say the time of a row."""
-    return created_at not in _ENDS
-
-
-def copied_moment(created_at: str) -> datetime:
-    """Return the time of an item as COPY takes it, without the zone, which is UTC."""
-    return datetime.fromisoformat(created_at[: len("2023-05-08T13:56:00.000000")])
 
 
 def owner_of(user_id: str | None) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from memoranda.embeddings import has_text
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
+from memoranda_postgres.copying import HEADER, TRAILER, copied
 from memoranda_postgres.dialect import MOMENT, USUAL, PostgresStatements
 from memoranda_postgres.locking import lock_items
-from memoranda_postgres.rows import copied_moment, moment_of, owner_of
+from memoranda_postgres.rows import moment_of, owner_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, array_text, searchable
 from memoranda_postgres.vectors import Vectors
@@ -125,20 +125,22 @@ class Upserts:
                 records=[(item_id, owner_of(user_id)) for item_id, user_id in owners],
                 timeout=self._server.timeout,
             )
-        await connection.copy_records_to_table(
+        await connection.copy_to_table(
             table,
             schema_name=schema,
             columns=self._statements.insert_columns,
-            records=self._unhurried(additions),
+            source=self._unhurried(additions),
+            format="binary",
             timeout=self._server.timeout,
         )
 
-    async def _unhurried(self, additions: Iterator[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
+    async def _unhurried(self, additions: Iterator[Addition]) -> AsyncGenerator[bytes, None]:
         """Yield the rows; making them and their terms takes a while, in which other calls get their turn."""
-        for place, addition in enumerate(additions):
-            if place % _TURN == 0:
-                await asyncio.sleep(0)
-            yield self._values(addition, copied_moment(addition.row.created_at))
+        yield HEADER
+        while some := [copied(each, partitioned=self._dialect.partitioned) for each in islice(additions, _TURN)]:
+            yield b"".join(some)
+            await asyncio.sleep(0)
+        yield TRAILER
 
     async def draw(self, connection: Connection, count: int) -> Sequence[int | None]:
         """Return as many new numbers, in their order; None stands for one that the statement draws itself."""
@@ -195,7 +197,7 @@ class Upserts:
         columns[self._keys] = list(map(array_text, columns[self._keys]))
         return columns
 
-    def _values(self, addition: Addition, moment: datetime | None = None) -> tuple[Any, ...]:
+    def _values(self, addition: Addition) -> tuple[Any, ...]:
         """Return the values of the insert columns; a statement is given the moment as text."""
         row = addition.row
         values = (
@@ -205,7 +207,7 @@ class Upserts:
             *searchable(row.content, addition.further[0]),
             addition.token,
             addition.number,
-            moment_of(row.created_at) if moment is None else moment,
+            moment_of(row.created_at),
         )
         if self._dialect.partitioned:
             return (*values, owner_of(addition.further[0]), int(addition.deleted), addition.times)

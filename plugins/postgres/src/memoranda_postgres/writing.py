@@ -21,7 +21,7 @@ from memoranda.turns import aside
 from memoranda_postgres.additions import Addition, id_of, kind_of
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.rows import can_be_copied, item_of, packed
+from memoranda_postgres.rows import item_of, packed
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import TOGETHER, Upserts
 from memoranda_postgres.vectors import Vectors
@@ -143,7 +143,7 @@ class Writer:
 
     async def add_together(self, additions: list[Addition]) -> None:
         """Write items of different ids in one transaction. Raises IdConflictError, and then nothing was written."""
-        copying = len(additions) >= _COPY_FROM and all(can_be_copied(added.row.created_at) for added in additions)
+        copying = len(additions) >= _COPY_FROM
 
         async def work(connection: Connection) -> None:
             async with self._server.transaction(connection):
@@ -327,11 +327,9 @@ class Writer:
 
 
 def _new_owners(items: Sequence[MemoryItem]) -> list[tuple[str, str | None]] | None:
-    """Return the ids of items and their users, or None where they cannot be copied: all ids must be different."""
+    """Return the ids of items and their users, or None where an id is there twice."""
     owners = {item.id: item.metadata.user_id for item in items}
-    if len(owners) < len(items) or not all(can_be_copied(item.created_at) for item in items):
-        return None
-    return list(owners.items())
+    return list(owners.items()) if len(owners) == len(items) else None
 
 
 def _with_version(item: MemoryItem, version: int) -> MemoryItem:
