@@ -527,3 +527,18 @@ async def test_reindexing_leaves_huge_items_as_they_are(store: PostgresMemorySto
     scope = MemoryMetadata(user_id="u")
     (found,) = await store.search(query="word199999", metadata=scope, mode="text", limit=1)
     assert found.id == "many"
+
+
+async def test_a_rare_text_is_looked_up_in_the_index_however_often_one_asks(url: str) -> None:
+    words = random.Random(7).choices([f"word{number}" for number in range(500)], k=40_000)
+    async with PostgresMemoryStore(url, max_size=1) as store:
+        await store.add_many(HumanMemory(content=" ".join(words[at : at + 8])) for at in range(0, 40_000, 8))
+        await store.add(HumanMemory(content="a zephyrquartz"))
+        connection = await asyncpg.connect(url)
+        await connection.execute("VACUUM ANALYZE memory_items")
+        for _ in range(12):
+            assert len(await store.search(query="phyrqua", limit=1)) == 1
+    # Closing its connections has told the server's statistics what they did.
+    scans = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'memory_items_substring'"
+    assert await connection.fetchval(scans) == 12
+    await connection.close()

@@ -41,6 +41,9 @@ _NEXT_PRIMARY_WITHIN = 3.0
 PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2, None)
 """How long to wait before each further try, two and a half seconds in all, about what a restart takes; None ends it."""
 
+_PATTERN = " LIKE $"
+"""What stands before a pattern that is bound, and before nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
@@ -190,7 +193,19 @@ class Server:
 
     async def fetch(self, text: str, values: Any) -> list[Any]:
         """Run a query, or a write that may be repeated, and return its rows."""
+        if _PATTERN in text:
+            return await self.run(lambda connection: self._planned(connection, text, values))
         rows: list[Any] = await self.run(lambda connection: connection.fetch(text, *values, timeout=self.timeout))
+        return rows
+
+    async def _planned(self, connection: Connection, text: str, values: Any) -> list[Any]:
+        """Run a query that the server plans for these very values.
+
+        The plan of a statement that is kept has to do for every pattern. For one that is in few items it would go
+        through all of them, newest first, in place of an index.
+        """
+        statement = await connection.prepare(text, name="", timeout=self.timeout)
+        rows: list[Any] = await statement.fetch(*values, timeout=self.timeout)
         return rows
 
     async def change_rows(self, text: str, values: Any) -> list[Any]:
