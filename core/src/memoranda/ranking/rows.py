@@ -112,6 +112,11 @@ class Row:
         """Return how many passages an item has."""
         return self.first_place[item + 1] - self.first_place[item]
 
+    def age(self, item: int) -> tuple[str, int, str]:
+        """Return what orders items that nothing else tells apart: when, which turn, and the key."""
+        place = self.first_place[item]
+        return self.items[item].date, place - self.stretches[place][0], self.items[item].key
+
     def passage(self, place: int) -> str:
         """Return about the words at a place of an item with several passages: not every word is one term."""
         item = self.item_at[place]
@@ -121,19 +126,21 @@ class Row:
     def occurrences(self, keys: Mapping[str, Sequence[str]], counted: Iterable[str]) -> dict[str, Counts]:
         """Return, for each of the ``counted`` keys, how often words occur that stand for it in ``keys``."""
         found: dict[str, Counts] = {key: {} for key in counted}
-        wanted = keys.keys()
+        counts_of = {word: [found[key] for key in standing] for word, standing in keys.items()}
+        wanted, is_wanted = counts_of.keys(), counts_of.__contains__
         for item, terms in enumerate(self.terms):
-            if not wanted.isdisjoint(terms):
-                place, length, parts = self.first_place[item], len(terms), self.parts(item)
-                if parts == 1:
-                    for term in filter(keys.__contains__, terms):
-                        for key in keys[term]:
-                            found[key][place] = found[key].get(place, 0.0) + 1.0
-                    continue
-                for at in compress(range(length), map(keys.__contains__, terms)):
-                    part = place + ((at + 1) * parts - 1) // length
-                    for key in keys[terms[at]]:
-                        found[key][part] = found[key].get(part, 0.0) + 1.0
+            if wanted.isdisjoint(terms):
+                continue
+            place, length, parts = self.first_place[item], len(terms), self.parts(item)
+            if parts == 1:
+                for term in filter(is_wanted, terms):
+                    for counts in counts_of[term]:
+                        counts[place] = counts.get(place, 0.0) + 1.0
+                continue
+            for at in compress(range(length), map(is_wanted, terms)):
+                part = place + ((at + 1) * parts - 1) // length
+                for counts in counts_of[terms[at]]:
+                    counts[part] = counts.get(part, 0.0) + 1.0
         return found
 
     def lending(self, holders: Sequence[set[int]], told: Sequence[float], having: Sequence[float], total: int) -> float:
@@ -154,9 +161,11 @@ class Row:
         at, first_place, stretches = self.item_at, self.first_place, self.stretches
         for item, value in values.items():
             start, end = stretches[first_place[item]]
-            before, after = item - at[start], at[end - 1] - item
-            near += [value * values[item + far] for far in range(1, min(after, reach) + 1) if item + far in values]
-            chance.append(value * (everywhere - value) * (min(before, reach) + min(after, reach)))
+            after = at[end - 1] - item
+            if after > reach:
+                after = reach
+            near += [value * values[other] for other in range(item + 1, item + after + 1) if other in values]
+            chance.append(value * (everywhere - value) * (min(item - at[start], reach) + after))
         # A few pairs tell little: one of the most telling items, as it would be in a conversation, is added to them.
         one = max(values.values()) ** 2
         times = (2 * fsum(near) + (1 + enough) * one) / (max(fsum(chance), 0.0) / max(total - 1, 1) + one)
@@ -171,6 +180,12 @@ class Row:
                 turns[item] = turns[item - 1]
         return [turns[item] for item in self.item_at] if len(set(turns)) < len(turns) else []
 
+    @cached_property
+    def _asking(self) -> frozenset[int]:
+        """The last places of the items that ask something."""
+        ends = self.first_place
+        return frozenset(ends[item + 1] - 1 for item, passage in enumerate(self.items) if "?" in passage.text)
+
     def with_neighbours(self, own: Counts, lending: float) -> Counts:
         """Return the counts with a share of each one added to the places around it.
 
@@ -178,17 +193,20 @@ class Row:
         """
         shares, answer, alike = _shares(self.weights, lending), 1 + self.weights.answer, self.weights.same_speaker
         counts, divided, turns = dict(own), self.divided, self._going_on
+        stretches, asking, reach = self.stretches, self._asking, self.weights.reach
+        is_plain = not divided and not turns
         for place, count in own.items():
-            start, end = self.stretches[place]
-            item = self.item_at[place]
-            asking = place + 1 == self.first_place[item + 1] and "?" in self.items[item].text
-            turn = turns[place] if turns else -1
+            start, end = stretches[place]
+            if is_plain and start + reach <= place < end - reach and place not in asking:
+                for offset, share in shares:
+                    counts[place + offset] = counts.get(place + offset, 0.0) + share * count
+                continue
             for offset, share in shares:
                 near = place + offset
                 if start <= near < end and near not in divided:
-                    if offset == 1 and asking:
+                    if offset == 1 and place in asking:
                         share *= answer
-                    if turns and turns[near] == turn:
+                    if turns and turns[near] == turns[place]:
                         share *= alike
                     counts[near] = counts.get(near, 0.0) + share * count
         return counts

@@ -8,9 +8,9 @@ and in languages with many forms the others too, are looked for by their letters
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import groupby, islice
 from math import fsum, log
 
 from memoranda.ranking.dates import query_date_terms
@@ -30,9 +30,6 @@ _LENGTH_ALONE = 0.75
 """BM25's usual b, for items by their own words."""
 
 _SORTED_AT_ONCE = 5_000
-
-_Entry = tuple[float, str, int, str, int]
-"""Score, date, turn, key and number of an item."""
 
 
 def rank_text(
@@ -119,9 +116,9 @@ def rank_hybrid(
     speakers = {row.items[item].speaker for item in named}
     names = {term for speaker in speakers for term in index_terms(speaker)}  # They are not embedded.
     scoring = _Scoring(row, words, letters, near, len(set(terms) - names), bonuses)
-    ranked = ((key, score, item) for score, _, _, key, item in scoring.best_first())
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
-    speaking = (entry for entry in ranked if row.terms[entry[2]] or row.items[entry[2]].text.strip())
+    found = scoring.best_first()
+    speaking = (entry for entry in found if row.terms[entry[2]] or row.items[entry[2]].text.strip())
     chosen = (entry for entry in speaking if wanted is None or wanted(entry[0]))
     return [
         Scored(key, score, scoring.parts(item), row.found_in(item, own), scoring.passage(item, nearest))
@@ -196,22 +193,22 @@ class _Scoring:
             if relevance > self._best_of_session.get(name, 0.0):
                 self._best_of_session[name] = relevance
 
-    def best_first(self) -> Iterable[_Entry]:
-        """Yield score, date, turn, key and number of every item that has to do with the query.
+    def best_first(self) -> Iterator[tuple[str, float, int]]:
+        """Yield key, score and number of every item that has to do with the query.
 
-        They come in just this order: by score, then the newest, then by key, so that there is one order for all.
+        They come by score, then the newest first, then by key, so that there is one order for all.
         """
-        row = self._row
+        row, of_session = self._row, self._best_of_session
         bonuses = [bonus for bonus in self._bonuses.values() if bonus[1]]
-        entries = []
+        scores: dict[int, float] = {}
         for item, relevance in self._relevances.items():
-            passage, place = row.items[item], row.first_place[item]
-            score = relevance + self._session * self._best_of_session[passage.session]
+            score = relevance + self._session * of_session[row.items[item].session]
             for items, bonus in bonuses:
                 if item in items:
                     score += bonus
-            entries.append((score, passage.date, place - row.stretches[place][0], passage.key, item))
-        return _best_first(entries)
+            scores[item] = score
+        for score, equal in groupby(_descending(scores), scores.__getitem__):
+            yield from ((row.items[item].key, score, item) for item in sorted(equal, key=row.age, reverse=True))
 
     def parts(self, item: int) -> dict[str, float]:
         """Return what the score of an item is made of."""
@@ -228,15 +225,14 @@ class _Scoring:
         return self._row.passage(self._best_place[item]) if item in self._best_place else ""
 
 
-def _best_first(entries: list[_Entry]) -> Iterable[_Entry]:
-    """Return the entries in descending order.
+def _descending(scores: Mapping[int, float]) -> Iterable[int]:
+    """Return the items by their scores, the highest first.
 
     A long list is sorted in parts, since a thread that sorts gives way to nobody, and joined as far as it is read.
     """
-    if len(entries) <= _SORTED_AT_ONCE:
-        return sorted(entries, reverse=True)
-    parts = range(0, len(entries), _SORTED_AT_ONCE)
-    return merge(*(sorted(entries[part : part + _SORTED_AT_ONCE], reverse=True) for part in parts), reverse=True)
+    items, by_score = list(scores), scores.__getitem__
+    parts = [items[start : start + _SORTED_AT_ONCE] for start in range(0, len(items), _SORTED_AT_ONCE)]
+    return merge(*(sorted(part, key=by_score, reverse=True) for part in parts), key=by_score, reverse=True)
 
 
 def _relative(texts: Mapping[int, float], near: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:
