@@ -106,6 +106,16 @@ class TextSearch:
         )
         return await self._hits(text, parameters.values)
 
+    async def any_named(self, terms: Sequence[str], scope: Filter) -> bool:
+        """Whether any item of a scope may have one of these terms in its name."""
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        alike = parameters.add(list(map(_named, terms)))
+        table = self._statements.dialect.table
+        text = f"SELECT EXISTS (SELECT FROM {table} WHERE {where} AND lower(extra_json) LIKE ANY ({alike}::text[]))"
+        rows = await self._server.fetch(text, parameters.values)
+        return bool(rows[0][0])
+
     async def hits(self, ids: Sequence[str]) -> list[Hit]:
         """Return the rows of items by which their neighbours are found."""
         dialect = self._statements.dialect
@@ -184,6 +194,8 @@ class Answers:
         self._scope = scope
         self._wanted = wanted
         self._nearest = nearest
+        self._missing: Sequence[str] = ()
+        self._any_named: bool | None = None
         self.rows: dict[str, Any] = {}
         """The rows of all passages that were given. A row becomes an item only when it is among the results."""
 
@@ -196,7 +208,9 @@ class Answers:
             case Whole():
                 return self._conversations(await search.whole(scope))
             case Frequencies(terms):
-                return await search.frequencies(terms, scope)
+                found = await search.frequencies(terms, scope)
+                self._missing = [term for term in terms if not found[term]]
+                return found
             case Best(told, most, matching):
                 return await search.best(told, self._wanted if matching else scope, most)
             case OnDay(day, most):
@@ -205,7 +219,12 @@ class Answers:
                 return await search.newest(scope, most, bounds, *between) if between else []
             # A term is letters and figures, so that nothing in it is special to LIKE.
             case SpokenBy(term, most):
-                return await search.newest(scope, most, "lower(extra_json) LIKE {}", f'%"name"%{term}%')
+                # Every item is looked at, and mostly in vain: once for all terms that are asked for.
+                if self._any_named is None:
+                    self._any_named = await search.any_named(self._missing, scope)
+                if not self._any_named:
+                    return []
+                return await search.newest(scope, most, "lower(extra_json) LIKE {}", _named(term))
             case WithLetters(letters, most):
                 return await search.newest(scope, most, f"{FOLDED} LIKE {{}}", f"%{letters}%")
             case Nearest(most):
@@ -225,6 +244,11 @@ class Answers:
         passages = {row["id"]: _passage(row) for row in rows}
         # An item that was removed between the two queries leaves a gap, which is harmless.
         return [[passages[item_id] for item_id in chain if item_id in passages] for chain in chains]
+
+
+def _named(term: str) -> str:
+    """Return the pattern of an item's other fields that name somebody so."""
+    return f'%"name"%{term}%'
 
 
 def _conversation(row: Any) -> tuple[str | None, str | None, str | None]:
