@@ -189,8 +189,8 @@ def copy_item(item: ItemT) -> ItemT:
     return copied
 
 
-def shelved_copy(item: ItemT, version: int, alike: MemoryMetadata | None = None) -> ItemT:
-    """Return a copy for a store's own shelf, with this version; what reads it copies it once more.
+def shelved_copy(item: ItemT, version: int | None = None, alike: MemoryMetadata | None = None) -> ItemT:
+    """Return a copy for a store's own shelf, with this version or its own; what reads it copies it once more.
 
     Nobody changes it there, so that copies share what is empty, and the metadata ``alike``, of an item that has been
     put there before, if it is the same and has no ``extra``. It takes half the time and the room of :func:`copy_item`.
@@ -199,7 +199,7 @@ def shelved_copy(item: ItemT, version: int, alike: MemoryMetadata | None = None)
     known = TRUSTED.get(cls)
     if known is None:
         kept = item.model_copy(deep=True)
-        kept.__dict__["version"] = version
+        kept.__dict__["version"] = item.version if version is None else version
         return kept
     fields = item.__dict__.copy()
     held = fields["metadata"].__dict__
@@ -207,7 +207,8 @@ def shelved_copy(item: ItemT, version: int, alike: MemoryMetadata | None = None)
         fields["metadata"] = alike
     else:
         fields["metadata"] = bare_metadata({**held, "extra": _copied(held["extra"])})
-    fields["version"] = version
+    if version is not None:
+        fields["version"] = version
     for name in known.nested:
         value = fields[name]
         fields[name] = _copied(value) if value else type(value)()

@@ -12,7 +12,7 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.capabilities import Capability
 from memoranda.store.checks import storable
-from memoranda.store.codec import copy_item, dump_item, load_item
+from memoranda.store.codec import copy_item, dump_item, load_item, shelved_copy
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import NOBODY_WAITS, Engine
 from memoranda.store.filters import Filter, check_filter
@@ -277,27 +277,31 @@ class Writing(Engine):
         if not _is_large(given):
             return self._accepted(given, ttl)
         accepted = []
+        shared: dict[int, MemoryMetadata] = {}
         async for some in slices(given, AT_ONCE):
-            accepted += await self._accepted_aside(some, ttl)
+            accepted += await self._accepted_aside(some, ttl, shared)
         self._ensure_open()
         return accepted
 
     async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any]:
         """Return the rows of a large batch. They are made where the items are checked, so that nothing is copied."""
         rows = []
+        shared: dict[int, MemoryMetadata] = {}
         async for some in slices(items, CHANGED_AT_ONCE):
             texts = [getattr(item, "content", "") for item in some]
             if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
-                accepted = await self._accepted_aside(some, ttl)
+                accepted = await self._accepted_aside(some, ttl, shared)
             else:
                 accepted = self._accepted(self._all_ready(some, copied=True), ttl, ready=True)
             rows += pack(accepted)
         self._ensure_open()
         return rows
 
-    async def _accepted_aside(self, items: Sequence[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+    async def _accepted_aside(
+        self, items: Sequence[MemoryItem], ttl: float | None, shared: dict[int, MemoryMetadata]
+    ) -> list[MemoryItem]:
         # Its owner may change an item meanwhile, so that it is the copy that is checked.
-        copies = [copy_item(item) if isinstance(item, MemoryItem) else item for item in items]
+        copies = [_copied(item, shared) if isinstance(item, MemoryItem) else item for item in items]
         ready = await asyncio.to_thread(self._all_ready, copies, copied=True)
         return self._accepted(ready, ttl, ready=True)
 
@@ -341,6 +345,14 @@ class Writing(Engine):
         if type(item) is self.item_types.get(item.memory_type, MemoryItem):
             return item
         return load_item(dump_item(item), self.item_types)
+
+
+def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
+    """Return a copy for a store alone; those of items that share their metadata share it, too."""
+    owner = id(item.metadata)  # Should another have it meanwhile, the copy is found to be different.
+    copied = shelved_copy(item, alike=shared.get(owner))
+    shared[owner] = copied.metadata
+    return copied
 
 
 def _is_large(batch: Sequence[MemoryItem]) -> bool:
