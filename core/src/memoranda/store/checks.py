@@ -26,8 +26,6 @@ _NESTED_AT_A_GLANCE = 8
 
 _SMALL = 2**53
 
-_EMPTY: dict[str, Any] = {}
-
 _scope_of = itemgetter(*SCOPE_FIELDS)
 
 
@@ -151,7 +149,7 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     fields = item.__dict__
     try:
         scope = fields["metadata"].__dict__
-        if scope["namespace"] != () or scope["extra"] != _EMPTY or glance.seldom(fields) != glance.nothing:
+        if scope["namespace"] != () or scope["extra"] != {} or glance.seldom(fields) != glance.nothing:
             return False
         content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
         texts = [text for text in glance.texts_or_none(fields) + _scope_of(scope) if text is not None]

@@ -271,7 +271,7 @@ class InMemoryStore(BaseStore):
         entry = self._live.get(item_id)
         if entry is None or not metadata_matches(within, entry.item.metadata):
             return False
-        self._live.take(entry)
+        self._live.take([entry])
         self._hidden.put(entry)
         return True
 
@@ -296,7 +296,7 @@ class InMemoryStore(BaseStore):
         newest = self._page(wanted, Page(1, order="added"))
         if not newest:
             return None
-        self._live.take(newest[0])
+        self._live.take(newest)
         if purge:
             self._listed.clear()
         else:
@@ -402,7 +402,7 @@ class InMemoryStore(BaseStore):
             if held is not None:
                 entry = Entry(item.created_at, held.added, item, [])
                 if shelf is self._hidden or not shelf.replace(held, entry):
-                    shelf.take(held)
+                    shelf.take([held])
                     self._live.put(entry)
                 return self._take_note(item)
         return self._put_new(item)
@@ -440,7 +440,7 @@ def _deleted(write: Write, held: Mapping[str, Entry | None]) -> list[Entry]:
 def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:
     """Take those of the entries, which are in order, that are still on the shelf, and return them."""
     there = [entry for entry in entries if shelf.get(entry.item.id) is entry]
-    shelf.take_many(there)
+    shelf.take(there)
     return there
 
 

@@ -51,9 +51,7 @@ class Page:
     def checked(cls, limit: int, offset: int, order: Order) -> Page:
         """Return the page that these name; a limit of 0 stays 0. Raises InputError for what is none."""
         limit, offset = whole_number(limit, "limit"), whole_number(offset, "offset")
-        if limit > EVERYTHING or offset > EVERYTHING:
-            limit, offset = min(limit, EVERYTHING), min(offset, EVERYTHING)
-        return cls(limit, offset, check_order(order))
+        return cls(min(limit, EVERYTHING), min(offset, EVERYTHING), check_order(order))
 
     @property
     def end(self) -> int:

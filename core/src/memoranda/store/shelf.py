@@ -131,10 +131,6 @@ class Shelf:
                 row.staying[bisect_left(row.staying, old)] = new
         return True
 
-    def take(self, entry: Entry) -> None:
-        """Remove one entry."""
-        self.take_many([entry])
-
     def planned(self, gone: Sequence[Entry], come: Sequence[Entry]) -> Change:
         """Return what it takes that some entries leave the shelf and others come, which may have the ids of those.
 
@@ -154,7 +150,7 @@ class Shelf:
         if not rows:
             leave = [entry for entry in gone if not ((new := come.get(entry.item.id)) and self.replace(entry, new))]
             if leave:
-                self.take_many(sorted(leave))
+                self.take(sorted(leave))
             for entry in come.values():
                 if self._by_id.get(entry.item.id) is not entry:
                     self.put(entry)
@@ -181,8 +177,8 @@ class Shelf:
         staying = [entry for entry in now if stays(entry.item)]
         return Stretch(gone, come, first, end, was, now, added == sorted(added), staying)
 
-    def take_many(self, gone: Sequence[Entry]) -> None:
-        """Remove several entries, which are in order."""
+    def take(self, gone: Sequence[Entry]) -> None:
+        """Remove entries, which are in order."""
         for entry in gone:
             del self._by_id[entry.item.id]
         for (name, value), entries in _by_row(gone).items():
