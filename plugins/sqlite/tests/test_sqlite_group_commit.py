@@ -98,6 +98,36 @@ async def test_what_was_added_before_the_store_is_closed_is_stored(tmp_path: Pat
         assert await store.get("last") is not None
 
 
+async def test_an_add_beside_the_closing_of_a_database_in_memory_comes_to_its_end() -> None:
+    store = SQLiteMemoryStore()
+    await store.init()
+
+    async with asyncio.timeout(30):
+        added, _ = await asyncio.gather(store.add(HumanMemory(content="x")), store.close(), return_exceptions=True)
+
+    assert added is None
+
+
+def test_a_loop_that_stops_in_the_middle_of_an_add_holds_up_nobody_elses(tmp_path: Path) -> None:
+    store = SQLiteMemoryStore(tmp_path / "a.db")
+    store.clock = lambda: 1_800_000_000.0  # Time stands still, so that only the first add looks for what has expired.
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(store.init())
+    loop.run_until_complete(store.add(HumanMemory(id="first", content="x")))
+    adding = loop.create_task(store.add(HumanMemory(id="one", content="x")))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert not adding.done()
+
+    asyncio.run(asyncio.wait_for(store.add(HumanMemory(id="two", content="x")), 30))
+    found = asyncio.run(store.get_many(["one", "two"]))
+    loop.run_until_complete(asyncio.wait_for(adding, 30))
+    loop.run_until_complete(store.close())
+    loop.close()
+
+    assert [item.id for item in found] == ["one", "two"]
+
+
 @pytest.mark.parametrize("ttl", [None, 1000.0], ids=["plain", "with a lifetime"])
 async def test_a_large_batch_names_the_first_item_that_is_refused_and_stores_none(
     tmp_path: Path, ttl: float | None

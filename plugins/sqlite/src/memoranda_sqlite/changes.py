@@ -19,7 +19,7 @@ from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
 from memoranda_sqlite.schema import TABLE, meta
 from memoranda_sqlite.statements import HIDDEN, SQLiteStatements
-from memoranda_sqlite.writing import store_rows
+from memoranda_sqlite.storing import store_rows
 
 Types = Mapping[str, type[MemoryItem]]
 

@@ -105,6 +105,7 @@ class Connections:
         if self._threads is not None:
             await self._threads.close()
         await self.eraser.close()
+        self.writer.flush()
         await self.worker.close()
 
     def pause(self, seconds: float) -> bool:

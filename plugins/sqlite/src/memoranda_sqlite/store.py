@@ -48,8 +48,8 @@ from memoranda_sqlite.reading import MOST_ASKED
 from memoranda_sqlite.rows import CONTENT, EXPIRES_AT, ID, USER_ID, Values, all_packed, packed
 from memoranda_sqlite.scanning import scanned
 from memoranda_sqlite.statements import SQLiteStatements, is_of_user
+from memoranda_sqlite.storing import keep_vectors, store_rows
 from memoranda_sqlite.substrings import find_rows
-from memoranda_sqlite.writing import keep_vectors, store_rows
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings

@@ -16,7 +16,7 @@ from memoranda.ranking import Weights, divided, pack_vector
 from memoranda.turns import aside
 from memoranda_sqlite.columns import DELETED
 from memoranda_sqlite.schema import TABLE, meta, set_meta
-from memoranda_sqlite.writing import KEEP_VECTOR
+from memoranda_sqlite.storing import KEEP_VECTOR
 
 _KEEP_VERSION = f"{KEEP_VECTOR} AND version = ?"
 

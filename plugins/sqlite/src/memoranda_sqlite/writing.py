@@ -1,9 +1,9 @@
 """The writer: one connection on one thread, where calls that arrive together share one commit.
 
-Whoever wants to write puts a request in the queue. The thread takes all that are waiting, runs them in one transaction
-and tells each caller its own result. When one of them is refused, the transaction is rolled back and each runs by
-itself, so that nobody fails for another's item. A caller that was cancelled leaves a request that is finished without
-him: there is never an open transaction that nobody owns.
+Whoever wants to write puts a request in the queue. The thread is woken when the event loop has done its turn, takes all
+that are waiting, runs them in one transaction and tells each caller its own result. When one of them is refused, the
+transaction is rolled back and each runs by itself, so that nobody fails for another's item. A caller that was cancelled
+leaves a request that is finished without him: there is never an open transaction that nobody owns.
 
 This is not :class:`memoranda.store.Gathering`, which gathers what one event loop awaits. Here a thread empties the
 queue, and event loops of several threads fill it; a group is one transaction over statements and functions of any kind,
@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -27,36 +27,10 @@ from memoranda_sqlite.faults import is_busy
 from memoranda_sqlite.indexing import Filler
 from memoranda_sqlite.rows import ID, Values
 from memoranda_sqlite.statements import Upsert
+from memoranda_sqlite.storing import AT_ONCE, keep_vectors, parts, room_for, store_rows
 from memoranda_sqlite.worker import Worker, settle
 
 Result = TypeVar("Result")
-
-KEEP_VECTOR = (
-    "INSERT OR REPLACE INTO memoranda_vectors (item, item_version, vector) SELECT rowid, version, ? FROM memory_items "
-    "WHERE id = ? AND EXISTS (SELECT 1 FROM memoranda_meta WHERE key = 'vector_model' AND value = ?)"
-)
-"""Keeps the vector of the item of an id, unless another program has gone over to another model meanwhile."""
-
-_DROP_VECTOR = "DELETE FROM memoranda_vectors WHERE item = (SELECT rowid FROM memory_items WHERE id = ?)"
-
-
-def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]]) -> None:
-    """Keep vectors, given as the values of ``KEEP_VECTOR``; a file without an embedder has no table for them.
-
-    None in the place of a vector takes away what the item had.
-    """
-    if vectors:
-        connection.executemany(_DROP_VECTOR, [(item_id,) for vector, item_id, _ in vectors if vector is None])
-        connection.executemany(KEEP_VECTOR, [values for values in vectors if values[0] is not None])
-
-
-AT_ONCE = (256, 32)
-"""How many rows one statement stores; what is left is stored by one more. The interpreter is let go and taken again at
-each statement, which costs most while others are busy. A few sizes are enough, so that the statements stay prepared."""
-
-_MANY = 5_000
-_MOST_ROOM = 256 << 10
-"""From how many rows on a transaction may keep more pages in memory than usual, and how many KiB of them."""
 
 
 class Request:
@@ -111,49 +85,6 @@ class _RefusedError(Exception):
     """One of the requests of a group was refused; each is tried again by itself."""
 
 
-def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Values]) -> None:
-    """Store rows in their order, in a transaction. Raises IdConflictError for the first that is refused."""
-    for part in _parts(rows):
-        if len(part) > 1:
-            # Which one is refused is found by storing them again, one by one, in the place of the first attempt.
-            with suppress(sqlite3.IntegrityError):
-                connection.execute(*upsert.of(part))
-                continue
-        for row in part:
-            if connection.execute(*upsert.of([row])).rowcount != 1:
-                raise IdConflictError(row[ID])
-
-
-@contextmanager
-def room_for(connection: sqlite3.Connection, rows: int) -> Iterator[None]:
-    """Keep more in memory while many rows are stored: each changes some six pages, anywhere in the indexes.
-
-    SQLite copies each page that a statement changes within a transaction, into a file once they are a few. And when
-    very many rows are stored, pages that do not fit are written to the log before the end, and read again for the next
-    row that changes them.
-    """
-    (usual,) = connection.execute("PRAGMA cache_size").fetchone()
-    connection.execute("PRAGMA temp_store = MEMORY")
-    if rows >= _MANY:
-        connection.execute(f"PRAGMA cache_size = -{_MOST_ROOM}")
-    try:
-        yield
-    finally:
-        connection.execute(f"PRAGMA cache_size = {usual}")
-        connection.execute("PRAGMA temp_store = DEFAULT")
-
-
-def _parts(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
-    """Yield the rows in parts, each of which one statement stores."""
-    start = 0
-    for size in AT_ONCE:
-        while len(rows) - start >= size:
-            yield rows[start : start + size]
-            start += size
-    if start < len(rows):
-        yield rows[start:]
-
-
 class Writer:
     """Queues requests for the worker that writes, and tells the filler and the eraser of what was stored.
 
@@ -176,6 +107,7 @@ class Writer:
         self._eraser = eraser
         self._queue: deque[Request] = deque()
         self._scheduled = False
+        self._waking: set[asyncio.AbstractEventLoop] = set()
 
     def upsert(
         self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]] = ()
@@ -198,21 +130,42 @@ class Writer:
         if self._worker.closed:
             raise StoreClosedError("The SQLite store")
         self._queue.append(request)
-        # At once, not at the end of the loop's turn: while the first is committed, the others are made ready.
-        if not self._scheduled:
+        # At the end of the loop's turn: a thread that is woken before waits for the interpreter, which the loop holds,
+        # and takes it from the others at every statement. All that comes in one turn is written together.
+        loop = request.future.get_loop()
+        if not self._scheduled and loop not in self._waking:
+            self._waking.add(loop)
+            loop.call_soon(self._wake, loop)
+        return request.future
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._waking.discard(loop)
+        self.flush()
+
+    def flush(self) -> None:
+        """Have the thread write what waits. Whoever is too late for that, as the store was closed, is told so."""
+        if self._queue and not self._scheduled:
             self._scheduled = True
             if not self._worker.submit(self._drain):
-                raise StoreClosedError("The SQLite store")
-        return request.future
+                requests = self._taken()
+                for request in requests:
+                    request.error = StoreClosedError("The SQLite store")
+                self._deliver(requests)
+
+    def _taken(self) -> list[Request]:
+        """Take everything that waits out of the queue, without what nobody waits for any more."""
+        requests = []
+        with suppress(IndexError):  # Another thread may take the last one.
+            while self._queue:
+                request = self._queue.popleft()
+                if not request.future.cancelled():
+                    requests.append(request)
+        return requests
 
     def _drain(self) -> None:
         """Write everything that waits. Runs on the worker's thread."""
         self._scheduled = False  # Before the queue is emptied: what comes later asks for another round.
-        requests = []
-        while self._queue:
-            request = self._queue.popleft()
-            if not request.future.cancelled():
-                requests.append(request)
+        requests = self._taken()
         if not requests:
             return
         try:
@@ -277,7 +230,7 @@ def _write_together(connection: sqlite3.Connection, requests: Sequence[Request])
                 request.result = request.apply(connection)
             continue
         upserts = [request for request in group if isinstance(request, Upserts)]
-        for part in _parts([row for request in upserts for row in request.rows]):
+        for part in parts([row for request in upserts for row in request.rows]):
             if connection.execute(*upsert.of(part)).rowcount != len(part):
                 raise _RefusedError
         for request in upserts:
