@@ -111,6 +111,9 @@ class Database:
         try:
             connection = self._connect(0.0 if shared else self.busy_timeout, shared=shared)
             connection.execute("PRAGMA query_only = ON")
+            if not shared:
+                # A thread goes through more than a cache holds, and faster where that fits into the processor's own.
+                connection.execute("PRAGMA cache_size = -4096")
         except (*DRIVER_ERRORS, OSError) as error:
             raise self.explained_reading(error) from error
         return connection
