@@ -11,6 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, ClassVar, Literal, final
 
 from memoranda.errors import UnsupportedError
@@ -19,6 +21,8 @@ from memoranda.store.namespaces import is_below
 
 _STRETCH = 1 << 16
 """How many characters of a long text are folded at once."""
+
+_scope_of = itemgetter(*SCOPE_FIELDS)
 
 
 def fold(text: str) -> str:
@@ -288,6 +292,14 @@ def metadata_conditions(metadata: MemoryMetadata | None) -> tuple[Condition, ...
     if metadata is None:
         return ()
     held = metadata.__dict__
-    fields = [InScope(name, held[name]) for name in SCOPE_FIELDS if held[name] is not None]
+    fields = _in_scope(*_scope_of(held))
+    if not held["namespace"] and not held["extra"]:
+        return fields
     place = [Below(held["namespace"])] if held["namespace"] else []
     return (*fields, *place, *(ExtraEquals(key, value) for key, value in held["extra"].items()))
+
+
+@lru_cache(maxsize=1024)
+def _in_scope(*ids: str | None) -> tuple[Condition, ...]:
+    """Return the conditions of ids, made once for all the searches of a conversation."""
+    return tuple(InScope(name, value) for name, value in zip(SCOPE_FIELDS, ids, strict=True) if value is not None)
