@@ -28,11 +28,17 @@ class Lifetimes:
         self.in_use = False
         self._soonest: str | None = None
         self._looked = -math.inf
+        self._second = -1, ""
 
     def now(self, clock: Callable[[], float]) -> str:
         """Return the present as items carry times."""
-        present = datetime.fromtimestamp(clock(), UTC).isoformat(timespec="microseconds")
-        self.latest = max(self.latest, present)
+        present = clock()
+        whole = math.floor(present)
+        second, text = self._second
+        if whole != second:  # Every search asks, and of a second only the fraction is written anew.
+            text = datetime.fromtimestamp(whole, UTC).isoformat()[:19]
+            self._second = whole, text
+        self.latest = max(self.latest, f"{text}.{min(round((present - whole) * 1e6), 999_999):06}+00:00")
         return self.latest
 
     def note(self, ends: str | None) -> None:
