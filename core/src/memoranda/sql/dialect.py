@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from memoranda.sql.rows import ITEM_COLUMNS, Row
+from memoranda.sql.rows import ITEM_COLUMNS
 from memoranda.store.values import Value
 
 
@@ -24,7 +24,7 @@ class Dialect(ABC):
     """The column that grows with each added row and breaks ties of equal time."""
 
     further_columns: tuple[str, ...] = ()
-    """Columns beyond the ten that are written with every row; :meth:`further_values` gives their values."""
+    """Columns beyond the ten that are written with every row."""
 
     conflict_key: str = "id"
     """The columns of the unique index that an upsert meets an existing row by."""
@@ -47,10 +47,6 @@ class Dialect(ABC):
     def selected(self, columns: Sequence[str]) -> str:
         """Return what selects these of ``read_columns``, under their names."""
         return ", ".join(columns)
-
-    def further_values(self, row: Row) -> tuple[Any, ...]:
-        """Return the values of ``further_columns`` for a row."""
-        return ()
 
     def moment(self, parameters: Parameters, time: Any) -> str:
         """Return a time, as text or as a page of a scan has it, for the column ``created`` to be compared with."""

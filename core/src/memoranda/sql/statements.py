@@ -6,7 +6,6 @@ their values, so that engines can keep it prepared.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +28,6 @@ from memoranda.store.conditions import (
     metadata_conditions,
 )
 from memoranda.store.filters import Filter
-from memoranda.store.owners import Listing
 from memoranda.store.pages import Order, Page
 from memoranda.store.values import Value
 
@@ -268,17 +266,6 @@ class Statements:
             column, time = dialect.created, dialect.moment(parameters, after[0])
         return f" AND ({column}, {dialect.sequence}) > ({time}, {parameters.add(after[1])})"
 
-    def owners(self, listing: Listing, wanted: Filter) -> Statement:
-        """Select each owner with its number of items and the times of the first and the last, in order."""
-        parameters = Parameters(self.dialect)
-        column = self.dialect.owner_column(listing.by)
-        where = self.conditions(parameters, wanted)
-        text = (
-            f"SELECT {column}, count(*), min(created_at), max(created_at) FROM {self.dialect.table} "
-            f"WHERE {where} AND {self.dialect.has_owner(column)} GROUP BY {column} ORDER BY {column}"
-        )
-        return text, parameters.values
-
     def count(self, wanted: Filter, *, include_deleted: bool = False) -> Statement:
         """Count the items that match."""
         parameters = Parameters(self.dialect)
@@ -286,22 +273,6 @@ class Statements:
         wheres = [self.conditions(parameters, part, deleted=deleted) for part in wanted.parts()]
         counts = [f"SELECT count(*) FROM {self.dialect.table} WHERE {where}" for where in wheres]
         return counts[0] if len(counts) == 1 else f"SELECT ({') + ('.join(counts)})", parameters.values
-
-    def upsert(
-        self, row: Row, within: MemoryMetadata | None, *, returning: bool = True, deleted: bool = False
-    ) -> Statement:
-        """Insert the row, or replace the one of its id and bump the version; with ``deleted`` it is a hidden one.
-
-        Returns the version; returns no row where the id belongs to another user or lies outside ``within``. Without
-        ``returning``, which costs some engines as much as the insert, the number of changed rows says the same.
-        """
-        dialect, parameters = self.dialect, Parameters(self.dialect)
-        values = [parameters.add(value) for value in (*row, *dialect.further_values(row))]
-        owned = self.owned(parameters, "excluded.", within)
-        text = self.upsert_text(
-            f"VALUES ({', '.join(values)}, {int(deleted)}, 1)", owned, "version" if returning else ""
-        )
-        return text, parameters.values
 
     def upsert_same(self, source: str, fields: Iterable[str] = ()) -> str:
         """Return the text that upserts all rows of ``source``, which yields ``insert_columns``.
@@ -324,26 +295,6 @@ class Statements:
             f"ON CONFLICT ({dialect.conflict_key}) DO UPDATE SET {self._assignments}, "
             f"version = {dialect.next_version()} WHERE {condition}{f' RETURNING {returning}' if returning else ''}"
         )
-
-    def replace(self, row: Row, version: int, within: MemoryMetadata | None) -> Statement:
-        """Replace the live row of this id if it has this version; returns the new version, or no row."""
-        dialect, parameters = self.dialect, Parameters(self.dialect)
-        columns = (*_ROW_COLUMNS, *dialect.further_columns)
-        values = (*row, *dialect.further_values(row))
-        assignments = [f"{column} = {parameters.add(value)}" for column, value in zip(columns, values, strict=True)]
-        owner = parameters.add(json.loads(row.metadata)["user_id"])
-        conditions = [
-            f"id = {parameters.add(row.id)}",
-            f"version = {parameters.add(version)}",
-            "deleted = 0",
-            dialect.same(dialect.scope_column("user_id"), owner),
-            *self.scope_conditions(parameters, within),
-        ]
-        text = (
-            f"UPDATE {dialect.table} SET {', '.join(assignments)}, version = version + 1 "
-            f"WHERE {' AND '.join(conditions)} RETURNING version"
-        )
-        return text, parameters.values
 
     def owned(self, parameters: Parameters, new: str, within: MemoryMetadata | None) -> str:
         """Return the condition under which an upsert may replace a row: the same user, and inside the scope.

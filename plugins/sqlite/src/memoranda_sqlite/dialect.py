@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from memoranda.shapes import json_text
-from memoranda.sql import Dialect, Parameters, Row
-from memoranda.store import Value, fold, json_equal, key_bounds, namespace_key
+from memoranda.sql import Dialect, Parameters
+from memoranda.store import Value, fold, json_equal, key_bounds
 from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, PARENT, SHOWN
 from memoranda_sqlite.times import microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text
@@ -56,14 +56,6 @@ class SQLiteDialect(Dialect):
     further_columns = FURTHER_COLUMNS
     created = "created_us"
     scan_columns = ("created_us",)
-
-    def further_values(self, row: Row) -> tuple[Any, ...]:
-        """Return the values of ``further_columns``; :func:`memoranda_sqlite.rows.packed` has them from the item."""
-        metadata, further = json.loads(row.metadata or "{}"), json.loads(row.extra_json or "{}")
-        held = {**metadata, **further, "namespace": namespace_key(metadata.get("namespace") or ()) or None}
-        held["created_us"] = microseconds(row.created_at)
-        held["state"] = SHOWN if held.get("archived_by") is None else ARCHIVED
-        return tuple(held.get(column) for column in FURTHER_COLUMNS)
 
     def moment(self, parameters: Parameters, time: Any) -> str:
         """Return the number of a time, which a scan has already."""
