@@ -194,7 +194,7 @@ def _give_moments(dialect: PostgresDialect) -> list[str]:
 
     No row is written anew.
     """
-    return [f"ALTER TABLE {dialect.table} ALTER COLUMN {MOMENT} DROP EXPRESSION"]
+    return [f"ALTER TABLE {dialect.table} ALTER COLUMN {MOMENT} DROP EXPRESSION IF EXISTS"]
 
 
 MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (
