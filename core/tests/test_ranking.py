@@ -27,6 +27,7 @@ from memoranda.ranking import (
     taking_part,
     terms_fingerprint,
 )
+from memoranda.ranking.calling import called
 from memoranda.ranking.fusion import semantic_share
 from memoranda.ranking.names import asked_person
 
@@ -682,6 +683,43 @@ def test_meaning_counts_more_for_a_query_of_many_terms() -> None:
 )
 def test_who_is_called_by_name_takes_part(content: str, called: bool) -> None:
     assert taking_part("What does Ada's dog eat?", [(None, content)]) == ({"Ada"} if called else set())
+
+
+@pytest.mark.parametrize(
+    ("content", "calls"),
+    [
+        ("That's lovely, Ada! I sail too.", True),
+        ("Wow Ada! I sail too.", True),
+        ("Ada, you are right.", True),
+        ("Ada! Bo and I sail too.", True),
+        ("I met Ada.", False),
+        ("We have seen Ada, and Bo.", False),
+        ("Bo, Adamantia sails.", False),
+        ("McAda, you are right.", False),
+        ("See you, Ada", False),
+        ("That's lovely, Ada!\nThanks, I sail a lot.", False),
+    ],
+)
+def test_a_name_is_called_where_it_stands_by_itself(content: str, calls: bool) -> None:
+    assert called("What does Ada sail?", ["Hey Ada!", content]) == ("Ada", {0, 1} if calls else {0})
+
+
+@pytest.mark.parametrize("query", ["What does Ada sail?", "What do Ada and Bo sail?", "what does ada sail?"])
+def test_nobody_is_called_who_is_not_greeted_or_not_alone(query: str) -> None:
+    assert called(query, ["Hey Bo!", "Right, Ada!", *(["Hey Ada!"] if "Bo" in query else [])]) == ("", set())
+
+
+def test_who_calls_somebody_by_name_is_not_whom_the_query_names() -> None:
+    talk = ["Hey Ada!", "I sail on the lake in June.", "That's lovely, Ada! I sail on the lake in June, too."]
+    ranked = rank_text("On which lake does Ada sail?", [[Passage(text, text, session=text)] for text in talk])
+    assert keys(ranked)[0] == talk[1]
+    assert [("speaker" in found.parts) for found in ranked] == [True, False]
+
+
+def test_where_speakers_are_named_it_is_they_who_tell_what_was_said_by_whom() -> None:
+    talk = [("Bo", "Hey Ada!"), ("Ada", "I sail on the lake, Ada!"), ("Bo", "I sail on the lake.")]
+    ranked = rank_text("On which lake does Ada sail?", [[Passage(text, text, who, session=text)] for who, text in talk])
+    assert keys(ranked)[0] == talk[1][1]
 
 
 def test_speakers_take_part_whether_the_query_names_them_or_not() -> None:

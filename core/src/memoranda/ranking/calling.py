@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from memoranda.ranking.names import speaker_of
 from memoranda.ranking.terms import MONTHS, STOPWORDS
@@ -13,6 +13,7 @@ _GREETINGS = (
     "obrigada привет спасибо"
 )
 _CALL = re.compile(rf"(?<!\w)(?:{'|'.join(_GREETINGS.split())}|thank you),? ([^\W\d_]+)(?=[!,?.])", re.IGNORECASE)
+_MARKS = ("!", ",", "?", ".")
 _WORD = re.compile(r"[^\W\d_]+")
 _NO_NAMES = STOPWORDS.union(MONTHS)
 _BEGINNING = 80
@@ -24,6 +25,29 @@ def capitalised(query: str) -> frozenset[str]:
     if query.islower():
         return frozenset()
     return frozenset(word for word in _WORD.findall(query) if word[0].isupper() and word.lower() not in _NO_NAMES)
+
+
+def called(query: str, contents: Sequence[str]) -> tuple[str, set[int]]:
+    """Return the name in a query that somebody is greeted by, if it is just one, and which contents call this one.
+
+    "That's lovely, Ada!" was not said by Ada. Of several lines each may be somebody else's: they call nobody.
+    """
+    naming = {
+        name: [at for at, content in enumerate(contents) if content.find(name, 0, _BEGINNING) >= 0]
+        for name in capitalised(query)
+    }
+    greeted = [name for name in naming if any(name in _CALL.findall(contents[at][:_BEGINNING]) for at in naming[name])]
+    if len(greeted) != 1:
+        return "", set()
+    (name,) = greeted
+    return name, {at for at in naming[name] if _calls(name, contents[at][:_BEGINNING]) and "\n" not in contents[at]}
+
+
+def _calls(name: str, beginning: str) -> bool:
+    """Whether a name stands by itself: "Ada, …", "Wow Ada!", "You are right, Ada."."""
+    before, _, after = beginning.partition(name)
+    first = len(before.split()) < 2 and not before[-1:].isalnum()
+    return after.startswith(_MARKS) and (first or before.rstrip().endswith(_MARKS))
 
 
 def taking_part(query: str, heard: Iterable[tuple[str | None, str]]) -> set[str]:

@@ -82,8 +82,8 @@ class Weights:
     semantic: float = 0.5
     """The part that meaning has in a hybrid ranking, for a query of usual length; the words have the rest."""
     asked_speaker: float = 0.25
-    """Bonus when the query names who speaks here, or is in the first person and the user speaks; like all bonuses,
-    relative to the most relevant item, which has 1."""
+    """Bonus when the query names who speaks here, or is in the first person and the user speaks, or, where nobody is
+    known, the item does not call by name whom the query names; like all bonuses, relative to the best, which has 1."""
     session: float = 0.2
     """Bonus for the other items of a session, as a part of the relevance of its best one."""
     time: float = 0.15

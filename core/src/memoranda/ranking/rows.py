@@ -13,6 +13,7 @@ from itertools import compress, groupby, pairwise
 from math import fsum
 from operator import attrgetter
 
+from memoranda.ranking.calling import called
 from memoranda.ranking.dates import date_terms
 from memoranda.ranking.dividing import passage_at, passage_count
 from memoranda.ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
@@ -257,6 +258,19 @@ class Row:
                 named.add(item)
                 self._count(counts[number], item, self.weights.speaker)
         return named
+
+    def leave_out_calls(self, counts: Sequence[Counts], own: Mapping[str, Counts], query: str) -> tuple[str, set[int]]:
+        """Count no name where somebody is called by it; return whom the query names, and what this one may have said.
+
+        Where nothing tells who speaks, this much is known: nobody calls herself. All others are returned, if any does.
+        """
+        name, calling = called(query, [passage.text for passage in self.items])
+        words = frozenset(index_terms(name))
+        for (term, places), found in zip(own.items(), counts, strict=True):
+            if term in words:
+                for place in map(self.first_place.__getitem__, calling):
+                    found[place] = found.get(place, 0.0) - places.pop(place, 0.0)
+        return name, set(range(len(self.items))) - calling if calling else set()
 
     def of_asked_person(self, query: str) -> set[int]:
         """Return what was said by whom a query in the first person is about: the user, or an assistant.

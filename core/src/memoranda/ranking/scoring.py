@@ -91,6 +91,7 @@ def rank_hybrid(
     lending = row.lending(holders, told, having, items)
     counts = [row.with_neighbours(own[term], lending) for term in terms]
     named = row.add_speakers(counts, terms)
+    called, perhaps = ("", set[int]()) if named else row.leave_out_calls(counts, own, query)
     row.add_dates(counts, terms, query_date_terms(query))
     reached = [
         max(len(found) * more, known.get(term, 0)) for term, found, more in zip(terms, counts, times, strict=True)
@@ -109,12 +110,12 @@ def rank_hybrid(
     }
     asks_time = not _ASKING_FOR_TIME.isdisjoint(fold_words(query))
     bonuses = {
-        "speaker": (named | row.of_asked_person(query), weights.asked_speaker),
+        "speaker": (named | perhaps | row.of_asked_person(query), weights.asked_speaker),
         "time": (row.telling_time() if asks_time else set(), weights.time),
         "statement": (row.stating(), weights.statement),
     }
-    speakers = {row.items[item].speaker for item in named}
-    names = {term for speaker in speakers for term in index_terms(speaker)}  # They are not embedded.
+    people = {called, *(row.items[item].speaker for item in named)}
+    names = {term for name in people for term in index_terms(name)}  # They are not embedded.
     scoring = _Scoring(row, words, letters, near, len(set(terms) - names), bonuses)
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
     found = scoring.best_first()

@@ -164,6 +164,15 @@ class RankingCases(Cases):
             await scores(named, theirs) != await scores(plain, theirs), "A name that nobody is called by was left out."
         )
 
+    @needs(Capability.TEXT)
+    async def test_who_calls_somebody_by_name_is_not_whom_a_query_names(self, store: BaseStore) -> None:
+        """Where no names are stored, "That's lovely, Zenobia!" was said by somebody else than Zenobia."""
+        mine = self.scope()
+        said = ("I sail on the lake.", *SENTENCES, "That's lovely, Zenobia! I sail on the lake.", "Hey Zenobia!")
+        await store.add_many([note(text, mine, second) for second, text in enumerate(said)])
+        ranked = await store.search_ranked(query="On which lake does Zenobia sail?", metadata=mine, mode="text")
+        equal([found.item.content for found in ranked][:2], [said[0], said[-2]], "what was said about the lake")
+
     async def _first(self, store: BaseStore, metadata: MemoryMetadata, mode: SearchMode) -> RankedItem:
         (found,) = await store.search_ranked(query=SENTENCES[4], metadata=metadata, mode=mode, limit=1)
         return found
