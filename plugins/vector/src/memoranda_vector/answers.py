@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from memoranda.items import MemoryItem
 from memoranda.ranking import (
     Around,
     Best,
@@ -43,8 +43,8 @@ class Answers:
         self._asked = asked
         self._near = near
         self._having: dict[str, Rows] = {}
-        self.items: dict[str, MemoryItem] = {}
-        """The items of all passages that were given, by their keys."""
+        self.rows: dict[str, int] = {}
+        """The rows of all passages that were given, by their keys."""
 
     def answer(self, question: Question) -> Any:
         """Return the answer to a question of the policy."""
@@ -95,10 +95,10 @@ class Answers:
 
     def _windows(self, rows: Rows, around: int) -> list[list[Passage]]:
         windows = self._words.windows(rows, self._inside, around)
-        table = self._table
-        keys = [passage.key for window in windows for passage in window]
-        self.items = {key: table.item(table.row_in_use(key)) for key in keys}
-        return windows
+        passages = [[self._words.passage(row) for row in window] for window in windows]
+        given = chain.from_iterable
+        self.rows = {passage.key: row for passage, row in zip(given(passages), given(windows), strict=True)}
+        return passages
 
     def _listed(self, rows: Rows) -> list[int]:
         numbers: list[int] = rows.tolist()

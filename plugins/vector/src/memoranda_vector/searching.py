@@ -102,12 +102,13 @@ class Searcher:
         gathering = gather(query, self._weights, limit, filtered=wanted != scope, meaning=with_meaning)
         candidates = gathered(gathering, answers.answer)
         similar: dict[str, float] = {}
-        rows = {key: table.row_in_use(key) for key in answers.items}
+        rows = answers.rows
         if near is not None:
             cosines = np.zeros(len(inside), dtype=np.float32)
             cosines[near[0]] = near[1]
-            similar = {key: float(cosines[row]) for key, row in rows.items()}
-        items = answers.items
+            similar = dict(zip(rows, cosines[list(rows.values())].tolist(), strict=True))
+        # Now, as they are: another may have the row before the ranking is done.
+        items = {key: table.item(row) for key, row in rows.items()}
 
         def ranked() -> list[RankedItem]:
             scored = rank_hybrid(

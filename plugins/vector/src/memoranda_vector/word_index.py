@@ -155,7 +155,11 @@ class WordIndex:
         # A term lists each row once.
         return listed[-1] if len(listed) <= 2 else np.unique(np.concatenate(listed))
 
-    def windows(self, rows: Rows, scope: Mask, around: int) -> list[list[Passage]]:
+    def passage(self, row: int) -> Passage:
+        """Return what a row says, which is listed."""
+        return self._passages[row]
+
+    def windows(self, rows: Rows, scope: Mask, around: int) -> list[list[int]]:
         """Return the rows with so many turns around each, as runs of consecutive turns of each conversation."""
         table = self._table
         codes = table.facets["conversation"].codes
@@ -171,7 +175,7 @@ class WordIndex:
         # Those that share a turn are one run. Those that only touch are two, as they are wherever a history is kept.
         apart = np.flatnonzero(first[1:] >= end[:-1])
         runs = zip(first[np.append(0, apart + 1)].tolist(), end[np.append(apart, len(end) - 1)].tolist(), strict=True)
-        return [[self._passages[row] for row in turns[start:stop].tolist()] for start, stop in runs]
+        return [turns[start:stop].tolist() for start, stop in runs]
 
     def _same_conversations(self, rows: Rows, scope: Mask) -> Rows:
         """Return the rows of a scope that belong to a conversation of these rows."""
