@@ -246,3 +246,35 @@ async def test_a_limit_above_the_usual_number_of_hits_is_filled(tmp_path: Path) 
         await store.add_many(items)
         found = await store.search(query="saffron", metadata=MemoryMetadata(user_id="ada"), mode="text", limit=1_200)
         assert len(found) == 1_200
+
+
+@pytest.mark.parametrize("outside", [scope_rows.MOST_OUTSIDE, -1], ids=["counted by the index", "counted by rows"])
+async def test_changes_leave_the_ranking_of_the_memory_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outside: int
+) -> None:
+    """What was removed, replaced or added since the index was filled counts, others' rows in between do not."""
+    monkeypatch.setattr(scope_rows, "MOST_OUTSIDE", outside)
+    drawn = random.Random(5)
+    items = [
+        HumanMemory(
+            content=" ".join(drawn.choices(("rain", "garden", "walk", "saffron", f"word{drawn.randrange(400)}"), k=5)),
+            metadata=MemoryMetadata(user_id="bo" if number % 90 == 7 else "ada", session_id=f"s{number // 40}"),
+            created_at=f"2024-03-{1 + number // 100:02}T10:{number % 60:02}:00+00:00",
+            name=drawn.choice((None, None, "Joanna", "Anna Lee" if number % 50 == 0 else None)),
+        )
+        for number in range(1_400)
+    ]
+    found = []
+    async with SQLiteMemoryStore(tmp_path / "a.db") as sqlite:
+        for store in (sqlite, InMemoryStore()):
+            await store.add_many(items[:1_300])
+            if store is sqlite:
+                await sqlite.fill_indexes()
+            for number in range(0, 1_300, 37):
+                await store.delete(items[number].id)
+            await store.add_many([item.model_copy(update={"content": "rain word7"}) for item in items[1:400:11]])
+            await store.add_many(items[1_300:])
+            for query in ("saffron word7", "rain garden", "word7 word8 word9 walk", "anna"):
+                ranked = await store.search_ranked(query=query, metadata=MemoryMetadata(user_id="ada"), mode="text")
+                found.append([(each.item.id, round(each.score, 9)) for each in ranked])
+    assert found[:4] == found[4:]

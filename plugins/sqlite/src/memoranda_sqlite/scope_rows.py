@@ -55,11 +55,20 @@ class Named(NamedTuple):
     places: dict[str, list[int]]
 
 
+class Numbers(frozenset[int]):
+    """The numbers of all rows of a scope."""
+
+    @cached_property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last, looked for once for as long as these are kept."""
+        return (min(self), max(self)) if self else (0, 0)
+
+
 class Known:
     """What searches need again of a scope, and the terms of contents that wait."""
 
     def __init__(self) -> None:
-        self.numbers: Kept[frozenset[int] | None] = Kept(MOST_NUMBERS)
+        self.numbers: Kept[Numbers | None] = Kept(MOST_NUMBERS)
         self.outside: Kept[list[frozenset[str]] | None] = Kept(MOST_NUMBERS)
         self.named: Kept[Named] = Kept(MOST_NAMED)
         self._terms: dict[str, dict[str, frozenset[str]]] = {}
@@ -112,17 +121,17 @@ class ScopeRows:
         return self.select(columns, rest, chosen, json.dumps(list(numbers)), indexed=False)
 
     @cached_property
-    def numbers(self) -> frozenset[int] | None:
+    def numbers(self) -> Numbers | None:
         """The numbers of all rows, or None where these are more than are counted."""
         return self._known.numbers.of(self.connection, self.statements, self.scope, self._read_numbers)
 
-    def _read_numbers(self) -> tuple[frozenset[int] | None, int]:
+    def _read_numbers(self) -> tuple[Numbers | None, int]:
         found = self._numbers(*self.statements.numbers_up_to(self.scope, MOST_COUNTED + 1))
-        return (None, 1) if len(found) > MOST_COUNTED else (frozenset(found), len(found))
+        return (None, 1) if len(found) > MOST_COUNTED else (Numbers(found), len(found))
 
-    @cached_property
+    @property
     def _ends(self) -> tuple[int, int]:
-        return (min(self.numbers), max(self.numbers)) if self.numbers else (0, 0)
+        return self.numbers.ends if self.numbers else (0, 0)
 
     @property
     def size(self) -> int:
