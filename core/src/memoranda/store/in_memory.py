@@ -410,7 +410,7 @@ class InMemoryStore(BaseStore):
     def _put_new(self, item: MemoryItem) -> None:
         """Keep an item whose id is not held."""
         self._added += 1
-        self._live.put(Entry(item.created_at, self._added, item, []))
+        self._live.put(tuple.__new__(Entry, (item.created_at, self._added, item, [])))  # In half of the time.
         self._take_note(item)
 
     def _take_note(self, item: MemoryItem) -> None:
