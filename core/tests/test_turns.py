@@ -16,6 +16,7 @@ from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import InputError, StoreClosedError, VersionConflictError
 from memoranda.ranking import Passage, index_terms, rank_text
 from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore, Owner, Page
+from memoranda.turns import brief
 from memoranda_testing.turns import longest_turn
 
 ADA = MemoryMetadata(user_id="ada")
@@ -497,3 +498,23 @@ async def test_clearing_a_small_scope_costs_no_more_in_a_large_store() -> None:
 
     # Cold caches of a busy processor are granted a millisecond; the leanest walk over all of them takes two.
     assert await cost(32_000) < 4 * await cost(2_000) + 0.001
+
+
+async def test_what_takes_long_over_a_few_items_lets_others_have_their_turns() -> None:
+    turns = 0
+
+    async def ticking() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    ticks = asyncio.create_task(ticking())
+    seen: list[int] = []
+    async for some in brief(range(100)):
+        seen += some
+        time.sleep(0.005)
+    ticks.cancel()
+
+    assert seen == list(range(100))
+    assert turns > 3

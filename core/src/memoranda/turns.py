@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from importlib import import_module
 from typing import ParamSpec, TypeVar
@@ -30,6 +31,8 @@ LETTERS_AT_ONCE = 25_000
 
 LETTERS_SIFTED_AT_ONCE = 1_000_000
 """How much text is searched for a substring in one turn."""
+
+_A_FEW, _BRIEF = 10, 0.003
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,3 +72,13 @@ async def slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], N
         if start:
             await asyncio.sleep(0)
         yield items[start : start + size]
+
+
+async def brief(items: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
+    """Yield the items a few at a time, with a turn of the event loop whenever a few milliseconds have passed."""
+    began = time.perf_counter()
+    for start in range(0, len(items), _A_FEW):
+        if time.perf_counter() - began > _BRIEF:
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+        yield items[start : start + _A_FEW]

@@ -18,7 +18,7 @@ from memoranda.store.engine import NOBODY_WAITS, Engine
 from memoranda.store.filters import Filter, check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.writes import Expected, Packer, Write, conversation_filter
-from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, LETTERS_SIFTED_AT_ONCE, slices
+from memoranda.turns import AT_ONCE, LETTERS_SIFTED_AT_ONCE, brief, slices
 
 T = TypeVar("T")
 
@@ -285,9 +285,9 @@ class Writing(Engine):
 
     async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any]:
         """Return the rows of a large batch. They are made where the items are checked, so that nothing is copied."""
-        rows = []
+        rows: list[Any] = []
         shared: dict[int, MemoryMetadata] = {}
-        async for some in slices(items, CHANGED_AT_ONCE):
+        async for some in brief(items):
             texts = [getattr(item, "content", "") for item in some]
             if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
                 accepted = await self._accepted_aside(some, ttl, shared)
