@@ -224,7 +224,10 @@ class Engine(ABC):
         return removed
 
     def _packer(self) -> Packer | None:
-        """Return what makes rows of checked items; then :meth:`_apply` gets large batches as ``write.packed``."""
+        """Return what makes a list of rows of checked items, each with the id first; None where items are stored whole.
+
+        With it, large batches of adds reach :meth:`_apply` as ``write.packed``, and no item is copied.
+        """
         return None
 
     async def _remove_each(self, ids: Sequence[str], within: MemoryMetadata | None, *, purge: bool) -> int:

@@ -32,7 +32,6 @@ class Expected:
 
 
 Packer = Callable[[Sequence[MemoryItem]], list[Any]]
-"""Makes rows of items, each of which begins with the id and has nothing that could still be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Write:
     ``created_at``. ``purge`` removes the deletes for good. With ``fresh`` every id must be new, or VersionConflictError
     is raised; ``expected`` is checked before anything is written, and nobody else's :class:`Expected` write to that
     conversation may come in between. ``owned`` says that nobody else has the adds, so that they need not be copied.
-    ``packed`` are rows in the place of adds.
+    ``packed`` are rows in the place of adds, which :meth:`Engine._packer` has made.
     """
 
     adds: Sequence[MemoryItem] = ()
