@@ -18,6 +18,9 @@ from memoranda_sqlite.values import extra_passes, field_passes, value_text
 _LONGEST_PATTERN = 1_000
 """Longer texts are compared in Python: SQLite refuses patterns of more than fifty thousand bytes."""
 
+_TELLING = 2
+"""How many signs in a row much content has not in it."""
+
 # As bytes, since the driver fails the whole statement for text that is no Unicode.
 _CALLED = "memoranda_contains(CAST(content AS BLOB), ?)"
 
@@ -44,10 +47,13 @@ def _containing(folded: str) -> tuple[str, tuple[str, ...]]:
     # What is no plain parameter keeps SQLite from preparing the statement anew for each pattern, in which it would
     # look for the beginning of a range; and without ESCAPE it compares a tenth faster.
     like = "content LIKE +?" + (" ESCAPE '\\'" if any(map(folded.count, "%_\\")) else "")
-    exact = like if folded.isascii() else "0"
-    is_ascii = "length(content) = length(CAST(content AS BLOB))"
-    patterns = (_pattern(folded, loose=True), *([_pattern(folded)] if folded.isascii() else []))
-    return f"({like} AND CASE WHEN {is_ascii} THEN {exact} ELSE {_CALLED} END)", (*patterns, folded)
+    loose, exact = _pattern(folded, loose=True), _pattern(folded)
+    decided = f"CASE WHEN length(content) = length(CAST(content AS BLOB)) THEN {like if folded.isascii() else 0} ELSE"
+    exactly = (exact,) if folded.isascii() else ()
+    if loose == exact or max(map(len, loose.split("%"))) >= _TELLING:
+        return f"({like} AND {decided} {_CALLED} END)", (loose, *exactly, folded)
+    # What is left of the loose pattern is in nearly all content of this script, so that one looks at it last.
+    return f"{decided} {like} AND {_CALLED} END", (*exactly, loose, folded)
 
 
 class SQLiteDialect(Dialect):
