@@ -82,7 +82,8 @@ def indexes() -> list[Index]:
         Index("memory_items_expiry", "(expires_at) WHERE expires_at IS NOT NULL", "removing what has expired"),
         Index("memory_items_by_parent", f"({PARENT}) WHERE memory_type = 'branch'", "branches of a session"),
         Index("memory_items_bin", f"({MOMENT}, added) WHERE hidden", "emptying the bin"),
-        # What waits to be sorted in is read by every search, and the pages that it took are never given back.
+        # What waits to be sorted in is read by every search, and the pages that it took are never given back. The less
+        # may wait, the longer it takes to sort it in: a text has five times as many trigrams as words.
         Index(
             "memory_items_terms",
             f"USING gin ({TERMS_VECTOR}) WITH (gin_pending_list_limit = 512)",
@@ -93,7 +94,11 @@ def indexes() -> list[Index]:
 
 def trigram_index(trigram: str) -> Index:
     """Return the index for substring search; ``trigram`` is the quoted schema of the extension."""
-    return Index("memory_items_substring", f"USING gin (({FOLDED}) {trigram}.gin_trgm_ops)", "substring search")
+    return Index(
+        "memory_items_substring",
+        f"USING gin (({FOLDED}) {trigram}.gin_trgm_ops) WITH (gin_pending_list_limit = 1024)",
+        "substring search",
+    )
 
 
 def create_tables(dialect: PostgresDialect, partitions: int) -> list[str]:
