@@ -85,6 +85,7 @@ async def busy(store: PostgresMemoryStore) -> int:
         for turn in range(10):
             await store.add(HumanMemory(content=f"turn {turn}", metadata=scope))
             await store.search(metadata=scope)
+            await store.search(query="turn", metadata=scope)
             await store.count(metadata=scope)
 
     await asyncio.gather(*map(one, range(12)))

@@ -116,6 +116,10 @@ class ReplicatedServer(Server):
         self._horizon = Horizon(lag)
         self._next_look = 0.0
 
+    @property
+    def _is_direct(self) -> bool:
+        return False  # A pooler may stand before a replica alone.
+
     async def open(self) -> None:
         """Connect to the primary, and only to it: a replica that is away keeps nobody from working."""
         await super().open()

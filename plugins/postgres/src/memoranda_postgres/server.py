@@ -202,11 +202,18 @@ class Server:
         """Run a query that the server plans for these very values.
 
         The plan of a statement that is kept has to do for every pattern. For one that is in few items it would go
-        through all of them, newest first, in place of an index.
+        through all of them, newest first, in place of an index. A pooler keeps track of no statement without a name
+        beyond a transaction.
         """
-        statement = await connection.prepare(text, name="", timeout=self.timeout)
-        rows: list[Any] = await statement.fetch(*values, timeout=self.timeout)
+        async with contextlib.nullcontext() if self._is_direct else self.transaction(connection):
+            statement = await connection.prepare(text, name="", timeout=self.timeout)
+            rows: list[Any] = await statement.fetch(*values, timeout=self.timeout)
         return rows
+
+    @property
+    def _is_direct(self) -> bool:
+        """Whether all connections are known to lead to the server itself."""
+        return self._pooler is not None and not self._pooler.met
 
     async def change_rows(self, text: str, values: Any) -> list[Any]:
         """Run a statement that changes rows and return what it returns; it is not repeated blindly."""
