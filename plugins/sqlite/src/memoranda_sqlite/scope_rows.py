@@ -221,9 +221,11 @@ class ScopeRows:
 
     def _read_outside(self) -> tuple[list[frozenset[str]] | None, int]:
         first, last = self._ends
-        if not self.numbers or last - first + 1 - len(self.numbers) > MOST_OUTSIDE:
+        between = range(first, last + 1)
+        if not self.numbers or len(between) - len(self.numbers) > MOST_OUTSIDE:
             return None, 1
-        others = json.dumps([number for number in range(first, last + 1) if number not in self.numbers])
+        is_whole = len(between) == len(self.numbers)
+        others = json.dumps([] if is_whole else [number for number in between if number not in self.numbers])
         rows = self.connection.execute(
             f"SELECT terms FROM memoranda_terms WHERE item IN (SELECT value FROM json_each(?) UNION "
             f"SELECT item FROM memoranda_stale WHERE item BETWEEN ? AND ?) LIMIT {MOST_OUTSIDE + 1}",
