@@ -52,19 +52,25 @@ class Line:
         return self.floor / self.ours
 
 
-async def interleaved(contenders: Mapping[str, Contender], *, rounds: int = 9, calls: int = 1) -> dict[str, Measured]:
+async def interleaved(
+    contenders: Mapping[str, Contender],
+    *,
+    rounds: int = 9,
+    calls: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Measured]:
     """Time the contenders in turn, round after round, in an order that turns too; return the times of one call each."""
     measured = {name: Measured(name) for name in contenders}
     names = list(contenders)
     for number in range(rounds + 1):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             gc.collect()
-            started = time.perf_counter()
+            started = clock()
             for _ in range(calls):
                 result = contenders[name]()
                 if inspect.isawaitable(result):
                     await result
-            elapsed = (time.perf_counter() - started) / calls
+            elapsed = (clock() - started) / calls
             if number:  # The first round warms caches and is thrown away.
                 measured[name].times.append(elapsed)
     return measured
