@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
 
-from memoranda.integrity import whole_groups
+from memoranda.integrity import conversation_of, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import whole_number
 from memoranda.store.filters import Filter
@@ -32,22 +33,38 @@ class _Wanted:
         self.limit = None if limit is None else whole_number(limit, "limit")
         self.count = counter or estimate_tokens
 
-    def has_enough(self, said: Sequence[MemoryItem]) -> bool:
-        """Whether older items than these could not be in the window, system items and summaries apart."""
-        if self.limit is not None and sum(not stays(item) for item in said) >= self.limit:
-            return True
-        if self.tokens is not None and sum(self.count(item) for item in said) > self.tokens:
-            return True
-        if self.rounds is None:
-            return False
-        found = rounds_of(said)
-        # A round of which only the end was read began earlier than it seems.
-        return len(found) > self.rounds and all(
-            said[positions[0]].memory_type == "human" for positions in found[len(found) - self.rounds :]
-        )
+    def has_enough(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
+        """Whether older items than these could not be in the window, system items and summaries apart.
 
-    def cut(self, said: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the window of a conversation, or of as much of it as :meth:`has_enough` asks for."""
+        Of each conversation, the first round that was read may have begun earlier, or only with its first human item:
+        which rounds are the last is known of those behind. ``is_one`` says that there is one conversation alone, whose
+        rounds do not overlap.
+        """
+        latest = [place for place, item in enumerate(said) if not stays(item)]
+        enough = self.limit is not None and len(latest) >= self.limit
+        if self.rounds is None and self.tokens is None:
+            return enough
+        found = rounds_of(said)
+        first = {conversation_of(said[places[0]]): _from_human(said, places)[0] for places in reversed(found)}
+        unknown = max(first.values(), default=-1)
+        known = [places for places in found if places[0] > unknown]
+        if self.rounds is not None and len(known) >= self.rounds:
+            return True
+        places = [*chain.from_iterable(known)]
+        if self.tokens is not None:
+            counted = [*places, *(_from_human(said, found[0]) if is_one and found else ())]
+            staying = [self.count(item) for item in said if stays(item)]
+            if sum(staying) + sum([self.count(said[place]) for place in counted]) > self.tokens:
+                return True
+        elif is_one and self.rounds is not None and len(found) < self.rounds:
+            return enough
+        return enough and set(places).issuperset(latest[len(latest) - (self.limit or 0) :])
+
+    def cut(self, said: Sequence[MemoryItem], earlier: Sequence[MemoryItem] = ()) -> list[MemoryItem]:
+        """Return the window of a conversation, or of as much of it as :meth:`has_enough` asks for.
+
+        ``earlier`` are items before those that have a group with some of them.
+        """
         found = list(said)
         if self.rounds is not None:
             found = last_rounds(found, self.rounds)
@@ -55,7 +72,13 @@ class _Wanted:
             found = rounds_within(found, self.tokens, self.count)
         if self.limit is not None:
             found = newest(found, self.limit)
-        return whole_groups(found, said)
+        return whole_groups(found, [*earlier, *said])
+
+
+def _from_human(said: Sequence[MemoryItem], places: Sequence[int]) -> Sequence[int]:
+    """Return the places of a round from its first human item on; all of them, if it has none."""
+    humans = [at for at, place in enumerate(places) if said[place].memory_type == "human"]
+    return places[humans[0] :] if humans else places
 
 
 async def read_window(
@@ -73,16 +96,28 @@ async def read_window(
     ``session`` is the one session that is read, if it is one: rounds and calls go on where it was forked.
     """
     much = _Wanted(rounds, tokens, limit, counter)
+    owner = wanted.metadata
+    is_one = owner is not None and owner.user_id is not None and owner.session_id is not None
     bounded = any(bound is not None for bound in (rounds, tokens, limit))
     size = _FIRST_LOOK if bounded else EVERYTHING
+
+    async def read(what: Filter, page: Page) -> list[MemoryItem]:
+        return as_one_session((await search(what, page))[::-1], session)
+
     while True:
-        said = as_one_session((await search(wanted, Page(size, order="added")))[::-1], session)
+        said = await read(wanted, Page(size, order="added"))
         if len(said) < size:
             return await aside(sifting(len(said)), much.cut, as_said(said))
-        if await aside(len(said), much.has_enough, said):
+        if await aside(len(said), much.has_enough, said, is_one=is_one):
             break
         size *= _FURTHER
     known = {item.id for item in said}
-    staying = as_one_session((await search(wanted.also(_STAYING), Page(order="added")))[::-1], session)
-    whole = as_said([*(item for item in staying if item.id not in known), *said])
-    return await aside(sifting(len(whole)), much.cut, whole)
+    staying = [item for item in await read(wanted.also(_STAYING), Page(order="added")) if item.id not in known]
+    whole = as_said([*staying, *said])
+    shown = await aside(sifting(len(whole)), much.cut, whole)
+    groups = sorted({item.group for item in shown if item.group is not None})
+    if not groups:
+        return shown
+    known.update(item.id for item in staying)
+    members = await read(wanted.also(Value("group", False, "$in", groups)), Page(order="added"))
+    return await aside(sifting(len(whole)), much.cut, whole, [item for item in members if item.id not in known])

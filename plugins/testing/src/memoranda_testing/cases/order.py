@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, SystemMemory, ToolMemory
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.expect import contents, each_raises, equal
@@ -160,6 +160,25 @@ class WindowCases(Cases):
         equal(contents(await store.window(metadata=scope, rounds=0)), ["be kind"], "no round")
         handle = store.scoped(user_id=str(scope.user_id))
         equal(contents(await handle.window(rounds=2)), contents(two), "the window of a handle")
+
+    async def test_a_window_shows_what_all_of_a_long_history_would_have_shown(self, store: BaseStore) -> None:
+        """Neither half of a group that began long ago nor late answers to an old question stand for what is newer."""
+        scope = self.scope(session_id="s")
+        items: list[MemoryItem] = [HumanMemory(content="begin", metadata=scope, group="g")]
+        items += [AIMemory(content=f"a{number}", metadata=scope) for number in range(70)]
+        await store.add_many([*items, AIMemory(content="end", metadata=scope, group="g"), note("last", scope)])
+        shown = await store.window(metadata=scope, limit=3)
+        equal(contents(shown), ["a69", "last"], "the newest three without half of a group")
+        user = self.user()
+        old, new = (MemoryMetadata(user_id=user, session_id=name) for name in ("old", "new"))
+        items = [HumanMemory(content="asked long ago", metadata=old)]
+        for number in range(3):
+            items += [HumanMemory(content=f"q{number}", metadata=new), AIMemory(content=f"a{number}", metadata=new)]
+        await store.add_many([*items, *(AIMemory(content=f"late {number}", metadata=old) for number in range(70))])
+        bounds: list[dict[str, Any]] = [{"rounds": 2}, {"rounds": 2, "limit": 20}]
+        for bound in (*bounds, {"tokens": 5, "counter": lambda _: 1}):
+            shown = await store.window(metadata=MemoryMetadata(user_id=user), **bound)
+            equal(contents(shown), ["q1", "a1", "q2", "a2"], f"the window with {sorted(bound)}")
 
     async def test_a_window_refuses_what_is_no_bound(self, store: BaseStore) -> None:
         """Rounds, tokens and limit are integers of at least 0."""

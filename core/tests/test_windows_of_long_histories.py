@@ -1,0 +1,68 @@
+"""A window reads no more of a long history than it takes, and shows what all of it would have shown."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.integrity import whole_groups
+from memoranda.store import InMemoryStore
+from memoranda.windowing import last_rounds, newest, rounds_within
+
+
+def one_token(_: MemoryItem) -> int:
+    return 1
+
+
+def history(chance: Random, sessions: int) -> list[MemoryItem]:
+    """Conversations that take turns, some begun by a greeting; answers, calls and groups may go on for long."""
+    scopes = [MemoryMetadata(user_id="ada", session_id=f"s{number}") for number in range(sessions)]
+    items: list[MemoryItem] = []
+    talkative = chance.random() * 0.4
+    for turn in range(chance.randrange(60, 320)):
+        scope = chance.choice(scopes[: chance.randrange(1, sessions + 1)])
+        group = chance.choice((None, None, f"g{turn // chance.choice((2, 4, 90))}"))
+        drawn = chance.random()
+        if drawn < talkative:
+            items.append(HumanMemory(content=f"q{turn}", metadata=scope, group=group))
+        elif drawn < 0.9:
+            items.append(AIMemory(content=f"a{turn}", metadata=scope, group=group))
+        elif drawn < 0.98:
+            call = f"c{turn % 7}"
+            items.append(AIMemory(content=f"c{turn}", metadata=scope, tool_calls=[{"id": call, "name": "look"}]))
+            items.append(ToolMemory(content=f"r{turn}", metadata=scope, tool_call_id=call))
+        else:
+            items.append(SystemMemory(content=f"i{turn}", metadata=scope))
+    return items
+
+
+def shown_of_all(items: list[MemoryItem], bounds: dict[str, int]) -> list[str]:
+    found = items
+    if "rounds" in bounds:
+        found = last_rounds(found, bounds["rounds"])
+    if "tokens" in bounds:
+        found = rounds_within(found, bounds["tokens"], one_token)
+    if "limit" in bounds:
+        found = newest(found, bounds["limit"])
+    return [item.content for item in whole_groups(found, items)]
+
+
+@pytest.mark.parametrize("sessions", [1, 2, 5])
+async def test_a_window_is_that_of_the_whole_history(sessions: int) -> None:
+    chance = Random(sessions)
+    for _ in range(40):
+        items = history(chance, sessions)
+        store = InMemoryStore()
+        await store.add_many(items)
+        named = chance.choice((MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="ada", session_id="s0")))
+        read = [item for item in items if named.session_id in (None, item.metadata.session_id)]
+        for _ in range(6):
+            most = {"rounds": 12, "tokens": 150, "limit": 100}
+            bounds: dict[str, Any] = {
+                name: chance.randrange(top) for name, top in most.items() if chance.random() < 0.5
+            }
+            shown = await store.window(metadata=named, counter=one_token, **bounds)
+            assert [item.content for item in shown] == shown_of_all(read, bounds), bounds
