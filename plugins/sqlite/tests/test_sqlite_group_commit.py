@@ -113,7 +113,8 @@ def test_a_loop_that_stops_in_the_middle_of_an_add_holds_up_nobody_elses(tmp_pat
     store.clock = lambda: 1_800_000_000.0  # Time stands still, so that only the first add looks for what has expired.
     loop = asyncio.new_event_loop()
     loop.run_until_complete(store.init())
-    loop.run_until_complete(store.add(HumanMemory(id="first", content="x")))
+    for _ in range(3):  # Once several have written together, the next ones are expected to.
+        loop.run_until_complete(asyncio.wait([loop.create_task(store.add(HumanMemory(content="x"))) for _ in range(8)]))
     adding = loop.create_task(store.add(HumanMemory(id="one", content="x")))
     loop.call_soon(loop.stop)
     loop.run_forever()

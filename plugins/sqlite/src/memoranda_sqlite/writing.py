@@ -1,9 +1,10 @@
 """The writer: one connection on one thread, where calls that arrive together share one commit.
 
-Whoever wants to write puts a request in the queue. The thread is woken when the event loop has done its turn, takes all
-that are waiting, runs them in one transaction and tells each caller its own result. When one of them is refused, the
-transaction is rolled back and each runs by itself, so that nobody fails for another's item. A caller that was cancelled
-leaves a request that is finished without him: there is never an open transaction that nobody owns.
+Whoever wants to write puts a request in the queue and wakes the thread; where several write, that is done once the event
+loop has come to the end of its turn. The thread takes all that are waiting, runs them in one transaction and tells each
+caller its own result. When one of them is refused, the transaction is rolled back and each runs by itself, so that
+nobody fails for another's item. A caller that was cancelled leaves a request that is finished without him: there is
+never an open transaction that nobody owns.
 
 This is not :class:`memoranda.store.Gathering`, which gathers what one event loop awaits. Here a thread empties the
 queue, and event loops of several threads fill it; a group is one transaction over statements and functions of any kind,
@@ -108,6 +109,8 @@ class Writer:
         self._queue: deque[Request] = deque()
         self._scheduled = False
         self._waking: set[asyncio.AbstractEventLoop] = set()
+        self._several = False
+        """Whether the last ones to write were several: then others may follow in the same turn of the loop."""
 
     def upsert(
         self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]] = ()
@@ -130,6 +133,9 @@ class Writer:
         if self._worker.closed:
             raise StoreClosedError("The SQLite store")
         self._queue.append(request)
+        if not self._several:
+            self.flush()
+            return request.future
         # At the end of the loop's turn: a thread that is woken before waits for the interpreter, which the loop holds,
         # and takes it from the others at every statement. All that comes in one turn is written together.
         loop = request.future.get_loop()
@@ -168,6 +174,7 @@ class Writer:
         requests = self._taken()
         if not requests:
             return
+        self._several = len(requests) > 1
         try:
             self._write(self._worker.connection, requests)
             self._check_file()  # Not before: whoever writes to a file that is gone is told so just the same.
