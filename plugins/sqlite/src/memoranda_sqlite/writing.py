@@ -1,8 +1,8 @@
 """The writer: one connection on one thread, where calls that arrive together share one commit.
 
-Whoever wants to write puts a request in the queue and wakes the thread; where several write, that is done once the event
-loop has come to the end of its turn. The thread takes all that are waiting, runs them in one transaction and tells each
-caller its own result. When one of them is refused, the transaction is rolled back and each runs by itself, so that
+Whoever wants to write puts a request in the queue and wakes the thread; where several write, that is done once the
+event loop has come to the end of its turn. The thread takes all that are waiting, runs them in one transaction and
+tells each caller its own result. When one is refused, the transaction is rolled back and each runs by itself, so that
 nobody fails for another's item. A caller that was cancelled leaves a request that is finished without him: there is
 never an open transaction that nobody owns.
 
