@@ -49,6 +49,9 @@ _SHORTEST_BEGINNING = 4
 _BEGINNING = 0.7
 _SAME = 1e-9  # A sum depends on the order of adding.
 
+_FEW_TERMS = 16
+"""Up to how many terms of a query make few different sums, so that sets of items are added up sooner than items."""
+
 KeyT = TypeVar("KeyT")
 
 
@@ -205,20 +208,8 @@ def best_hits(
     For each term, ``having`` gives the items that have it, and what it tells. ``newest`` returns so many of the items
     that it is given, the newest ones.
     """
-    # Few terms make few different sums: items go from one set to another with each term, and never one by one.
-    groups: dict[float, set[KeyT]] = {}
-    for keys, tells in having:
-        left = set(keys)
-        grown: dict[float, set[KeyT]] = {}
-        for told, group in groups.items():
-            both = group & left
-            if both:
-                grown.setdefault(told + tells, set()).update(both)
-                group -= both
-                left -= both
-        grown.setdefault(tells, set()).update(left)
-        for told, group in grown.items():
-            groups.setdefault(told, set()).update(group)
+    terms = list(having)
+    groups = _grouped(terms) if len(terms) <= _FEW_TERMS else _summed(terms)
     above: list[KeyT] = []
     equal: list[KeyT] = []
     least = 0.0
@@ -230,6 +221,36 @@ def best_hits(
         equal += groups[told]
     room = most - len(above)
     return above + (newest(equal, room) if len(equal) > room else equal)
+
+
+def _grouped(terms: Iterable[tuple[Iterable[KeyT], float]]) -> dict[float, set[KeyT]]:
+    """Return the items of each sum; they go from one set to another with each term, and never one by one."""
+    groups: dict[float, set[KeyT]] = {}
+    for keys, tells in terms:
+        left = set(keys)
+        grown: dict[float, set[KeyT]] = {}
+        for told, group in groups.items():
+            both = group & left
+            if both:
+                grown.setdefault(told + tells, set()).update(both)
+                group -= both
+                left -= both
+        grown.setdefault(tells, set()).update(left)
+        for told, group in grown.items():
+            groups.setdefault(told, set()).update(group)
+    return groups
+
+
+def _summed(terms: Iterable[tuple[Iterable[KeyT], float]]) -> dict[float, set[KeyT]]:
+    """Return the same of many terms, by which hardly two items have the same sum."""
+    sums: dict[KeyT, float] = {}
+    for keys, tells in terms:
+        for key in set(keys):
+            sums[key] = sums.get(key, 0.0) + tells
+    groups: dict[float, set[KeyT]] = {}
+    for key, told in sums.items():
+        groups.setdefault(told, set()).add(key)
+    return groups
 
 
 def beginnings(term: str, query: str) -> list[str]:
