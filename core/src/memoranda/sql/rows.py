@@ -124,11 +124,7 @@ def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_T
             if type(further) is not dict:
                 raise TypeError("extra_json is no object")
         if known is not None:
-            if further:
-                known.take(fields, further)
-            else:
-                for name, default in known.made:
-                    fields[name] = default()
+            known.take(fields, further)
             return bare_item(cls, fields, further)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error

@@ -48,7 +48,7 @@ class ItemFields:
         self._shared = {name: None if _is_made(field) else field.default for name, field in model.items()}
         self.blank: dict[str, Any] = {**dict.fromkeys(BASE_FIELDS), **self._shared}
         """All fields of an item in their order, to be copied; a copy takes a third of the time of putting them in."""
-        self.made = tuple((name, default) for name, default in self.defaults if _is_made(model[name]))
+        self._made = tuple((name, default) for name, default in self.defaults if _is_made(model[name]))
         # None is left out of fields that all items have, as most have none. Any other value is written, the default
         # too: a later release may have another one.
         self._left_out = frozenset(
@@ -94,7 +94,7 @@ class ItemFields:
 
         Raises TypeError for a value that no such field could have.
         """
-        for name, default in self.made:
+        for name, default in self._made:
             if name not in further:
                 fields[name] = default()
         if further:

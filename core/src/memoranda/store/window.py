@@ -14,12 +14,12 @@ from memoranda.store.pages import EVERYTHING, Page
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.turns import aside, sifting
-from memoranda.windowing import as_said, check_rounds, last_rounds, newest, rounds_of, rounds_within, stays
+from memoranda.windowing import STAYING, as_said, check_rounds, last_rounds, newest, rounds_of, rounds_within, stays
 
 _FIRST_LOOK = 64
 _FURTHER = 4
 
-_STAYING = Value("memory_type", False, "$in", ["system", "summary"])
+_STAYING = Value("memory_type", False, "$in", list(STAYING))
 
 Search = Callable[[Filter, Page], Awaitable[list[MemoryItem]]]
 
@@ -77,8 +77,7 @@ class _Wanted:
 
 def _from_human(said: Sequence[MemoryItem], places: Sequence[int]) -> Sequence[int]:
     """Return the places of a round from its first human item on; all of them, if it has none."""
-    humans = [at for at, place in enumerate(places) if said[place].memory_type == "human"]
-    return places[humans[0] :] if humans else places
+    return places[next((at for at, place in enumerate(places) if said[place].memory_type == "human"), 0) :]
 
 
 async def read_window(

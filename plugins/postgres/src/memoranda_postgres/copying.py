@@ -14,7 +14,7 @@ from struct import Struct
 from memoranda.ranking import index_terms
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.rows import owner_of
-from memoranda_postgres.terms import kept_folding, term_key, user_key
+from memoranda_postgres.terms import Kept, kept_folding, term_key, user_key
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
@@ -35,20 +35,8 @@ _EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - PostgreSQL's own, of timestamps 
 _INTEGER = 23  # The type of the elements.
 _LENGTHS = tuple(map(_length, range(2048)))
 
-
-class _Elements(dict[str, bytes]):
-    """The terms of texts as elements of an array, as far as memory is spent on them."""
-
-    most = 1 << 16
-
-    def __missing__(self, term: str) -> bytes:
-        if len(self) >= self.most:
-            self.clear()
-        element = self[term] = _element(4, term_key(term))
-        return element
-
-
-_element_of = _Elements().__getitem__
+_element_of = Kept(lambda term: _element(4, term_key(term))).__getitem__
+"""Returns a term as an element of an array."""
 
 
 def copied(addition: Addition, *, partitioned: bool) -> bytes:

@@ -9,6 +9,7 @@ for the next one. Two terms that share a number are told apart there, and two us
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 from zlib import crc32
 
 from memoranda.ranking import index_terms
@@ -31,22 +32,33 @@ MOST_LETTERS = 4_000_000
 _MOST = 0x7FFFFFFF  # Terms have the numbers from nought on, users those below it.
 
 
-class _Numbers(dict[str, int]):
-    """The numbers of texts, as far as memory is spent on them; quicker to ask than any cache function."""
+MadeT = TypeVar("MadeT")
+
+
+class Kept(dict[str, MadeT]):
+    """What is made of texts, as far as memory is spent on it; quicker to ask than any cache function."""
 
     most = 1 << 16
 
-    def __missing__(self, text: str) -> int:
+    def __init__(self, make: Callable[[str], MadeT]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, text: str) -> MadeT:
         if len(self) >= self.most:
             self.clear()
-        number = self[text] = crc32(text.encode()) & _MOST
-        return number
+        made = self[text] = self._make(text)
+        return made
 
 
-term_key = _Numbers().__getitem__
+def _number(text: str) -> int:
+    return crc32(text.encode()) & _MOST
+
+
+term_key = Kept(_number).__getitem__
 """Returns the number of a term. It is stored: another way to make it is another schema."""
 
-_user_number = _Numbers().__getitem__
+_user_number = Kept(_number).__getitem__
 
 
 def user_key(user_id: str) -> int:
