@@ -139,7 +139,7 @@ async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bo
     vector of zeros. Raises BadVectorError for a vector of the wrong length, an empty one or one
     with values that are not finite; EmbeddingError when the provider fails or returns the wrong number of vectors.
     """
-    asked = [text for text in texts if has_text(text)]
+    asked = await aside(len(texts), _with_text, texts)
     vectors = await provided_vectors(embeddings, asked, query=query) if asked else []
     if not hasattr(vectors, "__len__"):
         raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
@@ -148,8 +148,11 @@ async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bo
             f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(asked)} texts; nothing was changed."
         )
     dimension = embeddings.dimension
-    checked = iter(await aside(len(vectors), _all_checked, vectors, dimension))
-    return [next(checked) if has_text(text) else array("f", [0.0]) * dimension for text in texts]
+    checked = await aside(len(vectors), _all_checked, vectors, dimension)
+    if len(checked) == len(texts):
+        return checked
+    made = iter(checked)
+    return [next(made) if has_text(text) else array("f", [0.0]) * dimension for text in texts]
 
 
 async def embed_passages(embeddings: Embeddings, texts: Sequence[str], size: float) -> list[list[array[float]]]:
@@ -158,6 +161,8 @@ async def embed_passages(embeddings: Embeddings, texts: Sequence[str], size: flo
     Everything else is as :func:`embed_texts` says, which is called once for all of them.
     """
     long = await aside(dividing(sum(map(len, texts))), long_texts, texts, size)
+    if not long:
+        return [[vector] for vector in await embed_texts(embeddings, texts)]
     flat = [passage for place, text in enumerate(texts) for passage in long.get(place) or (text,)]
     made = iter(await embed_texts(embeddings, flat))
     return [list(islice(made, len(long[place]) if place in long else 1)) for place in range(len(texts))]
@@ -169,6 +174,10 @@ def long_texts(texts: Sequence[str], size: float) -> dict[int, list[str]]:
 
     found = {place: divided(text, size) for place, text in enumerate(texts) if not is_short(text, size)}
     return {place: passages for place, passages in found.items() if len(passages) > 1}
+
+
+def _with_text(texts: Sequence[str]) -> list[str]:
+    return [text for text in texts if has_text(text)]
 
 
 def _all_checked(vectors: Sequence[Sequence[float]], dimension: int) -> list[array[float]]:

@@ -104,7 +104,8 @@ async def test_no_address_names_an_owner_or_says_what_is_stored(demo: BaseStore,
     async with inspecting(demo, summarizer=DemoModel(), templates=("notes",)) as client:
         for page in (await pages_of(client)).values():
             for address in re.findall(r'(?:href|action|hx-get|hx-post)="([^"]*)"', page):
-                assert not re.search("ada|trip|seat|window", address), address
+                said = re.sub("[0-9a-f]{32}", "", address)  # Random digits may read "ada".
+                assert not re.search("ada|trip|seat|window", said), address
 
 
 async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(demo: BaseStore, inspecting: Any) -> None:
