@@ -360,6 +360,7 @@ async def test_a_batch_is_refused_by_a_store_that_is_closed_meanwhile() -> None:
 @pytest.fixture
 async def gate() -> AsyncIterator[threading.Event]:
     """What must be set before anything goes on in a thread."""
+    await (await filled(1)).search(query="saffron", metadata=ADA, mode="text")  # What is imported on use is there now.
     gate = threading.Event()
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1) as threads:
