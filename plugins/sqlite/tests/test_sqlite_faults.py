@@ -223,6 +223,18 @@ async def test_a_full_disk_is_a_clear_error_and_keeps_what_was_stored(tmp_path: 
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+async def test_a_file_that_cannot_be_written_is_still_ranked(tmp_path: Path) -> None:
+    """A search fills the indexes first when many rows wait for them; where it cannot, it reads what waits."""
+    path = tmp_path / "a.db"
+    async with SQLiteMemoryStore(path, busy_timeout=0.05, durability="normal") as store:
+        await store.add_many([HumanMemory(id=f"n{number}", content=f"word{number}") for number in range(2_100)])
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        found = await store.search(query="word7", mode="text", limit=1)
+        other.close()
+    assert [item.id for item in found] == ["n7"]
+
+
 BROKEN = {
     "metadata": "{not json",
     "extra_json": "[1, 2",

@@ -7,11 +7,12 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError
+from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError, StoreUnavailableError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
@@ -487,7 +488,8 @@ class SQLiteMemoryStore(BaseStore):
         ways = {"text": retrieval.by_words, "semantic": retrieval.by_meaning, "hybrid": retrieval.by_words_and_meaning}
         with self._calls.call():
             if connections.filler.waiting > _MOST_WAITING:
-                await connections.filler.finish()
+                with suppress(StoreUnavailableError):  # Of a full disk, or a locked file, one can still read.
+                    await connections.filler.finish()
             else:
                 connections.filler.searched()
             return await ways[mode](connections, query, wanted, limit, self.item_types)
