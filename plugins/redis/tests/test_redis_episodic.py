@@ -256,22 +256,27 @@ async def test_an_entry_takes_less_than_a_kilobyte(memory: ShortTermMemoryManage
     assert entry + index / 100 < 1024
 
 
-async def test_the_specified_speed_is_reached(memory: ShortTermMemoryManager) -> None:
-    writes, reads = [], []
+async def test_the_specified_speed_is_reached(memory: ShortTermMemoryManager, raw: Any) -> None:
+    """Ten milliseconds for a write, fifty for a read: or more where even a ping takes long."""
+    bare, writes, reads = [], [], []
     for number in range(40):
-        start = time.perf_counter()
+        started = time.perf_counter()
+        await raw.ping()
+        asked = time.perf_counter()
         await memory.add_interaction("posted_tweet", f"number {number}", platform="x")
-        writes.append(time.perf_counter() - start)
-        start = time.perf_counter()
+        written = time.perf_counter()
         await memory.get_recent(limit=10)
-        reads.append(time.perf_counter() - start)
-    start = time.perf_counter()
+        bare.append(asked - started)
+        writes.append(written - asked)
+        reads.append(time.perf_counter() - written)
+    together = time.perf_counter()
     await asyncio.gather(*(memory.add_interaction("t", str(number)) for number in range(200)))
-    together = time.perf_counter() - start
+    together = time.perf_counter() - together
 
-    assert statistics.median(writes) < 0.010
-    assert statistics.median(reads) < 0.050
-    assert 200 / together > 100
+    slowness = max(1.0, statistics.median(bare) / 0.0005)
+    assert statistics.median(writes) < 0.010 * slowness
+    assert statistics.median(reads) < 0.050 * slowness
+    assert together / 200 < 0.010 * slowness
 
 
 async def test_a_moment_taken_by_something_else_is_passed_over(
