@@ -88,6 +88,18 @@ async def test_an_unreadable_row_in_a_group_fails_alone_and_leaves_no_transactio
         assert await store.count(metadata=ADA) == 3
 
 
+async def test_a_few_hundred_adds_stay_in_the_log_until_there_are_more(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with SQLiteMemoryStore(path, durability="normal") as store:
+        before = path.stat()
+        for number in range(250):
+            await store.add(HumanMemory(content=f"number {number}", metadata=ADA))
+        after = path.stat()
+
+    assert (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
+    assert path.stat().st_size > before.st_size  # Closing brings them into the file.
+
+
 async def test_what_was_added_before_the_store_is_closed_is_stored(tmp_path: Path) -> None:
     store = SQLiteMemoryStore(tmp_path / "a.db")
     await store.init()

@@ -25,6 +25,11 @@ _MAGIC = b"SQLite format 3\0"
 _IMMUTABLE = "immutable=1"
 _OLDEST_SQLITE = (3, 35, 0)
 
+_LOG_PAGES = 4_000
+"""How many pages the log may have before a commit brings them into the file, which syncs both while somebody waits. An
+add changes seven, of which several are those of the last: of more at a time, fewer are written. What SQLite keeps to
+find a page in the log has room for so many in its first block."""
+
 Durability = Literal["full", "normal"]
 Result = TypeVar("Result")
 
@@ -233,6 +238,7 @@ class Database:
             if not self.in_memory:
                 self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
+                connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
             self._patiently(lambda: schema.prepare(connection, self.path))
             self._patiently(lambda: text_index.create(connection))
         except BaseException:
