@@ -1,10 +1,10 @@
 """The writer: one connection on one thread, where calls that arrive together share one commit.
 
-Whoever wants to write puts a request in the queue and wakes the thread; where several write, that is done once the
-event loop has come to the end of its turn. The thread takes all that are waiting, runs them in one transaction and
-tells each caller its own result. When one is refused, the transaction is rolled back and each runs by itself, so that
-nobody fails for another's item. A caller that was cancelled leaves a request that is finished without him: there is
-never an open transaction that nobody owns.
+Whoever wants to write puts a request in the queue and wakes the thread; where several write and others read, that is
+done once the event loop has come to the end of its turn. The thread takes all that are waiting, runs them in one
+transaction and tells each caller its own result. When one is refused, the transaction is rolled back and each runs by
+itself, so that nobody fails for another's item. A caller that was cancelled leaves a request that is finished without
+him: there is never an open transaction that nobody owns.
 
 This is not :class:`memoranda.store.Gathering`, which gathers what one event loop awaits. Here a thread empties the
 queue, and event loops of several threads fill it; a group is one transaction over statements and functions of any kind,
@@ -111,6 +111,8 @@ class Writer:
         self._waking: set[asyncio.AbstractEventLoop] = set()
         self._several = False
         """Whether the last ones to write were several: then others may follow in the same turn of the loop."""
+        self._reads = 0
+        """How often anything had been read when the thread last wrote."""
 
     def upsert(
         self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]] = ()
@@ -133,11 +135,12 @@ class Writer:
         if self._worker.closed:
             raise StoreClosedError("The SQLite store")
         self._queue.append(request)
-        if not self._several:
+        if not self._several or self._filler.reads == self._reads:
             self.flush()
             return request.future
-        # At the end of the loop's turn: a thread that is woken before waits for the interpreter, which the loop holds,
-        # and takes it from the others at every statement. All that comes in one turn is written together.
+        # At the end of the loop's turn: a thread that is woken before takes the interpreter from those who read, at
+        # every statement. All that comes in one turn is written together. Where nobody reads it is so in any case, as
+        # the loop holds the interpreter until the turn is over, and the thread is awake by then.
         loop = request.future.get_loop()
         if not self._scheduled and loop not in self._waking:
             self._waking.add(loop)
@@ -160,13 +163,14 @@ class Writer:
 
     def _taken(self) -> list[Request]:
         """Take everything that waits out of the queue, without what nobody waits for any more."""
-        requests = []
-        with suppress(IndexError):  # Another thread may take the last one.
-            while self._queue:
+        requests: list[Request] = []
+        while True:
+            try:
                 request = self._queue.popleft()
-                if not request.future.cancelled():
-                    requests.append(request)
-        return requests
+            except IndexError:  # Asked beforehand, it might be the last one, and another thread take it.
+                return requests
+            if not request.future.cancelled():
+                requests.append(request)
 
     def _drain(self) -> None:
         """Write everything that waits. Runs on the worker's thread."""
@@ -175,6 +179,7 @@ class Writer:
         if not requests:
             return
         self._several = len(requests) > 1
+        self._reads = self._filler.reads
         try:
             self._write(self._worker.connection, requests)
             self._check_file()  # Not before: whoever writes to a file that is gone is told so just the same.
