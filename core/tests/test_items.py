@@ -23,6 +23,16 @@ def test_an_item_has_its_documented_defaults() -> None:
     assert int(item.id, 16) >= 0
 
 
+def test_the_text_of_an_item_leaves_out_what_is_none() -> None:
+    item = AIMemory(id="a", content="hi", created_at="2026-01-01", metadata=MemoryMetadata(user_id="ada"), mood="fine")
+    time = "'2026-01-01T00:00:00.000000+00:00'"
+    assert repr(item) == (
+        "AIMemory(id='a', content='hi', memory_type='ai', status=<MemoryStatus.ACCEPTED: 'accepted'>, "
+        "metadata=MemoryMetadata(user_id='ada', namespace=(), extra={}), "
+        f"created_at={time}, updated_at={time}, version=0, tool_calls=[], mood='fine')"
+    )
+
+
 def test_every_item_has_an_id_of_its_own() -> None:
     assert len({MemoryItem(content="").id for _ in range(100)}) == 100
 
