@@ -19,7 +19,7 @@ import memoranda
 import memoranda_vector
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.embeddings import HashingEmbeddings
-from memoranda.errors import BadVectorError, EmbeddingError, InputError, UnsupportedError
+from memoranda.errors import BadVectorError, EmbeddingError, IdConflictError, InputError, UnsupportedError
 from memoranda.ranking import Weights, checked_vector
 from memoranda.store import InMemoryStore
 from memoranda_vector import Embeddings, VectorMemoryStore
@@ -176,6 +176,15 @@ class Counted(Embeddings):
 
     async def aembed(self, text: str) -> list[float]:
         return self.embed(text)
+
+
+async def test_a_large_batch_with_one_new_id_for_two_users_is_refused_before_the_embedder_is_asked() -> None:
+    embedder = Table({})
+    store = VectorMemoryStore(embedder)
+    batch = [turn(f"{number}", id=f"{number}", metadata=MemoryMetadata(user_id="ada")) for number in range(600)]
+    with pytest.raises(IdConflictError):
+        await store.add_many([*batch, turn("mine", id="5", metadata=MemoryMetadata(user_id="bob"))])
+    assert (len(store), embedder.asked) == (0, [])
 
 
 async def test_a_large_batch_holds_few_of_the_lists_that_an_embedder_gives_one_by_one() -> None:

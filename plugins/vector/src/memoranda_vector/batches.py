@@ -132,7 +132,8 @@ def _first_word(name: str) -> str | None:
 
 
 def _all_zero(vectors: Embedded) -> Flags:
-    zero: Flags = np.einsum("ij,ij->i", vectors.first, vectors.first) == 0
+    zero: Flags = vectors.first[:, 0] == 0  # Mostly the first number tells.
+    zero[zero] = ~vectors.first[zero].any(axis=1)
     zero[list(vectors.further)] = False
     return zero
 

@@ -5,6 +5,7 @@ Where that is still held afterwards, the plan is carried out in one step: a few 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
@@ -31,6 +32,10 @@ class Seen(NamedTuple):
     items: list[MemoryItem | None]
     places: list[int]
     hidden: list[Hidden | None]
+
+    def is_nothing(self) -> bool:
+        """Whether none of the ids is held."""
+        return self.rows.count(None) == len(self.rows) and not any(self.hidden)
 
     def stored(self) -> dict[str, MemoryItem]:
         """Return what is held under each id, hidden or not."""
@@ -69,6 +74,8 @@ def checked(write: Write, seen: Seen, compared: bool) -> list[MemoryItem]:
 
     Raises the first conflict.
     """
+    if _all_new(write, seen, compared):
+        return _first_versions(write.adds)
     if compared:
         for item, live in zip(write.adds, seen.items, strict=False):
             check_expected(item, live, write.within)
@@ -87,6 +94,8 @@ def planned(write: Write, vectors: Embedded, seen: Seen, first: int, compared: b
 
 
 def _planned(write: Write, vectors: Embedded, seen: Seen, first: int, compared: bool) -> Plan:
+    if not write.hidden and _all_new(write, seen, compared):
+        return _all_shown(_first_versions(write.adds), vectors, seen, first)
     items = checked(write, seen, compared)
     found = dict(zip(ids_of(write), zip(*seen, strict=True), strict=True))
     shown = [item for item in items if item.id not in write.hidden]
@@ -133,3 +142,22 @@ def _planned(write: Write, vectors: Embedded, seen: Seen, first: int, compared: 
         removed,
         items,
     )
+
+
+def _all_new(write: Write, seen: Seen, compared: bool) -> bool:
+    """Whether a batch brings new items, each once, and nothing else, as most do: it conflicts with nothing then."""
+    ids = {item.id for item in write.adds}
+    return not compared and not write.deletes and seen.is_nothing() and len(ids) == len(write.adds)
+
+
+def _first_versions(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    for item in items:
+        item.__dict__["version"] = 1
+    return list(items)
+
+
+def _all_shown(items: list[MemoryItem], vectors: Embedded, seen: Seen, first: int) -> Plan:
+    """Return the plan of a batch that brings new items, to be shown, and nothing else."""
+    batch = batch_of(items, vectors, seen.items)
+    numbers = np.arange(first, first + len(items), dtype=np.int64)
+    return Plan([], [], batch.part([]), batch, numbers, {}, {}, first + len(items) - 1, 0, items)

@@ -253,13 +253,14 @@ class VectorMemoryStore(BaseStore):
         further = {}
         asked = []
         async for some in slices(range(len(items)), AT_ONCE):
-            for place in some:
-                row = self._table.row_of(items[place].id)
-                if row is not None and self._table.item(row).content == items[place].content:
+            contents = [items[place].content for place in some]
+            rows = self._table.rows_of([items[place].id for place in some])
+            for place, content, row in zip(some, contents, rows, strict=True):
+                if row is not None and self._table.item(row).content == content:
                     vectors[place] = self._table.matrix[row]
                     if row in self._table.further:
                         further[place] = self._table.further[row]
-                elif has_text(items[place].content):
+                elif has_text(content):
                     asked.append(place)
         made = await embed_all(self._embeddings, [items[place].content for place in asked], self._weights.passage)
         if len(asked) == len(items):

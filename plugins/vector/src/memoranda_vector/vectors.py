@@ -131,10 +131,12 @@ def _normalise(rows: Matrix, out: Matrix) -> None:
         if 1 / _LARGE < length < _LARGE:  # Every value is finite then, as a float32.
             np.divide(rows, np.float32(length), out=out)
             return
-    # Squares of float32 can leave its range, but not that of double precision: a sum that is not finite there has a
-    # value that is not.
-    with np.errstate(invalid="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows)
+        if not (squares.min(initial=1.0) > 1 / _LARGE and squares.max(initial=1.0) < _LARGE):
+            # Squares of float32 can leave its range, but not that of double precision, which takes ten times as long: a
+            # sum that is not finite there has a value that is not.
+            squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     if not np.isfinite(squares).all():
         raise BadVectorError("it holds values that are not finite in float32")
     lengths = np.sqrt(squares)
