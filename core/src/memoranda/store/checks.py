@@ -107,31 +107,29 @@ class _Glance(NamedTuple):
     """What the fields of a class's items are taken with, where they are no more than texts, flags, lists and None."""
 
     texts: Callable[[Any], tuple[Any, ...]]
-    texts_or_none: Callable[[Any], tuple[Any, ...]]
-    flags: tuple[str, ...]
-    lists: tuple[str, ...]
-    seldom: Callable[[Any], tuple[Any, ...]]
-    """Takes the fields that are None in most items; one that is not is looked at closely."""
+    optional: Callable[[Any], tuple[Any, ...]]
+    """Takes the fields that are None in most items."""
     nothing: tuple[None, ...]
+    texts_or_none: Callable[[Any], tuple[Any, ...]]
+    """Takes those of them that are else a text; any other is looked at closely, or does not expire."""
+    lists: tuple[str, ...]
+    flags: tuple[str, ...]
 
 
 def _glance(fields: ItemFields) -> _Glance | None:
     texts = [name for name, kinds in fields.kinds.items() if kinds == {str}]
     flags = [name for name, kinds in fields.kinds.items() if kinds == {bool}]
-    optional = [name for name, kinds in fields.kinds.items() if kinds == {str, NoneType}]
     lists = [name for name, kinds in fields.kinds.items() if kinds == {list}]
-    seldom = [name for name, kinds in fields.kinds.items() if NoneType in kinds and name not in optional]
-    optional.remove("expires_at")
-    seldom.append("expires_at")
-    if {*texts, *flags, *optional, *lists, *seldom} != {*fields.names}:
+    optional = [name for name, kinds in fields.kinds.items() if NoneType in kinds]
+    if {*texts, *flags, *optional, *lists} != {*fields.names}:
         return None
     return _Glance(
         itemgetter("id", "memory_type", *texts),
         itemgetter(*optional),
-        tuple(flags),
+        (None,) * len(optional),
+        itemgetter(*[name for name in optional if fields.kinds[name] == {str, NoneType} and name != "expires_at"]),
         tuple(lists),
-        itemgetter(*seldom),
-        (None,) * len(seldom),
+        tuple(flags),
     )
 
 
@@ -147,19 +145,26 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     if glance is None or item.__pydantic_extra__:
         return False
     fields = item.__dict__
+    texts_of, optional_of, nothing, texts_or_none_of, lists, flags = glance
     try:
         scope = fields["metadata"].__dict__
-        if scope["namespace"] != () or scope["extra"] != {} or glance.seldom(fields) != glance.nothing:
+        if scope["namespace"] != () or scope["extra"] != {}:
             return False
         content, created, updated = fields["content"], fields["created_at"], fields["updated_at"]
-        texts = [text for text in glance.texts_or_none(fields) + _scope_of(scope) if text is not None]
-        texts += glance.texts(fields)
+        texts = [text for text in _scope_of(scope) if text is not None]
+        texts += texts_of(fields)
+        optional = optional_of(fields)
+        if optional != nothing:
+            told = [text for text in texts_or_none_of(fields) if text is not None]
+            if len(told) + optional.count(None) != len(nothing):
+                return False
+            texts += told
         short = "".join(texts)
-        for name in glance.lists:
+        for name in lists:
             listed = fields[name]
             if type(listed) is not list or (listed and not _is_plain(listed, _NESTED_AT_A_GLANCE)):
                 return False
-        for name in glance.flags:
+        for name in flags:
             if type(fields[name]) is not bool:
                 return False
         return (
