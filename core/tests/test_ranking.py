@@ -668,6 +668,27 @@ def test_meaning_counts_more_for_a_query_of_many_terms() -> None:
     assert shares[1] < 0.4 < shares[3] < 1
 
 
+def test_meaning_counts_more_where_no_item_has_much_of_the_query() -> None:
+    shares = [semantic_share(0.4, 7, [1.0, 0.9], [1.0, 0.9], covered) for covered in (0.0, 0.1, 0.3, 0.5, 1.0)]
+    assert shares[0] > shares[1] > shares[2] > shares[3] == shares[4]
+
+
+def test_a_word_in_common_by_chance_does_not_outweigh_what_is_meant() -> None:
+    """Who tells what goes on asks for what has to do with it, not for another use of one of the words."""
+    facts = conversation("I can't stand horror films.", *["So I see."] * 12, "I switched to decaf, it lets me sleep.")
+    near = dict(zip((fact.key for fact in facts), [*[0.1] * 13, 0.4], strict=True))
+    found = rank_hybrid("I'm standing in line at the espresso bar with my colleagues.", [facts], near)
+    assert keys(found)[0] == facts[-1].key
+
+
+def test_an_embedder_that_does_not_know_the_language_changes_nothing() -> None:
+    """To such a one all texts are alike, so that what it finds nearest is chance."""
+    facts = conversation("พี่สาวเป็นพยาบาล", "ประตูห้องครัวสีเขียว", "นัดหมอฟันวันพฤหัสบดี", "จักรยานถูกขโมย")
+    near = dict(zip((fact.key for fact in facts), (0.99, 0.98, 0.99, 0.995), strict=True))
+    query = "ประตูห้องครัวสีอะไร"
+    assert rank_hybrid(query, [facts], near) == rank_text(query, [facts])
+
+
 @pytest.mark.parametrize(
     ("content", "called"),
     [

@@ -33,6 +33,12 @@ _FIRST = 10
 
 _BELOW = 1e-3
 
+_HARDLY = 0.02
+"""An embedder that finds nothing this much more similar than the mean of a scope does not know its language."""
+
+_ENOUGH = 0.4
+"""Which part of a query's words must be found together for what stands out by words to count in full."""
+
 _USUAL_LENGTH = 7
 _SHORTEST, _LONGEST = 0.7, 1.6
 """How far the length of a query changes what its meaning counts."""
@@ -47,23 +53,27 @@ def standing_out(similarities: Mapping[int, float], total: int) -> dict[int, flo
     return {key: max(similarity - mean, _BELOW * similarity) for key, similarity in similarities.items()}
 
 
-def semantic_share(usual: float, length: int, texts: Iterable[float], similarities: Iterable[float]) -> float:
+def semantic_share(
+    usual: float, length: int, texts: Iterable[float], similarities: Iterable[float], covered: float = 1.0
+) -> float:
     """Return which part of a hybrid ranking meaning has: more than usual where its best result stands out more.
 
     How much the first stands out is told by the tenth, from a half where that is as good to 1 where it has nothing. A
     rare word that few items have stands out; where all have the same common ones, meaning decides. So it does for a
-    query of many terms, ``length`` of them, which tells what it means: of a few, each word counts.
+    query of many terms, ``length`` of them, which tells what it means: of a few, each word counts. And so it does where
+    no item has much of the query, ``covered`` at most: who tells what goes on shares a word with something by chance.
     """
-    by_words, by_meaning = _prominence(texts), _prominence(similarities)
+    by_words, by_meaning = _prominence(texts), _prominence(similarities, _HARDLY)
     if not by_words or not by_meaning:
         return 0.0 if by_words else 1.0
     usual *= min(_LONGEST, max(_SHORTEST, sqrt(length / _USUAL_LENGTH)))
+    by_words *= min(1.0, covered / _ENOUGH)
     return min(1.0, 2 * usual * by_meaning / (by_words + by_meaning))
 
 
-def _prominence(scores: Iterable[float]) -> float:
+def _prominence(scores: Iterable[float], least: float = 0.0) -> float:
     first = nlargest(_FIRST, scores)
-    if not first or first[0] <= 0:
+    if not first or first[0] <= least:
         return 0.0
     tenth = first[-1] if len(first) == _FIRST else 0.0
     return 1 - tenth / first[0] / 2

@@ -92,7 +92,8 @@ def rank_hybrid(
     counts = [row.with_neighbours(own[term], lending) for term in terms]
     named = row.add_speakers(counts, terms)
     called, perhaps = ("", set[int]()) if named else row.leave_out_calls(counts, own, query)
-    row.add_dates(counts, terms, query_date_terms(query))
+    dates = query_date_terms(query)
+    row.add_dates(counts, terms, dates)
     reached = [
         max(len(found) * more, known.get(term, 0)) for term, found, more in zip(terms, counts, times, strict=True)
     ]
@@ -116,7 +117,10 @@ def rank_hybrid(
     }
     people = {called, *(row.items[item].speaker for item in named)}
     names = {term for name in people for term in index_terms(name)}  # They are not embedded.
-    scoring = _Scoring(row, words, letters, near, len(set(terms) - names), bonuses)
+    asked = {term: tells for term, tells in zip(terms, told, strict=True) if term not in names | dates}
+    # Elsewhere than in English other forms of the words are found by their letters alone.
+    covered = _covered(own, asked) if near and query_language(query) == "english" else 1.0
+    scoring = _Scoring(row, words, letters, near, len(set(terms) - names), covered, bonuses)
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
     found = scoring.best_first()
     speaking = (entry for entry in found if row.terms[entry[2]] or row.items[entry[2]].text.strip())
@@ -125,6 +129,15 @@ def rank_hybrid(
         Scored(key, score, scoring.parts(item), row.found_in(item, own), scoring.passage(item, nearest))
         for key, score, item in islice(chosen, limit)
     ]
+
+
+def _covered(own: Mapping[str, Counts], asked: Mapping[str, float]) -> float:
+    """Return the greatest part that one place has of the terms that are asked for, each by how much it tells."""
+    values: Counts = {}
+    for term, tells in asked.items():
+        for place in own[term]:
+            values[place] = values.get(place, 0.0) + tells
+    return max(values.values(), default=0.0) / fsum(asked.values()) if asked else 1.0
 
 
 def _by_letters(
@@ -158,6 +171,7 @@ class _Scoring:
         letters: Mapping[int, float],
         near: Mapping[int, float],
         length: int,
+        covered: float,
         bonuses: Mapping[str, tuple[set[int], float]],
     ) -> None:
         self._row = row
@@ -176,8 +190,8 @@ class _Scoring:
         if row.divided:
             texts = {item: score / row.parts(item) ** row.weights.damping for item, score in found.items()}
         outstanding = standing_out(near, len(row.items))
-        share = semantic_share(row.weights.semantic, length, texts.values(), outstanding.values())
-        by_text, by_meaning = _relative(_in_proportion(texts, 1 - share), _in_proportion(outstanding, share))
+        share = semantic_share(row.weights.semantic, length, texts.values(), outstanding.values(), covered)
+        by_text, by_meaning = _relative(texts, outstanding, share)
         self._parts = {"text": by_text, "letters": {}, "semantic": by_meaning}
         if letters:
             in_letters = {item: letters.get(place, 0.0) / found[item] for item, place in self._best_place.items()}
@@ -236,30 +250,22 @@ def _descending(scores: Mapping[int, float]) -> Iterable[int]:
     return merge(*(sorted(part, key=by_score, reverse=True) for part in parts), key=by_score, reverse=True)
 
 
-def _relative(texts: Mapping[int, float], near: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:
-    """Return both, which are in proportion to each other, relative to the most relevant place, which has 1 in all."""
-    places = texts.keys() | near.keys()
-    sums = (texts.get(place, 0.0) + near.get(place, 0.0) for place in places) if near else texts.values()
-    best = max(sums, default=0.0)
-    if best <= 0:
-        return {}, {}
+def _relative(
+    texts: Mapping[int, float], near: Mapping[int, float], share: float
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return both, meaning with this share and the words with the rest, relative to the best, which has 1 in all."""
+    by_text = (1 - share) / max(texts.values(), default=1.0)
+    by_meaning = share / max(near.values(), default=1.0)
+    items = texts.keys() | near.keys() if near else ()
+    best = max((by_text * texts.get(item, 0.0) + by_meaning * near.get(item, 0.0) for item in items), default=1.0)
     return (
-        {place: score / best for place, score in texts.items() if score > 0},
-        {place: score / best for place, score in near.items() if score > 0},
+        {item: by_text * score / best for item, score in texts.items() if by_text},
+        {item: by_meaning * score / best for item, score in near.items() if by_meaning},
     )
 
 
-def _in_proportion(scores: Mapping[int, float], proportion: float) -> dict[int, float]:
-    """Return the scores with this as the best."""
-    best = max(scores.values(), default=0.0)
-    return {place: proportion * score / best for place, score in scores.items()} if best > 0 else {}
-
-
 def _times_more(occurring: int, everywhere: int) -> float:
-    """Return how many times more items of the scope have a term than those that were given.
-
-    Where it occurs in more of the scope, as many more have it in reach.
-    """
+    """Return how many times more items of the scope than of those that were given have a term, in them or in reach."""
     return max(1.0, everywhere / occurring) if occurring else 1.0
 
 
