@@ -570,6 +570,17 @@ def test_facts_are_found_by_other_forms_of_their_words(
     assert sum(found) >= 0.9 * len(pairs)
 
 
+def test_facts_in_many_languages_are_found_in_one_scope() -> None:
+    """Rare words of one language are no reason to leave those of another behind."""
+    pairs = [line.split(" | ") for path in languages() for line in path.read_text(encoding="utf-8").splitlines()]
+    facts = [fact._replace(terms=index_terms(fact.text)) for fact in conversation(*(fact for fact, _ in pairs))]
+    found = [
+        fact.key in keys(rank_text(asked, [facts], limit=5)) for fact, (_, asked) in zip(facts, pairs, strict=True)
+    ]
+    worst = min(sum(found[first : first + 25]) for first in range(0, len(found), 25))
+    assert worst >= 0.9 * 25
+
+
 def test_a_long_item_is_found_by_its_best_passage() -> None:
     """What is said once in a long answer counts as if it had been said alone, and the result shows where."""
     chatter = "and then there is a lot more to tell about many other things which nobody asked for at all"
