@@ -13,7 +13,8 @@ class Addition(NamedTuple):
     """An item on its way into the table: its columns so far, and which scope fields a row of its id must share.
 
     ``times`` is how often the item was given; ``within`` is kept only where fields cannot say it. With ``deleted`` the
-    row is hidden from the first moment.
+    row is hidden from the first moment. ``moment`` is the item's time where ``created_at`` is not in the form in which
+    times are stored.
     """
 
     row: Row
@@ -25,6 +26,7 @@ class Addition(NamedTuple):
     times: int = 1
     number: int | None = None
     deleted: bool = False
+    moment: str | None = None
 
 
 def id_of(addition: Addition) -> Hashable:

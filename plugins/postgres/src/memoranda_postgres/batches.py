@@ -19,7 +19,7 @@ from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.removing import Removals
-from memoranda_postgres.rows import item_of
+from memoranda_postgres.rows import item_of, moment_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.upserts import TOGETHER
 from memoranda_postgres.writing import Writer
@@ -140,7 +140,8 @@ def _over(addition: Addition, row: Any, write: Write, scope: MemoryMetadata) -> 
     if write.fresh:
         raise VersionConflictError(stored.id, 0, stored.version)
     if write.keep_created:
-        addition = addition._replace(row=addition.row._replace(created_at=stored.created_at))
+        kept = addition.row._replace(created_at=stored.created_at)
+        addition = addition._replace(row=kept, moment=moment_of(stored.created_at))
     return addition
 
 

@@ -417,8 +417,11 @@ class PostgresStatements(Statements):
         drawn = (
             f"coalesce(${self.insert_columns.index(SEQUENCE) + 1}::bigint, nextval('{self.dialect.numbers_literal}'))"
         )
-        told = {SEQUENCE: lambda at: drawn, MOMENT: lambda at: f"${at}::text::timestamp"}
-        values = [told[name](at) if name in told else f"${at}" for at, name in enumerate(self.insert_columns, 1)]
+        values = [
+            f"${at}::text::{self.dialect.column_type(name)}" if name in _AS_TEXT else f"${at}"
+            for at, name in enumerate(self.insert_columns, 1)
+        ]
+        values[self.insert_columns.index(SEQUENCE)] = drawn
         if not self.dialect.partitioned:
             return self.upsert_same(f"VALUES ({', '.join(values)})", fields)
         typed = (f"{value}::{self.dialect.column_type(name)} AS {name}" for value, name in self._named(values))

@@ -15,7 +15,7 @@ from memoranda_postgres.locking import lock_items
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import create_extension, extension_schema, lock
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import TERM_KEYS, TEXT_COLUMNS, array_text, searchable
+from memoranda_postgres.terms import TERM_KEYS, TEXT_COLUMNS, keys_text, searchable
 from memoranda_postgres.vectors import Vectors
 
 logger = logging.getLogger(__name__)
@@ -111,9 +111,10 @@ async def rebuild(
 async def _set_terms(server: Server, statements: PostgresStatements, rows: Sequence[Any]) -> None:
     changed = []
     for row in rows:
-        made = folded, keys = searchable(row["content"], row["user_id"])
-        if made != (row["folded"], sorted(row[TERM_KEYS])):
-            changed.append((row["id"], row["version"], folded, array_text(keys)))
+        content, user_id = row["content"], row["user_id"]
+        folded, keys = searchable(content, user_id)
+        if (folded, keys) != (row["folded"], sorted(row[TERM_KEYS])):
+            changed.append((row["id"], row["version"], folded, keys_text(content, user_id)))
     if changed:
         columns = [list(column) for column in zip(*changed, strict=True)]
         await server.run(partial(_write_terms, server=server, dialect=statements.dialect, columns=columns))

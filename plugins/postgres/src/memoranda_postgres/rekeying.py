@@ -8,7 +8,7 @@ from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.rows import owner_of
 from memoranda_postgres.server import UNHURRIED
-from memoranda_postgres.terms import TERM_KEYS, array_text, searchable
+from memoranda_postgres.terms import TERM_KEYS, keys_text
 
 _PAGE = 500
 
@@ -18,8 +18,7 @@ async def make_keys(connection: Connection, dialect: PostgresDialect) -> None:
     made: list[tuple[str, str, str]] = []
     text = f"SELECT id, user_id, content FROM {dialect.table}"
     async for row in connection.cursor(text, prefetch=_PAGE, timeout=UNHURRIED):
-        _, keys = searchable(row["content"], row["user_id"])
-        made.append((row["id"], owner_of(row["user_id"]), array_text(keys)))
+        made.append((row["id"], owner_of(row["user_id"]), keys_text(row["content"], row["user_id"])))
         if len(made) == _PAGE:
             await _keep(connection, dialect, made)
             made.clear()

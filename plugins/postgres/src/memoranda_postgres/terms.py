@@ -58,6 +58,7 @@ def _number(text: str) -> int:
 term_key = Kept(_number).__getitem__
 """Returns the number of a term. It is stored: another way to make it is another schema."""
 
+_key_text = Kept(lambda term: str(_number(term))).__getitem__
 _user_number = Kept(_number).__getitem__
 
 
@@ -74,9 +75,15 @@ def term_keys(terms: Iterable[str], user_id: str | None) -> list[int]:
     return sorted(keys)
 
 
-def array_text(keys: Iterable[int]) -> str:
-    """Return numbers as the text of an array: an array of arrays of different lengths cannot be bound."""
-    return f"{{{','.join(map(str, keys))}}}"
+def keys_text(content: str, user_id: str | None) -> str:
+    """Return the keys of an item as the text of an array, in no order.
+
+    An array of arrays of different lengths cannot be bound, and the driver would look at every number twice.
+    """
+    keys = set(map(_key_text, index_terms(content)))
+    if user_id is not None:
+        keys.add(str(user_key(user_id)))
+    return f"{{{','.join(keys)}}}"
 
 
 def searchable(content: str, user_id: str | None) -> tuple[str | None, list[int]]:

@@ -13,9 +13,9 @@ from memoranda_postgres.connections import Connection
 from memoranda_postgres.copying import HEADER, TRAILER, copied
 from memoranda_postgres.dialect import MOMENT, USUAL, PostgresStatements
 from memoranda_postgres.locking import lock_items
-from memoranda_postgres.rows import moment_of, owner_of
+from memoranda_postgres.rows import owner_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import TERM_KEYS, array_text, searchable
+from memoranda_postgres.terms import kept_folding, keys_text
 from memoranda_postgres.vectors import Vectors
 
 TOGETHER = 500
@@ -40,7 +40,7 @@ class Upserts:
         place_of = {name: place for place, name in enumerate(statements.insert_columns)}
         self._usual = [(place_of[name], value) for name, (value, _) in USUAL.items()]
         self._varying = [place_of[name] for name in statements.varying_columns]
-        self._created, self._moment, self._keys = place_of["created_at"], place_of[MOMENT], place_of[TERM_KEYS]
+        self._created, self._moment = place_of["created_at"], place_of[MOMENT]
 
     def bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
         """Return the statement that writes items of different ids and the same shared fields."""
@@ -193,22 +193,21 @@ class Upserts:
         return text
 
     def _arrays(self, additions: Sequence[Addition]) -> list[list[Any]]:
-        columns: list[list[Any]] = [list(column) for column in zip(*map(self._values, additions), strict=True)]
-        columns[self._keys] = list(map(array_text, columns[self._keys]))
-        return columns
+        return [list(column) for column in zip(*map(self._values, additions), strict=True)]
 
     def _values(self, addition: Addition) -> tuple[Any, ...]:
-        """Return the values of the insert columns; a statement is given the moment as text."""
-        row = addition.row
+        """Return the values of the insert columns; a statement is given the keys and the moment as text."""
+        row, user_id = addition.row, addition.further[0]
         values = (
             *row[:-1],
             None if row.updated_at == row.created_at else row.updated_at,
             *addition.further,
-            *searchable(row.content, addition.further[0]),
+            kept_folding(row.content),
+            keys_text(row.content, user_id),
             addition.token,
             addition.number,
-            moment_of(row.created_at),
+            row.created_at if addition.moment is None else addition.moment,
         )
         if self._dialect.partitioned:
-            return (*values, owner_of(addition.further[0]), int(addition.deleted), addition.times)
+            return (*values, owner_of(user_id), int(addition.deleted), addition.times)
         return (*values, int(addition.deleted), addition.times)
