@@ -184,6 +184,29 @@ def test_a_loop_that_is_closed_leaves_no_task_behind(caplog: pytest.LogCaptureFi
     assert caplog.text == ""
 
 
+async def test_entries_of_one_key_are_written_one_after_the_other() -> None:
+    chance = random.Random(1)
+    under_way: list[str] = []
+    written: list[str] = []
+
+    async def write(entries: list[str]) -> list[str | Exception]:
+        keys = [entry[0] for entry in entries]
+        assert not set(keys) & set(under_way)
+        under_way.extend(keys)
+        for _ in range(chance.randrange(5)):
+            await asyncio.sleep(0)
+        written.extend(entries)
+        for key in keys:
+            under_way.remove(key)
+        return list(entries)
+
+    gathering = Gathering(write, key=lambda entry: entry[0], waves=2, patience=0)
+    await asyncio.gather(*(gathering.add(f"{chance.choice('abc')}{number}") for number in range(100, 200)))
+
+    for key in "abc":
+        assert [entry for entry in written if entry[0] == key] == sorted(entry for entry in written if entry[0] == key)
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_in_any_order_nothing_is_lost_and_nothing_written_twice(seed: int) -> None:
     chance = random.Random(seed)

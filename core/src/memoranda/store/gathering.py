@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +33,7 @@ class Gathering(Generic[EntryT, ResultT]):
 
     ``most`` is how many entries a wave has, ``waves`` how many may be under way, and ``patience`` how many seconds
     entries wait for a wave, or twice as long as the last one took, before a further one begins. Entries of one ``key``
-    are never in one wave and keep their order within their loop; only entries of one ``kind`` share a wave.
+    are never under way together and keep their order within their loop; only entries of one ``kind`` share a wave.
     """
 
     def __init__(
@@ -57,27 +58,22 @@ class Gathering(Generic[EntryT, ResultT]):
         await self._loops.each(_OfOneLoop.settled)
 
 
+@dataclass(eq=False)
 class _OfOneLoop(Generic[EntryT, ResultT]):
     """What is gathered in one event loop."""
 
-    def __init__(
-        self,
-        write: Callable[[list[EntryT]], Awaitable[Sequence[ResultT | Exception]]],
-        key: Callable[[EntryT], Hashable] | None,
-        kind: Callable[[EntryT], Hashable] | None,
-        most: int,
-        waves: int,
-        patience: float,
-    ) -> None:
+    _write: Callable[[list[EntryT]], Awaitable[Sequence[ResultT | Exception]]]
+    _key: Callable[[EntryT], Hashable] | None
+    _kind: Callable[[EntryT], Hashable] | None
+    _most: int
+    _waves: int
+    _patience: float
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._write = write
-        self._key = key
-        self._kind = kind
-        self._most = most
-        self._waves = waves
-        self._patience = patience
         self._queue: list[tuple[EntryT, asyncio.Future[ResultT]]] = []
         self._under_way = 0
+        self._keys: set[Hashable] = set()  # Of the entries that are under way.
         self._usual = 0.0
         self._tasks: set[asyncio.Task[None]] = set()  # Held here, since the loop alone would let them be collected.
         self._settling: list[asyncio.Future[None]] = []
@@ -122,11 +118,11 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
 
     def _ended(self) -> None:
         self._under_way -= 1
-        if self._loop.is_closed():
-            return
+        if self._loop.is_closed() or self._under_way:
+            return  # Whoever goes on takes what waits.
         if self._queue:
             self._start()
-        elif not self._under_way:
+        else:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
@@ -137,8 +133,8 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
 
     async def _write_waves(self) -> None:
         try:
-            while self._queue:
-                await self._write_wave(self._wave())
+            while wave := self._wave():
+                await self._write_wave(wave)
                 # Whoever was just answered may write at once; that belongs into the next wave, together.
                 await asyncio.sleep(0)
         except BaseException:
@@ -152,12 +148,9 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
     def _wave(self) -> list[tuple[EntryT, asyncio.Future[ResultT]]]:
         """Take from the queue what can be written together, leaving out what has been given up."""
         waiting = [entry for entry in self._queue if not entry[1].done()]
-        if self._key is None and self._kind is None:
-            self._queue = waiting[self._most :]
-            return waiting[: self._most]
         wave: list[tuple[EntryT, asyncio.Future[ResultT]]] = []
         self._queue = []
-        seen: set[Hashable] = set()
+        seen = set(self._keys)
         shared: Hashable = None
         for entry in waiting:
             kind = None if self._kind is None else self._kind(entry[0])
@@ -173,8 +166,6 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
         return wave
 
     async def _write_wave(self, wave: list[tuple[EntryT, asyncio.Future[ResultT]]]) -> None:
-        if not wave:
-            return
         try:
             outcomes = await self._timed([entry for entry, _ in wave])
         except Exception as error:
@@ -194,8 +185,13 @@ class _OfOneLoop(Generic[EntryT, ResultT]):
                     written.set_result(outcome)
 
     async def _timed(self, entries: list[EntryT]) -> Sequence[ResultT | Exception]:
+        keys = [] if self._key is None else list(map(self._key, entries))
+        self._keys.update(keys)
         begun = self._loop.time()
-        outcomes = await self._write(entries)
+        try:
+            outcomes = await self._write(entries)
+        finally:
+            self._keys.difference_update(keys)
         self._usual = self._loop.time() - begun
         return outcomes
 
