@@ -144,6 +144,27 @@ async def test_times_and_metadata_of_older_items_are_what_they_were(url: str) ->
         assert changed == ["one", "two", before_1970, first, last, by_hand, no_month, no_day]
 
 
+SIXTH = """
+ALTER TABLE memory_items ALTER COLUMN expires_at DROP NOT NULL, ALTER COLUMN expires_at DROP DEFAULT;
+UPDATE memory_items SET expires_at = NULL WHERE expires_at = '';
+UPDATE memory_schema SET version = 6;
+"""
+
+
+async def test_lifetimes_of_the_sixth_schema_are_what_they_were(url: str) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add(HumanMemory(id="stays", content="tea", metadata=ADA))
+        await store.add(HumanMemory(id="goes", content="tea", metadata=ADA), ttl=1_000)
+        (goes,) = await store.get_many(["goes"])
+    connection = await asyncpg.connect(url)
+    await connection.execute(SIXTH)
+    await connection.close()
+    async with PostgresMemoryStore(url) as store:
+        assert await store.count(metadata=ADA) == 2
+        assert [item.id for item in await store.search(where={"expires_at": {"$exists": False}})] == ["stays"]
+        assert [item.id for item in await store.search(where={"expires_at": goes.expires_at})] == ["goes"]
+
+
 async def test_words_of_older_items_are_found_in_a_scope_too_large_to_be_read_whole(url: str) -> None:
     await make_first(url, 0)
     connection = await asyncpg.connect(url)

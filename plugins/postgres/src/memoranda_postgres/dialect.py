@@ -72,7 +72,7 @@ USUAL: Mapping[str, tuple[Any, str]] = {
     "agent_id": (None, "NULL::text"),
     "namespace": ("", "''"),
     "archived": (False, "false"),
-    "expires_at": (None, "NULL::text"),
+    "expires_at": ("", "''"),
     "exact_metadata": (None, "NULL::text"),
     "folded": (None, "NULL::text"),
     "deleted": (0, "0"),
@@ -220,9 +220,10 @@ class PostgresDialect(Dialect):
         return f"(namespace >= {parameters.add(first)} AND namespace < {parameters.add(end)} AND namespace > '')"
 
     def expiry(self, parameters: Parameters, now: str, expired: bool) -> str:
-        """Compare the column; most items have nothing in it."""
+        """Compare the column; it is empty for most items."""
         time = parameters.add(now)
-        return f"expires_at <= {time}" if expired else f"(expires_at IS NULL OR expires_at > {time})"
+        found = f"expires_at {'<=' if expired else '>'} {time}"
+        return f"({found} AND expires_at > '')" if expired else f"(expires_at = '' OR {found})"
 
     def value(self, parameters: Parameters, condition: Value) -> str:
         """Return what a condition on a value means; see :mod:`memoranda_postgres.values`."""

@@ -38,7 +38,7 @@ class Touches:
 
         return await self._server.run(work)
 
-    async def _write(self, connection: Connection, changes: Sequence[tuple[str, str, str, str | None]]) -> None:
+    async def _write(self, connection: Connection, changes: Sequence[tuple[str, str, str, str]]) -> None:
         if not changes:
             return
         owned = " AND stored.owner = given.owner" if self._dialect.partitioned else ""
@@ -52,9 +52,7 @@ class Touches:
 
     async def soonest(self) -> str | None:
         """Return when the next item expires, of all that are stored."""
-        rows = await self._server.fetch(
-            f"SELECT min(expires_at) FROM {self._dialect.table} WHERE expires_at IS NOT NULL", ()
-        )
+        rows = await self._server.fetch(f"SELECT min(expires_at) FROM {self._dialect.table} WHERE expires_at > ''", ())
         found: str | None = rows[0][0]
         self._mortal = found is not None
         return found
@@ -83,9 +81,7 @@ class Touches:
             await self.remember(latest)
 
 
-def _changed(
-    row: Any, ttl: float | None, now: str, within: MemoryMetadata | None
-) -> tuple[str, str, str, str | None] | None:
+def _changed(row: Any, ttl: float | None, now: str, within: MemoryMetadata | None) -> tuple[str, str, str, str] | None:
     """Return the id, the owner, the further fields and the end of a row as it should be; None if it stays."""
     if row["deleted"]:
         return None
@@ -101,4 +97,4 @@ def _changed(
     further.pop("expires_at", None)
     if ends is not None:
         further |= {"ttl": life, "expires_at": ends}
-    return item.id, owner_of(item.metadata.user_id), json_text(further), ends
+    return item.id, owner_of(item.metadata.user_id), json_text(further), ends or ""

@@ -110,6 +110,6 @@ def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
         *scope,
         namespace_key(metadata.namespace) if metadata.namespace else "",
         item.archived_by is not None,
-        item.expires_at,
+        item.expires_at or "",
         None if not metadata.extra or kept_by_jsonb(metadata.extra) else exact,
     )

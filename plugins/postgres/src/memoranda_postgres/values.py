@@ -21,6 +21,8 @@ ByIds = Callable[[str], str]
 UPDATED = "coalesce(updated_at, created_at)"
 """When an item was changed. The column is empty where that was when it was made."""
 
+_MADE = {"updated_at": UPDATED, "expires_at": "nullif(expires_at, '')"}
+
 _TEXT_COLUMNS = frozenset(
     ("id", "content", "memory_type", "status", "created_at", "updated_at", "expires_at", *SCOPE_FIELDS)
 )
@@ -78,7 +80,7 @@ def _of_field(parameters: Parameters, condition: Value) -> str:
 def _of_text(by_ids: ByIds, parameters: Parameters, condition: Value) -> str:
     """Compare a column of text, in which NULL stands for a field that is None."""
     operator, value = condition.operator, condition.value
-    column = UPDATED if condition.name == "updated_at" else condition.name
+    column = _MADE.get(condition.name, condition.name)
     if operator == "$exists" or (value is None and operator in ("$eq", "$ne")):
         there = value if operator == "$exists" else operator == "$ne"
         return f"{column} IS {'NOT ' if there else ''}NULL"
