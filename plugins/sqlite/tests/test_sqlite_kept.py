@@ -1,21 +1,34 @@
-"""What searches keep of a scope between them is dropped as soon as it is not what the file has."""
+"""What searches keep of a scope between them follows what the file has."""
 
 from __future__ import annotations
 
+import contextlib
+import random
 import sqlite3
 import time
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
+from memoranda.embeddings import Embeddings, HashingEmbeddings
+from memoranda.ranking import candidates
+from memoranda.sql import Parameters
 from memoranda.store import Expiry, Filter, SearchMode
 from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_sqlite.journal import MOST_FOLLOWED
 from memoranda_sqlite.keeping import Kept
 from memoranda_sqlite.statements import SQLiteStatements
 
 ADA = MemoryMetadata(user_id="ada")
+WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "jetty", "tea", "green")
+# As another program does it, which knows ten columns.
+REPLACE = (
+    "INSERT OR REPLACE INTO memory_items "
+    "(id, content, memory_type, status, metadata, extra_json, created_at, updated_at)"
+)
 
 
 @pytest.mark.parametrize("mode", ["text", "semantic", "hybrid"])
@@ -36,18 +49,189 @@ async def test_ranked_searches_follow_what_is_added_deleted_and_expires(tmp_path
         assert await found() == {"stays"}
 
 
-async def test_what_has_not_changed_is_read_once_though_time_passes(tmp_path: Path) -> None:
-    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
-        await store.add(HumanMemory(content="x", metadata=ADA, expires_at="2030-01-01"))
-    connection = sqlite3.connect(tmp_path / "a.db")
-    kept: Kept[int] = Kept(100)
-    reads: list[str] = []
+class Numbers:
+    """The numbers of Ada's rows, read or followed through one connection, and which of both was done."""
 
-    def asked(now: str) -> int:
+    def __init__(self, path: Path) -> None:
+        self.connection = sqlite3.connect(path)
+        self.kept: Kept[set[int]] = Kept(100)
+        self.done: list[str] = []
+
+    def asked(self, now: str = "2024") -> set[int]:
         wanted = Filter(metadata=ADA, further=(Expiry(now),))
-        return kept.of(connection, SQLiteStatements(), wanted, lambda: (reads.append(now) or len(reads), 1))  # type: ignore[func-returns-value]
+        parameters = Parameters(SQLiteStatements().dialect)
+        text = f"SELECT rowid FROM memory_items WHERE {SQLiteStatements().conditions(parameters, wanted)}"
+        there = {number for (number,) in self.connection.execute(text, parameters.values)}
 
-    assert [asked("2024"), asked("2025"), asked("2031"), asked("2032"), asked("2026")] == [1, 1, 2, 2, 3]
-    connection.execute("UPDATE memory_items SET status = 'draft'")
-    assert asked("2026") == 4
-    connection.close()
+        def read() -> tuple[set[int], int]:
+            self.done.append("read")
+            return there, 1
+
+        def follow(before: set[int], changed: set[int]) -> tuple[set[int], int]:
+            self.done.append("followed")
+            return (before - changed) | (there & changed), 1
+
+        assert self.kept.of(self.connection, SQLiteStatements(), wanted, read, follow) == there
+        return there
+
+    def change(self, text: str) -> None:
+        self.connection.execute(text)
+        self.connection.commit()
+
+
+@pytest.fixture
+async def numbers(tmp_path: Path) -> AsyncIterator[Numbers]:
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([HumanMemory(content=f"{n}", metadata=ADA) for n in range(20)])
+        await store.add(HumanMemory(content="x", metadata=ADA, expires_at="2030-01-01"))
+    found = Numbers(tmp_path / "a.db")
+    yield found
+    found.connection.close()
+
+
+def test_what_has_not_changed_is_read_once_though_time_passes(numbers: Numbers) -> None:
+    assert [len(numbers.asked(now)) for now in ("2024", "2025", "2031", "2032", "2026")] == [21, 21, 20, 20, 21]
+    # What has expired is a change; a clock that was set back makes all uncertain.
+    assert numbers.done == ["read", "followed", "read"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE memory_items SET status = 'draft' WHERE rowid < 5",
+        "UPDATE memory_items SET deleted = 1 WHERE rowid IN (3, 7)",
+        "DELETE FROM memory_items WHERE rowid = 21",
+        "UPDATE memory_items SET metadata = '{}' WHERE rowid = 2",
+    ],
+)
+def test_of_what_has_changed_the_changed_rows_alone_are_looked_at(numbers: Numbers, change: str) -> None:
+    numbers.asked()
+    numbers.change(change)
+    numbers.asked()
+    assert numbers.done == ["read", "followed"]
+
+
+async def test_a_new_row_that_has_the_number_of_one_that_is_gone_is_seen(numbers: Numbers, tmp_path: Path) -> None:
+    numbers.asked()
+    numbers.change("DELETE FROM memory_items WHERE rowid >= 20")
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add_many([HumanMemory(content="bob's", metadata=MemoryMetadata(user_id="bob")) for _ in range(2)])
+        await store.add(HumanMemory(content="ada's", metadata=ADA))
+    assert {20, 21, 22} & numbers.asked() == {22}
+    assert numbers.done == ["read", "followed"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "VACUUM",
+        "CREATE TABLE notes (text)",
+        "UPDATE memory_items SET rowid = 1000 WHERE rowid = 3",
+        f"{REPLACE} SELECT id, 'new', memory_type, status, '{{}}', '{{}}', created_at, '' FROM memory_items LIMIT 1",
+    ],
+)
+def test_all_is_read_again_where_the_journal_does_not_tell_all(numbers: Numbers, change: str) -> None:
+    numbers.asked()
+    numbers.change(change)
+    numbers.asked()
+    assert numbers.done == ["read", "read"]
+
+
+def test_all_is_read_again_after_more_changes_than_the_journal_holds(numbers: Numbers) -> None:
+    numbers.asked()
+    for _ in range(MOST_FOLLOWED // 20 + 1):
+        numbers.change("UPDATE memory_items SET status = 'draft'")
+    numbers.asked()
+    ((held,),) = numbers.connection.execute("SELECT count(*) FROM memoranda_journal")
+    assert numbers.done == ["read", "read"]
+    assert held < 2 * MOST_FOLLOWED
+
+
+class Histories:
+    """A random history of a file that several stores and another program write, and what searches find in it."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path = path
+        self.random = random.Random(seed)
+        self.now = 1_700_000_000.0
+        self.added = 0
+
+    def store(self, embeddings: Embeddings | None = None) -> SQLiteMemoryStore:
+        store = SQLiteMemoryStore(self.path, durability="normal", embeddings=embeddings or HashingEmbeddings())
+        store.clock = lambda: self.now
+        return store
+
+    def item(self, **fields: Any) -> HumanMemory:
+        self.added += 1
+        place = MemoryMetadata(user_id=self.random.choice(("ada", "ada", "bob")), session_id=self.random.choice("st"))
+        when = f"2024-05-{self.random.randint(1, 28):02}T10:00:00.{self.added:06}+00:00"
+        words = " ".join(self.random.choices(WORDS, k=self.random.choice((3, 5, 90))))
+        made = {"id": f"i{self.added}", "content": words, "metadata": place, "created_at": when} | fields
+        return HumanMemory(name=self.random.choice((None, "Grace", "Linus")), **made)
+
+    async def step(self, stores: Sequence[SQLiteMemoryStore]) -> None:
+        """Change something through any store, or past all of them."""
+        store, known = self.random.choice(stores), f"i{self.random.randint(1, self.added)}"
+        match self.random.randrange(10):
+            case 0 | 1 | 2:
+                await store.add_many([self.item() for _ in range(self.random.choice((1, 1, 7)))])
+            case 3:
+                await store.add(self.item(), ttl=30)
+            case 4:
+                held = await store.get(known)
+                if held is not None:
+                    await store.add(self.item(id=known, metadata=held.metadata))
+            case 5:
+                await store.delete(known)
+            case 6:
+                await store.purge(known)
+            case 7:
+                await store.restore(known)
+            case 8:
+                self.now += 20
+            case 9:
+                self.past_the_stores(known)
+
+    def past_the_stores(self, known: str) -> None:
+        change = self.random.choice(
+            (
+                "UPDATE memory_items SET content = 'amber tea', version = version + 1",
+                "DELETE FROM memory_items",
+                f"{REPLACE} SELECT id, 'tea', memory_type, status, metadata, '{{}}', created_at, '' FROM memory_items",
+            )
+        )
+        with contextlib.closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
+            connection.execute(f"{change} WHERE id = ?", (known,))
+
+    async def found(self, store: SQLiteMemoryStore, query: str, mode: SearchMode) -> list[tuple[str, float]]:
+        ranked = await store.search_ranked(query=query, metadata=ADA, mode=mode, limit=1000)
+        return sorted((hit.item.id, round(hit.score, 4)) for hit in ranked)
+
+
+@pytest.mark.parametrize(
+    ("seed", "whole_scope"),
+    [
+        (0, 1_000),
+        (1, 10),
+        *(pytest.param(seed, bound, marks=pytest.mark.rare) for seed in range(2, 12) for bound in (1_000, 10)),
+    ],
+)
+async def test_what_is_kept_finds_what_a_store_finds_that_was_just_opened(
+    tmp_path: Path, seed: int, whole_scope: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "WHOLE_SCOPE", whole_scope)
+    history = Histories(tmp_path / "a.db", seed)
+    async with history.store() as one, history.store() as other, SQLiteMemoryStore(history.path) as unembedded:
+        unembedded.clock = one.clock
+        await one.add_many([history.item() for _ in range(60)])
+        for _ in range(30):
+            for _ in range(history.random.choice((0, 1, 1, 3))):
+                await history.step((one, other, unembedded))
+            query = f"{' '.join(history.random.choices(WORDS, k=2))} {history.random.choice(('Grace', 'walked'))}"
+            mode = history.random.choice(("text", "semantic", "hybrid"))
+            async with history.store() as fresh:
+                expected = await history.found(fresh, query, mode)
+                if history.random.random() < 0.1:
+                    await fresh.reindex()  # And make the vectors that a store without an embedder left out.
+                    expected = await history.found(fresh, query, mode)
+            assert [await history.found(store, query, mode) for store in (one, other)] == [expected, expected]

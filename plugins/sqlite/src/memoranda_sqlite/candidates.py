@@ -73,7 +73,10 @@ class Answers:
                 return self._windows(keys, turns)
 
     def _conversations(self) -> list[list[Passage]]:
-        numbers = [number for (number,) in self._rows.among("rowid", self._rows.numbers or (), _OLDEST)]
+        numbers = [
+            number
+            for (number,) in self._rows.among("rowid", self._rows.numbers.all if self._rows.numbers else (), _OLDEST)
+        ]
         conversations: dict[object, list[Passage]] = {}
         for turn in self._turns(numbers).values():
             conversations.setdefault(turn.conversation, []).append(turn.passage)

@@ -1,23 +1,29 @@
-"""What was read of a scope, kept between searches for as long as that is what the file has."""
+"""What was read of a scope, kept between searches and brought up to date with what has changed since."""
 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Condition, Expiry, Filter
+from memoranda_sqlite import journal
 from memoranda_sqlite.schema import TABLE
 
 T = TypeVar("T")
 
+MOST_SCOPES = 256
+"""Of how many scopes something is kept; those that were searched last."""
+
 _NEXT_EXPIRY = f"SELECT min(expires_at) FROM {TABLE} WHERE expires_at > ?"
+_EXPIRED = f"SELECT rowid FROM {TABLE} WHERE expires_at > ? AND expires_at <= ?"
 
 
 class _Entry(NamedTuple, Generic[T]):
-    state: object
+    state: journal.Position
     since: str
     until: str | None
     value: T
@@ -25,15 +31,20 @@ class _Entry(NamedTuple, Generic[T]):
 
 
 class Kept(Generic[T]):
-    """Values by connection and scope, up to a size in all."""
+    """Values by scope, up to a size in all and of at most ``MOST_SCOPES``, for all connections of a store.
+
+    A value is never changed: others may be reading it, who see another state of the file.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._entries: dict[tuple[object, ...], _Entry[T]] = {}
+        self._lock = threading.Lock()
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""
-        self._entries = {}
+        with self._lock:
+            self._entries = {}
 
     def of(
         self,
@@ -41,31 +52,68 @@ class Kept(Generic[T]):
         statements: Statements,
         wanted: Filter,
         read: Callable[[], tuple[T, int]],
+        follow: Callable[[T, set[int]], tuple[T, int] | None],
     ) -> T:
-        """Return what ``read`` gives for what matches, with its size; it is asked again once anything has changed.
+        """Return what ``read`` gives for what matches, with its size.
 
-        Time passes for every search, and changes something only where an item expires.
+        Once rows have changed, ``follow`` makes another of what was read before, given the numbers of these rows; it
+        returns None where all is to be read again. Time passes for every search, and changes something only where an
+        item expires. A connection has a transaction under way, so that it sees one state of the file.
         """
         lasting = replace(wanted, further=tuple(each for each in wanted.further if not _is_alive(each)))
         now = next((each.now for each in wanted.further if isinstance(each, Expiry) and not each.expired), "")
         parameters = Parameters(statements.dialect)
-        key = (id(connection), statements.conditions(parameters, lasting), *parameters.values)
-        state = state_of(connection)
-        kept = self._entries.get(key)
-        if kept is not None and kept.state == state and kept.since <= now and (kept.until is None or now < kept.until):
-            return kept.value
-        (until,) = connection.execute(_NEXT_EXPIRY, (now,)).fetchone() if now else (None,)
+        key = (statements.conditions(parameters, lasting), *parameters.values)
+        state = journal.position(connection)
+        with self._lock:
+            kept = self._entries.get(key)
+            if kept is not None and kept.since <= now:
+                if kept.state == state and (kept.until is None or now < kept.until):
+                    self._entries[key] = self._entries.pop(key)  # It was searched last.
+                    return kept.value
+                found = self._followed(connection, kept, state, now, follow)
+                if found is not None:
+                    return self._keep(connection, key, state, now, *found)
         value, size = read()
-        entry = _Entry(state, now, until, value, size)
-        kept_on = {other: held for other, held in self._entries.items() if other[0] != key[0] or held.state == state}
-        if sum(held.size for held in kept_on.values()) + size > self._most:
-            kept_on = {}
-        self._entries = {**kept_on, key: entry}
+        with self._lock:
+            return self._keep(connection, key, state, now, value, size)
+
+    def _followed(
+        self,
+        connection: sqlite3.Connection,
+        kept: _Entry[T],
+        state: journal.Position,
+        now: str,
+        follow: Callable[[T, set[int]], tuple[T, int] | None],
+    ) -> tuple[T, int] | None:
+        changed = journal.changed_between(connection, kept.state, state)
+        if changed is None:
+            return None
+        if kept.until is not None and kept.until <= now:
+            changed.update(number for (number,) in connection.execute(_EXPIRED, (kept.since, now)))
+        return follow(kept.value, changed) if changed else (kept.value, kept.size)
+
+    def _keep(
+        self,
+        connection: sqlite3.Connection,
+        key: tuple[object, ...],
+        state: journal.Position,
+        now: str,
+        value: T,
+        size: int,
+    ) -> T:
+        (until,) = connection.execute(_NEXT_EXPIRY, (now,)).fetchone() if now else (None,)
+        entries = {other: held for other, held in self._entries.items() if other != key}
+        room = self._most - size
+        held = sum(entry.size for entry in entries.values())
+        while entries and (held > room or len(entries) >= MOST_SCOPES):
+            held -= entries.pop(next(iter(entries))).size
+        self._entries = {**entries, key: _Entry(state, now, until, value, size)}
         return value
 
 
-def state_of(connection: sqlite3.Connection) -> object:
-    """Return what is another after every change to the file, as this connection sees it and nobody else."""
+def state_of(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return what is another after every change to the file, the indexes included, as this connection alone sees it."""
     return connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes
 
 

@@ -1,66 +1,86 @@
-"""The vectors of a scope as one matrix, kept between searches for as long as the file does not change."""
+"""The vectors of a scope as one matrix, kept between searches and brought up to date with what has changed."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Sequence
 from heapq import nlargest
 from itertools import accumulate, pairwise
 from typing import Any
 
-from memoranda.ranking import cosines, held_back, normalised, passage_at
+from memoranda.ranking import held_back, passage_at
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
 from memoranda_sqlite.keeping import Kept
 from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.vector_rows import AnyVectors, vectors_of
 
 MOST_BYTES = 256 << 20
-"""How much is kept in all."""
+"""How much is kept in all. The vectors of a scope that has more are kept too, and no others beside them."""
+
+_MOST_GONE = 8
+"""Which part of the rows of a matrix may be gone from the scope before all is read again: one in so many."""
 
 _FLOAT32_BYTES = 4
 
 
 class Matrix:
-    """The vectors of some rows. With numpy one product compares them all; without, each is compared by itself.
+    """The vectors of some rows, one product for all of them with numpy.
 
-    A row of several passages has the vectors of these one behind the other.
+    A row of several passages has the vectors of these one behind the other. Of a row that has changed, the vectors that
+    it had stay where they are: such places are ``gone``, and count no more.
     """
 
-    def __init__(self, rows: Sequence[tuple[int, bytes]], dimension: int) -> None:
-        self.numbers = [number for number, _ in rows]
-        self.size = sum(len(vector) for _, vector in rows)
-        width = dimension * _FLOAT32_BYTES
-        self._packed: list[bytes] = []
-        self._matrix: Any = None
-        self.starts: list[int] | None = None
-        """Where the vectors of each row begin, and where the last ones end; None where each row has one."""
-        if self.size != len(rows) * width:
-            self.starts = [0, *accumulate(len(vector) // width for _, vector in rows)]
-        vectors = [vector for _, vector in rows]
-        try:
-            import numpy
-        except ImportError:
-            self._packed = [
-                vector[start : start + width] for vector in vectors for start in range(0, len(vector), width)
-            ]
-            return
-        if vectors:
-            self._matrix = numpy.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, dimension)
-
-    @cached_property
-    def places(self) -> dict[int, int]:
+    def __init__(
+        self,
+        numbers: list[int],
+        counts: list[int],
+        vectors: AnyVectors,
+        places: dict[int, int],
+        gone: frozenset[int] = frozenset(),
+    ) -> None:
+        self.numbers = numbers
+        self.places = places
         """Where each row stands, by its number."""
-        return dict(zip(self.numbers, range(len(self.numbers)), strict=True))
+        self.gone = gone
+        self._counts = counts
+        self._vectors = vectors
+        self.starts = None if len(vectors) == len(numbers) else [0, *accumulate(counts)]
+        """Where the vectors of each row begin, and where the last ones end; None where each row has one."""
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, bytes]], dimension: int) -> Matrix:
+        """Return the matrix of rows: their numbers and their vectors."""
+        vectors = vectors_of(dimension, [vector for _, vector in rows])
+        numbers = [number for number, _ in rows]
+        return cls(numbers, _counts(rows, dimension), vectors, {number: at for at, number in enumerate(numbers)})
+
+    def followed(self, changed: Collection[int], rows: Sequence[tuple[int, bytes]], dimension: int) -> Matrix | None:
+        """Return the matrix with these rows in the place of those that changed; None where too many are gone."""
+        places = dict(self.places)
+        gone = self.gone.union(places.pop(number) for number in changed if number in places)
+        if _MOST_GONE * len(gone) > len(self.numbers):
+            return None
+        vectors = self._vectors.followed_by([vector for _, vector in rows])
+        numbers = [*self.numbers, *(number for number, _ in rows)]
+        places.update((numbers[at], at) for at in range(len(self.numbers), len(numbers)))
+        return Matrix(numbers, [*self._counts, *_counts(rows, dimension)], vectors, places, gone)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the vectors take."""
+        return self._vectors.size
 
     def compared(self, vector: Sequence[float], damping: float) -> Alike:
         """Return how alike each row is: as much as its nearest passage, held back for having many."""
-        if self._matrix is None:
-            return Alike(self, cosines(vector, self._packed), damping)
-        import numpy
+        cosines = self._vectors.cosines(vector)
+        return (Alike if isinstance(cosines, list) else ManyAlike)(self, cosines, damping)
 
-        product = self._matrix @ numpy.asarray(normalised(vector), dtype=numpy.float32)
-        return ManyAlike(self, product, damping)
+
+def _counts(rows: Iterable[tuple[int, bytes]], dimension: int) -> list[int]:
+    """Return how many vectors each row has."""
+    return [len(vector) // (dimension * _FLOAT32_BYTES) for _, vector in rows]
 
 
 class Alike:
@@ -81,7 +101,9 @@ class Alike:
 
     def _by_similarity(self, most: int) -> Iterable[tuple[float, int]]:
         """Return rows, at least the most similar ones: how alike each is, and its number."""
-        return zip(self._similarities, self._matrix.numbers, strict=True)
+        gone = self._matrix.gone
+        found = zip(self._similarities, self._matrix.numbers, strict=True)
+        return (each for place, each in enumerate(found) if place not in gone)
 
     def similarities(self, numbers: Iterable[int]) -> dict[int, float]:
         """Return how alike each of these rows is that has a vector."""
@@ -111,15 +133,17 @@ class ManyAlike(Alike):
     def _by_similarity(self, most: int) -> Iterable[tuple[float, int]]:
         import numpy
 
-        found, numbers = self._similarities, self._matrix.numbers
-        if most < len(found):
-            least = numpy.partition(found, len(found) - most)[len(found) - most]
-            return [(float(found[place]), numbers[place]) for place in numpy.flatnonzero(found >= least).tolist()]
-        return zip(found.tolist(), numbers, strict=True)
+        found, numbers, gone = self._similarities, self._matrix.numbers, self._matrix.gone
+        most += len(gone)
+        if most >= len(found):
+            return super()._by_similarity(most)
+        least = numpy.partition(found, len(found) - most)[len(found) - most]
+        places = [place for place in numpy.flatnonzero(found >= least).tolist() if place not in gone]
+        return [(float(found[place]), numbers[place]) for place in places]
 
 
 class Matrices:
-    """Matrices by connection and scope."""
+    """Matrices by scope."""
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
@@ -130,16 +154,24 @@ class Matrices:
         self._kept.forget()
 
     def of(self, connection: sqlite3.Connection, statements: Statements, wanted: Filter) -> Matrix:
-        """Return the vectors of the rows that match; read again if anything was written since."""
+        """Return the vectors of the rows that match; of those that were read before, only what has changed is read."""
 
-        def read() -> tuple[Matrix, int]:
+        def rows(condition: str = "", *values: object) -> list[tuple[int, bytes]]:
             parameters = Parameters(statements.dialect)
             where = statements.conditions(parameters, wanted)
             text = (
-                f"SELECT number, vector FROM (SELECT rowid AS number, version FROM {TABLE} WHERE {where}) "
+                f"SELECT number, vector FROM (SELECT rowid AS number, version FROM {TABLE} {condition} {where}) "
                 f"JOIN memoranda_vectors ON item = number AND item_version = version"
             )
-            matrix = Matrix(connection.execute(text, parameters.values).fetchall(), self._dimension)
+            return connection.execute(text, (*values, *parameters.values)).fetchall()
+
+        def read() -> tuple[Matrix, int]:
+            matrix = Matrix.of(rows("WHERE"), self._dimension)
             return matrix, matrix.size
 
-        return self._kept.of(connection, statements, wanted, read)
+        def follow(matrix: Matrix, changed: set[int]) -> tuple[Matrix, int] | None:
+            now = rows("NOT INDEXED WHERE rowid IN (SELECT value FROM json_each(?)) AND", json.dumps(list(changed)))
+            followed = matrix.followed(changed, now, self._dimension)
+            return None if followed is None else (followed, followed.size)
+
+        return self._kept.of(connection, statements, wanted, read, follow)

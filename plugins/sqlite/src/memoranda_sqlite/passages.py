@@ -13,7 +13,7 @@ from memoranda.items import MemoryItem
 from memoranda.ranking import Passage, make_passage
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import left_out
-from memoranda_sqlite.keeping import state_of
+from memoranda_sqlite import journal
 from memoranda_sqlite.schema import TABLE
 
 Types = Mapping[str, type[MemoryItem]]
@@ -27,11 +27,7 @@ _KEPT_TERMS = (
     f"AND NOT EXISTS (SELECT 1 FROM memoranda_stale WHERE memoranda_stale.item = {TABLE}.rowid))"
 )
 _CHOSEN = f"FROM {TABLE} NOT INDEXED WHERE rowid IN (SELECT value FROM json_each(?))"
-_MARKS = f"SELECT rowid, id, version, updated_at {_CHOSEN}"
-_LOAD = (
-    f"SELECT rowid, id, version, updated_at, content, memory_type, metadata, extra_json, created_at, {_KEPT_TERMS} "
-    f"{_CHOSEN}"
-)
+_LOAD = f"SELECT rowid, id, content, memory_type, metadata, extra_json, created_at, {_KEPT_TERMS} {_CHOSEN}"
 
 
 class Turn(NamedTuple):
@@ -41,54 +37,50 @@ class Turn(NamedTuple):
     conversation: tuple[str | None, str | None, str | None]
 
 
-Mark = tuple[str, int, str]
-"""What tells one state of a row from another: the id, the version, and when it changed."""
-
-
 class Passages:
-    """Turns by the numbers of their rows, with the marks of these. Making one takes far longer than looking at a mark.
-
-    While a connection sees one state of the file, each mark is looked at once.
-    """
+    """Turns by the numbers of their rows, as they are in one state of the file; up to ``MOST_KEPT`` of all scopes."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[Mark, Turn]] = {}
-        self._seen: dict[int, tuple[object, dict[int, Turn]]] = {}
+        self._kept: tuple[journal.Position | None, dict[int, Turn]] = None, {}
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""
-        self._kept = {}
-        self._seen = {}
+        self._kept = None, {}
 
     def of(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Turn]:
         """Return the turns by the numbers of their rows; rows that cannot be read are left out."""
-        kept, state = self._kept, state_of(connection)
-        seen_at, turns = self._seen.get(id(connection), (None, {}))
-        if seen_at != state or len(turns) > MOST_KEPT:
-            turns = {}
-        self._seen[id(connection)] = (state, turns)
+        turns = self._turns(connection)
         wanted = dict.fromkeys(numbers)
-        # What other threads keep meanwhile may be of another state: what is used is what was compared.
-        known = {number: found for number in wanted if number not in turns and (found := kept.get(number))}
-        if known:
-            for number, *mark in connection.execute(_MARKS, (json.dumps(list(known)),)):
-                if known[number][0] == tuple(mark):
-                    turns[number] = known[number][1]
-        missing = [number for number in wanted if number not in turns]
-        if missing:
-            if len(kept) + len(missing) > MOST_KEPT:
-                self._kept = kept = {}
-            for number, found in _loaded(connection, missing).items():
-                kept[number] = found
-                turns[number] = found[1]
-        return {number: turns[number] for number in wanted if number in turns}
+        found = {number: turns[number] for number in wanted if number in turns}
+        missing = [number for number in wanted if number not in found]
+        if not missing:
+            return found
+        loaded = _loaded(connection, missing)
+        if len(turns) + len(loaded) > MOST_KEPT:
+            turns.clear()
+        turns.update(loaded)
+        found |= loaded
+        return {number: found[number] for number in wanted if number in found}
+
+    def _turns(self, connection: sqlite3.Connection) -> dict[int, Turn]:
+        """Return what is kept of the state that a connection sees, without those that have changed."""
+        was, turns = self._kept
+        now = journal.position(connection)
+        if was != now:
+            changed = None if was is None else journal.changed_between(connection, was, now)
+            # Those who see another state may still be reading what was kept.
+            turns = {} if changed is None else dict(turns)
+            for number in changed or ():
+                turns.pop(number, None)
+            self._kept = now, turns
+        return turns
 
 
-def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, tuple[Mark, Turn]]:
+def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, Turn]:
     """Return the turns of these rows. They are not made into items, which takes longer than all the rest."""
     turns = {}
     rows = connection.execute(_LOAD, (json.dumps(list(numbers)),))
-    for number, item_id, version, updated_at, content, memory_type, metadata, extra_json, created_at, terms in rows:
+    for number, item_id, content, memory_type, metadata, extra_json, created_at, terms in rows:
         texts = (item_id, content, memory_type, metadata, extra_json, created_at)
         if {*map(type, texts)} != _TEXTS:
             continue  # Such a row is spoken of where its item would be read.
@@ -99,7 +91,7 @@ def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[in
             passage = make_passage(item_id, content, name, memory_type, created_at, conversation, known)
         except (ValueError, TypeError, AttributeError, RecursionError):
             continue
-        turns[number] = (item_id, version, updated_at), Turn(passage, conversation)
+        turns[number] = Turn(passage, conversation)
     return turns
 
 

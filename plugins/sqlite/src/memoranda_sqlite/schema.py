@@ -14,6 +14,7 @@ from typing import Any
 from memoranda.errors import CorruptStoreError, SchemaTooNewError, StoreError
 from memoranda.items import utc_text
 from memoranda_sqlite.columns import SEED_COLUMNS, TABLE, write_times
+from memoranda_sqlite.journal import keep_journal
 from memoranda_sqlite.version_2 import write_columns
 
 __all__ = ["TABLE", "adoptable", "check_version", "meta", "prepare", "set_meta", "stored_version"]
@@ -161,7 +162,7 @@ def _create(connection: sqlite3.Connection, path: str) -> None:
 Migration = Callable[[sqlite3.Connection, str], None]
 """Changes the tables within a transaction, which it must not end: no ``executescript``. The path is for errors."""
 
-MIGRATIONS: tuple[Migration, ...] = (_create, write_columns, write_times)
+MIGRATIONS: tuple[Migration, ...] = (_create, write_columns, write_times, keep_journal)
 """Migration n leads from version n to n + 1; how many there are is the version that this release writes. A released one
 is never changed: ``tests/data`` has a file of each version."""
 

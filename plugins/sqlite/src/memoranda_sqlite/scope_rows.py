@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from heapq import merge
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from memoranda.ranking import MOST_COUNTED, index_terms
 from memoranda.sql import Parameters
 from memoranda.store import Filter
-from memoranda_sqlite.keeping import Kept
+from memoranda_sqlite.keeping import Kept, state_of
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.text_index import trigram_query, words_query
@@ -39,7 +39,8 @@ MOST_OUTSIDE = 1_000
 MOST_NAMED = 200_000
 """How many rows with names are kept between searches: some twenty megabytes."""
 
-_NAME = "CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.name') END"
+_NAMED = "rowid, created_us, CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.name') END"
+_HAS_NAME = "instr(extra_json, '\"name\"')"
 _LAST_ADDED = "ORDER BY rowid DESC LIMIT"
 _HAS_TERM = f"instr((SELECT ' ' || terms || ' ' FROM memoranda_terms WHERE item = {TABLE}.rowid), ?)"
 _WAITING = (
@@ -48,20 +49,42 @@ _WAITING = (
 )
 
 
-class Named(NamedTuple):
-    """Those rows of a scope that name who speaks, the newest first, and the places of each name among them."""
+class Numbers:
+    """The numbers of all rows of a scope, and the first and the last of them."""
 
-    numbers: list[int]
-    places: dict[str, list[int]]
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self.all = frozenset(numbers)
+        self.first, self.last = (min(self.all), max(self.all)) if self.all else (0, 0)
+        self.outside: tuple[object, list[frozenset[str]] | None] = None, None
+        """What the index has among them that is not of the scope, and which state of the file that was read from."""
+
+    def __len__(self) -> int:
+        return len(self.all)
 
 
-class Numbers(frozenset[int]):
-    """The numbers of all rows of a scope."""
+class Named:
+    """Those rows of a scope that name who speaks: for each name the times and numbers of its rows, the oldest first."""
 
-    @cached_property
-    def ends(self) -> tuple[int, int]:
-        """The first and the last, looked for once for as long as these are kept."""
-        return (min(self), max(self)) if self else (0, 0)
+    def __init__(self, rows: Iterable[tuple[int, int, object]]) -> None:
+        self.names: dict[int, str] = {}
+        self.rows: dict[str, list[tuple[int, int]]] = {}
+        for number, created, name in rows:
+            if isinstance(name, str):
+                self.names[number] = name
+                self.rows.setdefault(name, []).append((created, number))
+        for found in self.rows.values():
+            found.sort()
+
+    def followed(self, changed: Collection[int], rows: Iterable[tuple[int, int, object]]) -> Named:
+        """Return the same with these rows in the place of those that changed."""
+        new = Named(rows)
+        other = Named(())
+        other.names = {number: name for number, name in self.names.items() if number not in changed} | new.names
+        other.rows = dict(self.rows)
+        for name in {self.names[number] for number in changed if number in self.names} | new.rows.keys():
+            left = [found for found in self.rows.get(name, ()) if found[1] not in changed]
+            other.rows[name] = [*merge(left, new.rows.get(name, ()))]
+        return other
 
 
 class Known:
@@ -69,14 +92,12 @@ class Known:
 
     def __init__(self) -> None:
         self.numbers: Kept[Numbers | None] = Kept(MOST_NUMBERS)
-        self.outside: Kept[list[frozenset[str]] | None] = Kept(MOST_NUMBERS)
         self.named: Kept[Named] = Kept(MOST_NAMED)
         self._terms: dict[str, dict[str, frozenset[str]]] = {}
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""
         self.numbers.forget()
-        self.outside.forget()
         self.named.forget()
         self._terms = {}
 
@@ -123,15 +144,23 @@ class ScopeRows:
     @cached_property
     def numbers(self) -> Numbers | None:
         """The numbers of all rows, or None where these are more than are counted."""
-        return self._known.numbers.of(self.connection, self.statements, self.scope, self._read_numbers)
+        known = self._known.numbers
+        return known.of(self.connection, self.statements, self.scope, self._read_numbers, self._follow_numbers)
 
     def _read_numbers(self) -> tuple[Numbers | None, int]:
         found = self._numbers(*self.statements.numbers_up_to(self.scope, MOST_COUNTED + 1))
-        return (None, 1) if len(found) > MOST_COUNTED else (Numbers(found), len(found))
+        return (None, 1) if len(found) > MOST_COUNTED else (Numbers(found), len(found) + 1)
+
+    def _follow_numbers(self, numbers: Numbers | None, changed: set[int]) -> tuple[Numbers | None, int] | None:
+        inside = {number for (number,) in self.among("rowid", changed)}
+        if numbers is None:
+            return (None, 1) if inside == changed else None  # Some are gone: what is left may be few enough.
+        found = (numbers.all - changed) | inside
+        return None if len(found) > MOST_COUNTED else (Numbers(found), len(found) + 1)
 
     @property
     def _ends(self) -> tuple[int, int]:
-        return self.numbers.ends if self.numbers else (0, 0)
+        return (self.numbers.first, self.numbers.last) if self.numbers else (0, 0)
 
     @property
     def size(self) -> int:
@@ -166,27 +195,22 @@ class ScopeRows:
 
     def spoken_by(self, term: str, most: int) -> list[int]:
         """Return the newest rows that have a term in the name of who speaks."""
-        numbers, places = self._known.named.of(self.connection, self.statements, self.scope, self._read_named)
-        found = merge(*(at for name, at in places.items() if term in index_terms(name)))
-        return [numbers[place] for place in islice(found, most)]
+        known = self._known.named
+        named = known.of(self.connection, self.statements, self.scope, self._read_named, self._follow_named)
+        found = [reversed(rows) for name, rows in named.rows.items() if term in index_terms(name)]
+        return [number for _, number in islice(merge(*found, reverse=True), most)]
 
     def _read_named(self) -> tuple[Named, int]:
         first, last = self._ends
         # Where many of the rows in between are of the scope, they are read sooner in the order of the table.
         dense = self.numbers is not None and 4 * len(self.numbers) > last - first
         within, values = ("rowid BETWEEN ? AND ? AND ", self._ends) if dense else ("", ())
-        rows = self.select(
-            f"rowid, {_NAME}",
-            "ORDER BY created_us DESC, rowid DESC",
-            f"{within}instr(extra_json, '\"name\"')",
-            *values,
-            indexed=not dense,
-        )
-        named = [(number, name) for number, name in rows if isinstance(name, str)]
-        places: dict[str, list[int]] = {}
-        for place, (_, name) in enumerate(named):
-            places.setdefault(name, []).append(place)
-        return Named([number for number, _ in named], places), len(named) + 1
+        named = Named(self.select(_NAMED, "", f"{within}{_HAS_NAME}", *values, indexed=not dense))
+        return named, len(named.names) + 1
+
+    def _follow_named(self, named: Named, changed: set[int]) -> tuple[Named, int]:
+        followed = named.followed(changed, self.among(_NAMED, changed, f"AND {_HAS_NAME}"))
+        return followed, len(followed.names) + 1
 
     def containing(self, letters: str, rest: str) -> list[int]:
         """Return rows whose content has these letters, as ``rest`` says; in what order and how many."""
@@ -217,24 +241,30 @@ class ScopeRows:
 
         These are the terms of each such row. None where they are many, or the scope is not counted.
         """
-        return self._known.outside.of(self.connection, self.statements, self.scope, self._read_outside)
+        if not self.numbers:
+            return None
+        # It changes with the index too, and not only with the rows.
+        state = (id(self.connection), *state_of(self.connection))
+        known = self.numbers.outside
+        if known[0] != state:
+            known = self.numbers.outside = state, self._read_outside(self.numbers)
+        return known[1]
 
-    def _read_outside(self) -> tuple[list[frozenset[str]] | None, int]:
-        first, last = self._ends
-        between = range(first, last + 1)
-        if not self.numbers or len(between) - len(self.numbers) > MOST_OUTSIDE:
-            return None, 1
-        is_whole = len(between) == len(self.numbers)
-        others = json.dumps([] if is_whole else [number for number in between if number not in self.numbers])
+    def _read_outside(self, numbers: Numbers) -> list[frozenset[str]] | None:
+        between = range(numbers.first, numbers.last + 1)
+        if len(between) - len(numbers) > MOST_OUTSIDE:
+            return None
+        is_whole = len(between) == len(numbers)
+        others = json.dumps([] if is_whole else [number for number in between if number not in numbers.all])
         rows = self.connection.execute(
             f"SELECT terms FROM memoranda_terms WHERE item IN (SELECT value FROM json_each(?) UNION "
             f"SELECT item FROM memoranda_stale WHERE item BETWEEN ? AND ?) LIMIT {MOST_OUTSIDE + 1}",
-            (others, first, last),
+            (others, numbers.first, numbers.last),
         ).fetchall()
-        return (None, 1) if len(rows) > MOST_OUTSIDE else ([frozenset(terms.split()) for (terms,) in rows], len(rows))
+        return None if len(rows) > MOST_OUTSIDE else [frozenset(terms.split()) for (terms,) in rows]
 
     def _indexed_with(self, term: str) -> list[int]:
-        found = self._by_entries(term) if self.numbers is None else self._by_entries_within(term, self.numbers)
+        found = self._by_entries(term) if self.numbers is None else self._by_entries_within(term, self.numbers.all)
         if found is not None:
             return found
         # Most entries of this term are others', or of rows that are gone: the scope itself is sooner read.

@@ -360,10 +360,7 @@ class SQLiteMemoryStore(BaseStore):
         return rows[0][0] if rows else None
 
     async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
-        moved = await self._changed(*_STATEMENTS.rehoming(wanted, upto, session_id).statement)
-        if moved and self._retrieval is not None:
-            self._retrieval.forget()  # It keeps of each row which conversation it belongs to.
-        return moved
+        return await self._changed(*_STATEMENTS.rehoming(wanted, upto, session_id).statement)
 
     async def _erased(self) -> None:
         """Get what was purged off the disk, as far as nobody is in the way."""

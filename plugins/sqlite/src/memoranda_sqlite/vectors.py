@@ -15,6 +15,7 @@ from memoranda.embeddings import WHITESPACE, Embeddings, embed_passages, embed_t
 from memoranda.ranking import Weights, divided, pack_vector
 from memoranda.turns import aside
 from memoranda_sqlite.columns import DELETED
+from memoranda_sqlite.journal import note, note_all
 from memoranda_sqlite.schema import TABLE, meta, set_meta
 from memoranda_sqlite.storing import KEEP_VECTOR
 
@@ -76,6 +77,7 @@ class Vectors:
             set_meta(connection, "vector_model", self.model)
         connection.create_function("memoranda_passages", 1, self._passages, deterministic=True)
         connection.execute(_DROP_SINGLE, (self.dimension * _FLOAT32_BYTES, self.weights.passage))
+        note_all(connection)
 
     def _passages(self, content: bytes) -> int:
         return len(divided(content.decode(errors="replace"), self.weights.passage))
@@ -133,3 +135,4 @@ def count_missing(connection: sqlite3.Connection) -> int:
 def keep(connection: sqlite3.Connection, model: str, kept: Sequence[tuple[bytes, str, int]]) -> None:
     """Keep vectors of these ids, unless an item has another version by now."""
     connection.executemany(_KEEP_VERSION, [(vector, item_id, model, version) for vector, item_id, version in kept])
+    note(connection, [item_id for _, item_id, _ in kept])

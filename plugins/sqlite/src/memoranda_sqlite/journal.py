@@ -1,0 +1,82 @@
+"""Which rows have changed: a short list in the file, by which a search brings up to date what it holds of a scope.
+
+Triggers note the number of each row that is changed or removed, whoever does it. A new row needs no note: its number is
+above all others, unless it is that of a row that was removed, which is noted. So an insert costs nothing beyond its
+row. Where the list does not tell all, whoever holds something reads it again: where it was shortened meanwhile, after a
+change of the schema or a VACUUM, and after an insert of another program, which may have replaced a row without a trace.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from memoranda_sqlite.layouts import TABLE
+
+MOST_FOLLOWED = 4_096
+"""After how many changes all is read again; about so many are in the list."""
+
+_LAST_NUMBER = (1 << 63) - 1
+"""A row of this number leaves SQLite no greater one: then it numbers rows at random."""
+
+_NOTE = "INSERT INTO memoranda_journal (item) VALUES"
+_SHORTEN = f"DELETE FROM memoranda_journal WHERE place <= new.place - {MOST_FOLLOWED}"
+_TRIGGERS = {
+    "memoranda_journal_shortened": f"AFTER INSERT ON memoranda_journal WHEN new.place % 1024 = 0 BEGIN {_SHORTEN}; END",
+    f"{TABLE}_noted_update": (
+        f"AFTER UPDATE ON {TABLE} BEGIN {_NOTE} (CASE WHEN new.rowid = old.rowid THEN old.rowid END); END"
+    ),
+    f"{TABLE}_noted_delete": f"AFTER DELETE ON {TABLE} BEGIN {_NOTE} (old.rowid); END",
+    f"{TABLE}_noted_insert": f"AFTER INSERT ON {TABLE} WHEN new.created_us IS NULL BEGIN {_NOTE} (NULL); END",
+}
+_NOTE_ITEM = f"INSERT INTO memoranda_journal (item) SELECT rowid FROM {TABLE} WHERE id = ?"
+_POSITION = f"SELECT (SELECT max(place) FROM memoranda_journal), (SELECT max(rowid) FROM {TABLE})"
+_NOTED = "SELECT item FROM memoranda_journal WHERE place > ?"
+_ADDED = f"SELECT rowid FROM {TABLE} WHERE rowid > ? LIMIT {MOST_FOLLOWED}"
+
+
+class Position(NamedTuple):
+    """Where a state of the file stands in its history: two that are equal have the same rows with the same vectors."""
+
+    schema: int
+    place: int
+    last: int
+
+
+def keep_journal(connection: sqlite3.Connection, path: str) -> None:
+    """Lead from version 3 to 4: have changes noted from now on."""
+    connection.execute("CREATE TABLE memoranda_journal (place INTEGER PRIMARY KEY, item INTEGER)")
+    for name, action in _TRIGGERS.items():
+        connection.execute(f"CREATE TRIGGER {name} {action}")
+
+
+def note(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
+    """Note that something beside these items has changed, such as their vectors."""
+    connection.executemany(_NOTE_ITEM, [(item_id,) for item_id in ids])
+
+
+def note_all(connection: sqlite3.Connection) -> None:
+    """Note that any row may have changed."""
+    connection.execute(f"{_NOTE} (NULL)")
+
+
+def position(connection: sqlite3.Connection) -> Position:
+    """Return where the state stands that a connection sees."""
+    (schema,) = connection.execute("PRAGMA schema_version").fetchone()
+    place, last = connection.execute(_POSITION).fetchone()
+    return Position(schema, place or 0, last or 0)
+
+
+def changed_between(connection: sqlite3.Connection, was: Position, now: Position) -> set[int] | None:
+    """Return the numbers of the rows that changed, came or went until now; None where that cannot be told."""
+    passed = now.place - was.place
+    if now.schema != was.schema or not 0 <= passed <= MOST_FOLLOWED or now.last == _LAST_NUMBER:
+        return None
+    if not passed and now.last < was.last:  # Somebody else has seen a later state.
+        return None
+    noted = [number for (number,) in connection.execute(_NOTED, (was.place,))] if passed else []
+    if len(noted) != passed or None in noted:
+        return None
+    added = [number for (number,) in connection.execute(_ADDED, (was.last,))]
+    return None if len(added) == MOST_FOLLOWED else {*noted, *added}
