@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from sys import intern
 from typing import Any, NamedTuple
 
 from memoranda.errors import CorruptStoreError
@@ -18,8 +20,11 @@ from memoranda_sqlite.schema import TABLE
 
 Types = Mapping[str, type[MemoryItem]]
 
-MOST_KEPT = 10_000
-"""How many passages are kept: some twenty megabytes."""
+MOST_BYTES = 48 << 20
+"""How much is kept in all, about: some sixty thousand short turns, or six thousand of a few pages."""
+
+_TURN_BYTES = 500
+_TERM_BYTES = 8  # The term itself is shared by all turns that have it.
 
 _TEXTS = {str}
 _KEPT_TERMS = (
@@ -38,42 +43,69 @@ class Turn(NamedTuple):
 
 
 class Passages:
-    """Turns by the numbers of their rows, as they are in one state of the file; up to ``MOST_KEPT`` of all scopes."""
+    """Turns by the numbers of their rows, as they are in one state of the file; up to ``MOST_BYTES`` of all scopes."""
 
     def __init__(self) -> None:
-        self._kept: tuple[journal.Position | None, dict[int, Turn]] = None, {}
+        self._kept: tuple[journal.Position | None, _Turns] = None, _Turns()
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""
-        self._kept = None, {}
+        self._kept = None, _Turns()
 
     def of(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Turn]:
-        """Return the turns by the numbers of their rows; rows that cannot be read are left out."""
+        """Return the turns by the numbers of their rows, in this order; rows that cannot be read are left out."""
         turns = self._turns(connection)
-        wanted = dict.fromkeys(numbers)
-        found = {number: turns[number] for number in wanted if number in turns}
-        missing = [number for number in wanted if number not in found]
-        if not missing:
-            return found
-        loaded = _loaded(connection, missing)
-        if len(turns) + len(loaded) > MOST_KEPT:
-            turns.clear()
-        turns.update(loaded)
-        found |= loaded
-        return {number: found[number] for number in wanted if number in found}
+        found = {number: turns.get(number) for number in numbers}
+        missing = [number for number, turn in found.items() if turn is None]
+        if missing:
+            loaded = _loaded(connection, missing)
+            turns.add(loaded)
+            found.update(loaded)
+        return {number: turn for number, turn in found.items() if turn is not None}
 
-    def _turns(self, connection: sqlite3.Connection) -> dict[int, Turn]:
+    def _turns(self, connection: sqlite3.Connection) -> _Turns:
         """Return what is kept of the state that a connection sees, without those that have changed."""
         was, turns = self._kept
         now = journal.position(connection)
         if was != now:
             changed = None if was is None else journal.changed_between(connection, was, now)
             # Those who see another state may still be reading what was kept.
-            turns = {} if changed is None else dict(turns)
-            for number in changed or ():
-                turns.pop(number, None)
+            turns = _Turns() if changed is None else turns.without(changed)
             self._kept = now, turns
         return turns
+
+
+class _Turns:
+    """Turns by their numbers, the last loaded ones up to ``MOST_BYTES``; several threads may ask and add."""
+
+    def __init__(self) -> None:
+        self._turns: dict[int, Turn] = {}
+        self._size = 0
+        self._lock = threading.Lock()
+        self.get = self._turns.get
+
+    def add(self, loaded: Mapping[int, Turn]) -> None:
+        """Keep these, in the place of those that were loaded first where there is no room."""
+        with self._lock:
+            self._size += sum(_bytes(turn) for number, turn in loaded.items() if number not in self._turns)
+            self._turns.update(loaded)
+            while self._size > MOST_BYTES:
+                self._size -= _bytes(self._turns.pop(next(iter(self._turns))))
+
+    def without(self, numbers: Iterable[int]) -> _Turns:
+        """Return a copy that lacks these."""
+        left = _Turns()
+        with self._lock:
+            left._turns.update(self._turns)
+            left._size = self._size
+        for number in numbers:
+            gone = left._turns.pop(number, None)
+            left._size -= 0 if gone is None else _bytes(gone)
+        return left
+
+
+def _bytes(turn: Turn) -> int:
+    return _TURN_BYTES + len(turn.passage.text) + _TERM_BYTES * len(turn.passage.terms or ())
 
 
 def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, Turn]:
@@ -87,7 +119,8 @@ def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[in
         try:
             conversation = _conversation(metadata)
             name = json.loads(extra_json).get("name") if '"name"' in extra_json else None
-            known = None if terms is None else terms.split()
+            # Each term once for all turns that have it: half of the room, and told from others sooner.
+            known = None if terms is None else [*map(intern, terms.split())]
             passage = make_passage(item_id, content, name, memory_type, created_at, conversation, known)
         except (ValueError, TypeError, AttributeError, RecursionError):
             continue
