@@ -128,16 +128,17 @@ class Row:
         """Return, for each of the ``counted`` keys, how often words occur that stand for it in ``keys``."""
         found: dict[str, Counts] = {key: {} for key in counted}
         counts_of = {word: [found[key] for key in standing] for word, standing in keys.items()}
-        wanted, is_wanted = counts_of.keys(), counts_of.__contains__
+        wanted, is_wanted, first_place = counts_of.keys(), counts_of.__contains__, self.first_place
         for item, terms in enumerate(self.terms):
             if wanted.isdisjoint(terms):
                 continue
-            place, length, parts = self.first_place[item], len(terms), self.parts(item)
-            if parts == 1:
+            place, end = first_place[item], first_place[item + 1]
+            if end == place + 1:
                 for term in filter(is_wanted, terms):
                     for counts in counts_of[term]:
                         counts[place] = counts.get(place, 0.0) + 1.0
                 continue
+            length, parts = len(terms), end - place
             for at in compress(range(length), map(is_wanted, terms)):
                 part = place + ((at + 1) * parts - 1) // length
                 for counts in counts_of[terms[at]]:
@@ -195,12 +196,13 @@ class Row:
         shares, answer, alike = _shares(self.weights, lending), 1 + self.weights.answer, self.weights.same_speaker
         counts, divided, turns = dict(own), self.divided, self._going_on
         stretches, asking, reach = self.stretches, self._asking, self.weights.reach
-        is_plain = not divided and not turns
+        is_plain, get = not divided and not turns, counts.get
         for place, count in own.items():
             start, end = stretches[place]
             if is_plain and start + reach <= place < end - reach and place not in asking:
                 for offset, share in shares:
-                    counts[place + offset] = counts.get(place + offset, 0.0) + share * count
+                    near = place + offset
+                    counts[near] = get(near, 0.0) + share * count
                 continue
             for offset, share in shares:
                 near = place + offset
@@ -209,7 +211,7 @@ class Row:
                         share *= answer
                     if turns and turns[near] == turns[place]:
                         share *= alike
-                    counts[near] = counts.get(near, 0.0) + share * count
+                    counts[near] = get(near, 0.0) + share * count
         return counts
 
     def lengths_with_neighbours(self, lending: float) -> list[float]:
@@ -250,10 +252,10 @@ class Row:
         """Count the speakers' names as occurrences and return the items whose speaker the query names."""
         named = set()
         found: dict[str, list[int]] = {}
-        for item, passage in enumerate(self.items):
-            if passage.speaker not in found:
-                words = () if is_role(passage.speaker) else frozenset(index_terms(passage.speaker))
-                found[passage.speaker] = [number for number, term in enumerate(terms) if term in words]
+        for speaker in {passage.speaker for passage in self.items}:
+            words = () if is_role(speaker) else frozenset(index_terms(speaker))
+            found[speaker] = [number for number, term in enumerate(terms) if term in words]
+        for item, passage in enumerate(self.items if any(found.values()) else ()):
             for number in found[passage.speaker]:
                 named.add(item)
                 self._count(counts[number], item, self.weights.speaker)

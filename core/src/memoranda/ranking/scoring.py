@@ -105,9 +105,9 @@ def rank_hybrid(
         _raise(words, alone, weights.own / (weights.own + lending * (1 - weights.own)))
     letters = _by_letters(row, query, dict(zip(terms, times, strict=True)), missing, passages)
     near = {
-        item: similarities[passage.key]
+        item: similarity
         for item, passage in enumerate(row.items if similarities else ())
-        if similarities.get(passage.key, 0.0) > 0
+        if (similarity := similarities.get(passage.key, 0.0)) > 0
     }
     asks_time = not _ASKING_FOR_TIME.isdisjoint(fold_words(query))
     bonuses = {
@@ -182,6 +182,10 @@ class _Scoring:
         scores = dict(words)
         for place, score in letters.items():
             scores[place] = scores.get(place, 0.0) + score
+        if not row.divided:  # Each item has its one place.
+            found = {place: score for place, score in scores.items() if score > 0}
+            self._best_place = dict(zip(found, found, strict=True))
+            scores = {}
         for place, score in scores.items():
             item = row.item_at[place]
             if score > found.get(item, 0.0):
