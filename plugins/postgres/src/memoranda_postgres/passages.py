@@ -43,12 +43,13 @@ def best_of_each(rows: Iterable[Any], damping: float) -> dict[str, Near]:
     """Return how near each item is, from rows with ``id``, ``cosine``, ``part`` and ``parts``; in their order."""
     found: dict[str, Near] = {}
     for row in rows:
-        # The engine calls the cosine of a vector of zeros not a number.
-        cosine = 0.0 if math.isnan(row["cosine"]) else float(row["cosine"])
-        similarity = held_back(cosine, row["parts"], damping)
-        known = found.get(row["id"])
+        item_id, cosine, parts = row["id"], row["cosine"], row["parts"]
+        if math.isnan(cosine):
+            cosine = 0.0  # The engine says so of a vector of zeros.
+        similarity = cosine if parts == 1 else held_back(cosine, parts, damping)
+        known = found.get(item_id)
         if known is None or similarity > known.similarity:
-            found[row["id"]] = Near(row, similarity, row["part"], row["parts"])
+            found[item_id] = Near(row, similarity, row["part"], parts)
     return found
 
 

@@ -23,17 +23,18 @@ from memoranda.ranking import (
 )
 from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.known import KnownTurns
 from memoranda_postgres.passages import Near
-from memoranda_postgres.rows import READ_COLUMNS, item_of
+from memoranda_postgres.rows import item_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import KnownTerms
-from memoranda_postgres.text import Answers, TextSearch
+from memoranda_postgres.text import SEEN, Answers, Hit, TextSearch
 from memoranda_postgres.vectors import Vectors
 
 _OFF_LOOP = 300
 """From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
 
-_WIDTH = len(READ_COLUMNS)
+_GONE = 20
+"""How many of the best may be gone by the time that they are read."""
 
 Types = Callable[[], Mapping[str, type[MemoryItem]]]
 
@@ -56,11 +57,12 @@ class Retrieval:
         self._embeddings = embeddings
         self._vectors = vectors
         self._text = TextSearch(server, statements)
-        self._terms = KnownTerms()
+        self._columns = statements.dialect.item_columns
+        self._known = KnownTurns()
 
     def forget(self) -> None:
         """Keep nothing of what was purged."""
-        self._terms.forget()
+        self._known = KnownTurns()
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
@@ -68,38 +70,45 @@ class Retrieval:
         scope = wanted.scope()
         if mode == "semantic":
             return await self._semantic(query, wanted, scope, limit, store)
-        terms_of = self._terms.for_one_search()
+        known = self._known  # What is purged meanwhile is not kept with what others read after it.
         vector = await self._query_vector(query, scope, store) if mode == "hybrid" else None
-        answers = Answers(self._text, scope, wanted, lambda most: self._nearest(vector or (), scope, most))
-        gathering = gather(query, self._weights, limit, filtered=wanted != scope, meaning=vector is not None)
+        answers = Answers(
+            self._text, scope, wanted, known, lambda most, size: self._nearest(vector or (), scope, most, size)
+        )
+        filtered = wanted != scope
+        gathering = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
         candidates = await gathered_async(gathering, answers.answer)
         near: dict[str, Near] = {}
         if vector is not None:
-            near = await self._present_vectors().similarities(vector, list(answers.rows))
-        items: dict[str, MemoryItem] = {}
-        sought = wanted.sought()  # All candidates are of the scope.
-
-        def matches(key: str) -> bool:
-            for item in self._readable([answers.rows[key]]):
-                items[key] = item
-                return sought.matches(item)
-            return False
+            near = await self._present_vectors().similarities(vector, answers.ids)
 
         def scored() -> list[Scored]:
             return rank_hybrid(
                 query,
-                [[each._replace(terms=terms_of(each.text)) for each in window] for window in candidates.windows],
+                candidates.windows,
                 {key: found.similarity for key, found in near.items()},
                 total=candidates.total,
                 frequencies=candidates.frequencies,
                 weights=self._weights,
-                wanted=matches,
-                limit=limit,
+                limit=None if filtered else limit + _GONE,
                 nearest=lambda passage: near[passage.key].passage(passage.text),
             )
 
-        ranked = scored() if len(answers.rows) < _OFF_LOOP else await asyncio.to_thread(scored)
-        return [RankedItem.of(items[found.key], found) for found in ranked]
+        ranked = scored() if len(answers.ids) < _OFF_LOOP else await asyncio.to_thread(scored)
+        return await self._items(ranked, wanted, limit)
+
+    async def _items(self, scored: Sequence[Scored], wanted: Filter, limit: int) -> list[RankedItem]:
+        """Return the first ``limit`` that match, reading no more rows than that takes."""
+        ranked: list[RankedItem] = []
+        step = max(min(limit, 500), 50)
+        for start in range(0, len(scored), step):
+            part = scored[start : start + step]
+            rows = await self._text.rows([found.key for found in part], self._columns, wanted)
+            items = {item.id: item for item in self._readable(rows)}
+            ranked += [RankedItem.of(items[found.key], found) for found in part if found.key in items]
+            if len(ranked) >= limit:
+                break
+        return ranked[:limit]
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
         vector = await self._query_vector(query, scope, store)
@@ -118,9 +127,9 @@ class Retrieval:
         types = self._types()
         return readable(lambda row: item_of(row, types), rows)
 
-    async def _nearest(self, vector: Sequence[float], scope: Filter, most: int) -> list[str]:
-        size = await self._text.size(scope, MOST_COUNTED)
-        return [near.row["id"] for near in await self._present_vectors().nearest(vector, scope, most, size)]
+    async def _nearest(self, vector: Sequence[float], scope: Filter, most: int, size: int) -> list[Hit]:
+        nearest = await self._present_vectors().nearest(vector, scope, most, size, SEEN)
+        return [Hit(*near.row[: len(Hit._fields)]) for near in nearest]
 
     async def _query_vector(self, query: str, scope: Filter, store: str) -> list[float]:
         assert self._embeddings is not None

@@ -8,7 +8,7 @@ for the next one. Two terms that share a number are told apart there, and two us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 from zlib import crc32
 
@@ -25,9 +25,6 @@ FOLDED = 'coalesce(folded, lower(content COLLATE "C"))'
 
 TERMS_VECTOR = TERM_KEYS
 """The expression of the full-text index."""
-
-MOST_LETTERS = 4_000_000
-"""Of texts with how many letters together a store remembers the terms: some thirty megabytes."""
 
 _MOST = 0x7FFFFFFF  # Terms have the numbers from nought on, users those below it.
 
@@ -97,31 +94,3 @@ def kept_folding(content: str) -> str | None:
         return None
     folded = fold(content)
     return None if folded.encode() == content.encode().lower() else folded
-
-
-class KnownTerms:
-    """The terms of texts that a store has ranked; making them anew is most of what a ranking costs."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, Sequence[str]] = {}
-        self._letters = 0
-
-    def forget(self) -> None:
-        """Keep nothing of what may have been purged, nor what a search adds that had read it before."""
-        self._of = {}
-        self._letters = 0
-
-    def for_one_search(self) -> Callable[[str], Sequence[str]]:
-        """Return what gives the terms of a text. Several threads may ask."""
-        known = self._of
-
-        def terms(text: str) -> Sequence[str]:
-            found = known.get(text)
-            if found is None:
-                found = known[text] = index_terms(text)
-                self._letters += len(text)
-            return found
-
-        if self._letters > MOST_LETTERS:
-            self.forget()
-        return terms

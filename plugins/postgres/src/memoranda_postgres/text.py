@@ -5,7 +5,6 @@ The full-text index finds the items with a term.
 
 from __future__ import annotations
 
-import json
 from calendar import monthrange
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date
@@ -23,12 +22,13 @@ from memoranda.ranking import (
     SpokenBy,
     Whole,
     WithLetters,
-    make_passage,
     taking_part,
 )
 from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
+from memoranda.turns import aside
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
+from memoranda_postgres.known import MARK, TURN_COLUMNS, Conversation, KnownTurns, Turn, id_of, named_in, turns_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, term_key, user_key
 
@@ -45,7 +45,7 @@ class Hit(NamedTuple):
 
 
 _HIT_COLUMNS = ", ".join(Hit._fields)
-_SEEN = _HIT_COLUMNS.replace(MOMENT, f"{MOMENT}::text AS seen")
+SEEN = _HIT_COLUMNS.replace(MOMENT, f"{MOMENT}::text AS seen")
 """The columns as they are read. A moment goes to and fro as the server's own text, since it knows more than Python."""
 
 
@@ -55,13 +55,12 @@ class TextSearch:
     def __init__(self, server: Server, statements: PostgresStatements) -> None:
         self._server = server
         self._statements = statements
-        self._columns = statements.dialect.item_columns
 
     async def speakers(self, query: str, scope: Filter, heard: int) -> set[str]:
         """Return who takes part in so many of the newest items of a scope, as far as a query may name them."""
         text, values = self._statements.search(scope, Page(heard))
         rows = await self._server.fetch(text, values)
-        return taking_part(query, [(_name(row["extra_json"]), row["content"]) for row in rows])
+        return taking_part(query, [(named_in(row["extra_json"]), row["content"]) for row in rows])
 
     async def size(self, scope: Filter, most: int) -> int:
         """Return the number of items that match, or ``most + 1`` where there are more than ``most``."""
@@ -73,12 +72,38 @@ class TextSearch:
         rows = await self._server.fetch(text, parameters.values)
         return int(rows[0][0])
 
-    async def whole(self, scope: Filter) -> list[Any]:
-        """Return the rows of a scope, oldest first."""
+    async def whole(self, scope: Filter) -> list[str]:
+        """Return the marks of the rows of a scope, oldest first."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
-        text = f"SELECT {self._columns} FROM {self._statements.dialect.table} WHERE {where} ORDER BY {MOMENT}, added"
-        return await self._server.fetch(text, parameters.values)
+        text = f"SELECT {MARK} FROM {self._statements.dialect.table} WHERE {where} ORDER BY {MOMENT}, added"
+        rows = await self._server.fetch(f"SELECT ARRAY({text})", parameters.values)
+        marks: list[str] = rows[0][0]
+        return marks
+
+    async def turns(self, marks: Iterable[str], scope: Filter, known: KnownTurns) -> dict[str, Turn]:
+        """Return the turns of marked rows by their marks; those that are not known are read, if they are still there.
+
+        One that has changed since it was marked is returned as it is now.
+        """
+        found = {mark: known.get(mark) for mark in marks}
+        missing = {id_of(mark): mark for mark, turn in found.items() if turn is None}
+        if missing:
+            rows = await self.rows(list(missing), f"{MARK} AS mark, {TURN_COLUMNS}", scope)
+            read = await aside(len(rows), turns_of, rows)
+            known.add(read)
+            found.update((missing[turn.passage.key], turn) for turn in read.values())
+        return {mark: turn for mark, turn in found.items() if turn is not None}
+
+    async def rows(self, ids: Sequence[str], columns: str, scope: Filter) -> list[Any]:
+        """Return columns of the items of these ids that lie in a scope still."""
+        dialect = self._statements.dialect
+        parameters = Parameters(dialect)
+        by_ids = dialect.by_ids(parameters.add(list(ids)))
+        where = self._statements.conditions(parameters, scope)
+        return await self._server.fetch(
+            f"SELECT {columns} FROM {dialect.table} WHERE {by_ids} AND {where}", parameters.values
+        )
 
     async def best(self, told: Mapping[str, float], scope: Filter, most: int) -> list[Hit]:
         """Return the items whose terms tell most, by the sum of what each tells; of equal ones the newest."""
@@ -90,7 +115,7 @@ class TextSearch:
             for term, tells in whole.items()
         ]
         text = (
-            f"SELECT {_SEEN} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
+            f"SELECT {SEEN} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
             f"ORDER BY sum(tells) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
         )
         return await self._hits(text, parameters.values)
@@ -101,7 +126,7 @@ class TextSearch:
         where = self._statements.conditions(parameters, scope)
         also = condition.format(*map(parameters.add, values))
         text = (
-            f"SELECT {_SEEN} FROM {self._statements.dialect.table} WHERE {where} AND {also} "
+            f"SELECT {SEEN} FROM {self._statements.dialect.table} WHERE {where} AND {also} "
             f"ORDER BY {MOMENT} DESC, added DESC LIMIT {most}"
         )
         return await self._hits(text, parameters.values)
@@ -115,11 +140,6 @@ class TextSearch:
         text = f"SELECT EXISTS (SELECT FROM {table} WHERE {where} AND lower(extra_json) LIKE ANY ({alike}::text[]))"
         rows = await self._server.fetch(text, parameters.values)
         return bool(rows[0][0])
-
-    async def hits(self, ids: Sequence[str]) -> list[Hit]:
-        """Return the rows of items by which their neighbours are found."""
-        dialect = self._statements.dialect
-        return await self._hits(f"SELECT {_SEEN} FROM {dialect.table} WHERE {dialect.by_ids('$1')}", [list(ids)])
 
     async def _hits(self, text: str, values: Sequence[Any]) -> list[Hit]:
         return [Hit(*row) for row in await self._server.fetch(text, values)]
@@ -144,18 +164,15 @@ class TextSearch:
         (row,) = await self._server.fetch(f"SELECT {', '.join(counts)}", parameters.values)
         return dict(zip(terms, row, strict=True))
 
-    async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> tuple[list[Any], list[list[str]]]:
-        """Return the rows around hits, and the ids of each hit's window."""
+    async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> list[list[str]]:
+        """Return the marks of the rows around each hit."""
         chains: list[list[str]] = []
         for shape, alike in _by_shape(hits).items():
             chains += await self._chains(shape, alike, turns, scope)
-        ids = list(dict.fromkeys(item_id for chain in chains for item_id in chain))
-        dialect = self._statements.dialect
-        text = f"SELECT {self._columns} FROM {dialect.table} WHERE {dialect.by_ids('$1')}"
-        return await self._server.fetch(text, [ids]), chains
+        return chains
 
     async def _chains(self, shape: tuple[bool, ...], hits: Sequence[Hit], reach: int, scope: Filter) -> list[list[str]]:
-        """Return, for each hit, the ids of the turns around it in its conversation, oldest first."""
+        """Return, for each hit, the marks of the turns around it in its conversation, oldest first."""
         dialect = self._statements.dialect
         parameters = Parameters(dialect)
         columns = [list(column) for column in zip(*hits, strict=True)]
@@ -169,9 +186,9 @@ class TextSearch:
         ]
         where = " AND ".join((*same, self._statements.conditions(parameters, scope)))
         place, hit = f"({MOMENT}, added)", f"(hit_{MOMENT}::timestamp, hit_added)"
-        turns = f"SELECT id, {MOMENT}, added FROM {dialect.table} WHERE {where}"
+        turns = f"SELECT {MARK} AS mark, {MOMENT}, added FROM {dialect.table} WHERE {where}"
         text = (
-            f"SELECT ARRAY(SELECT id FROM ("
+            f"SELECT ARRAY(SELECT mark FROM ("
             f"({turns} AND {place} < {hit} ORDER BY {MOMENT} DESC, added DESC LIMIT {reach}) UNION ALL "
             f"({turns} AND {place} >= {hit} ORDER BY {MOMENT}, added LIMIT {reach + 1})"
             f") AS turns ORDER BY {MOMENT}, added) "
@@ -181,32 +198,36 @@ class TextSearch:
 
 
 class Answers:
-    """Answers the questions of one search. ``nearest`` gives the ids of the items that are most alike in meaning."""
+    """Answers the questions of one search. ``nearest`` gives the items that are most alike in meaning."""
 
     def __init__(
         self,
         search: TextSearch,
         scope: Filter,
         wanted: Filter,
-        nearest: Callable[[int], Awaitable[Sequence[str]]],
+        known: KnownTurns,
+        nearest: Callable[[int, int], Awaitable[Sequence[Hit]]],
     ) -> None:
         self._search = search
         self._scope = scope
         self._wanted = wanted
+        self._known = known
         self._nearest = nearest
         self._missing: Sequence[str] = ()
         self._any_named: bool | None = None
-        self.rows: dict[str, Any] = {}
-        """The rows of all passages that were given. A row becomes an item only when it is among the results."""
+        self._size = 0
+        self.ids: list[str] = []
+        """The ids of all passages that were given."""
 
     async def answer(self, question: Question) -> Any:
         """Return the answer to a question of the policy."""
         search, scope = self._search, self._scope
         match question:
             case Size(most):
-                return await search.size(scope, most)
+                self._size = await search.size(scope, most)
+                return self._size
             case Whole():
-                return self._conversations(await search.whole(scope))
+                return await self._conversations()
             case Frequencies(terms):
                 found = await search.frequencies(terms, scope)
                 self._missing = [term for term in terms if not found[term]]
@@ -228,53 +249,31 @@ class Answers:
             case WithLetters(letters, most):
                 return await search.newest(scope, most, f"{FOLDED} LIKE {{}}", f"%{letters}%")
             case Nearest(most):
-                return await search.hits(await self._nearest(most))
+                return await self._nearest(most, self._size)
             case Around(keys, turns):
-                return self._windows(*await search.around(keys, turns, scope))
+                return await self._windows(await search.around(keys, turns, scope))
 
-    def _conversations(self, rows: Sequence[Any]) -> list[list[Passage]]:
-        self.rows = {row["id"]: row for row in rows}
-        conversations: dict[Any, list[Passage]] = {}
-        for row in rows:
-            conversations.setdefault(_conversation(row), []).append(_passage(row))
+    async def _conversations(self) -> list[list[Passage]]:
+        turns = await self._turns(await self._search.whole(self._scope))
+        conversations: dict[Conversation, list[Passage]] = {}
+        for turn in turns.values():
+            conversations.setdefault(turn.conversation, []).append(turn.passage)
         return list(conversations.values())
 
-    def _windows(self, rows: Sequence[Any], chains: Sequence[Sequence[str]]) -> list[list[Passage]]:
-        self.rows = {row["id"]: row for row in rows}
-        passages = {row["id"]: _passage(row) for row in rows}
+    async def _windows(self, chains: Sequence[Sequence[str]]) -> list[list[Passage]]:
+        turns = await self._turns(mark for chain in chains for mark in chain)
         # An item that was removed between the two queries leaves a gap, which is harmless.
-        return [[passages[item_id] for item_id in chain if item_id in passages] for chain in chains]
+        return [[turns[mark].passage for mark in chain if mark in turns] for chain in chains]
+
+    async def _turns(self, marks: Iterable[str]) -> dict[str, Turn]:
+        turns = await self._search.turns(marks, self._scope, self._known)
+        self.ids = [turn.passage.key for turn in turns.values()]
+        return turns
 
 
 def _named(term: str) -> str:
     """Return the pattern of an item's other fields that name somebody so."""
     return f'%"name"%{term}%'
-
-
-def _conversation(row: Any) -> tuple[str | None, str | None, str | None]:
-    return row["user_id"], row["session_id"], row["task_id"]
-
-
-def _passage(row: Any) -> Passage:
-    return make_passage(
-        row["id"],
-        row["content"],
-        _name(row["extra_json"]),
-        row["memory_type"],
-        row["created_at"],
-        _conversation(row),
-    )
-
-
-def _name(extra_json: str) -> str | None:
-    """Return who spoke, reading the JSON only where it can say so."""
-    if '"name"' not in extra_json:
-        return None
-    try:
-        name = json.loads(extra_json).get("name")
-    except (ValueError, AttributeError, RecursionError):
-        return None  # Such a row is left out where its item is read.
-    return name if isinstance(name, str) else None
 
 
 def _days_of(day: str) -> tuple[str, str] | None:

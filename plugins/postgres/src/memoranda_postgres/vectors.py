@@ -18,7 +18,7 @@ from memoranda.ranking import Weights, divided
 from memoranda.sql import Parameters
 from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.passages import KEY, PART, PARTS, Kept, Near, best_of_each, in_batches, numbered
 from memoranda_postgres.rows import READ_COLUMNS
@@ -176,28 +176,33 @@ class Vectors:
             present = {(row["id"], row["version"]) for row in rows}
             await self.keep(connection, [entry for entry in vectors if entry[:2] in present])
 
-    async def nearest(self, vector: Sequence[float], wanted: Filter, limit: int, size: int) -> list[Near]:
-        """Return the items nearest to a vector, nearest first; their rows have ``READ_COLUMNS``.
+    async def nearest(
+        self, vector: Sequence[float], wanted: Filter, limit: int, size: int, columns: str | None = None
+    ) -> list[Near]:
+        """Return the items nearest to a vector, nearest first; their rows have ``READ_COLUMNS``, or these columns.
 
         ``size`` is the number of items that match. A scope that is small, or of which most is asked for, is compared
         one by one. In a large one the index goes on looking until enough of what it finds lies in the scope.
         """
         if size > EXACT_BELOW and limit <= size // 10 and self.dimension <= _MOST_INDEXED:
-            found = await self._nearest_by_index(vector, wanted, limit)
+            found = await self._nearest_by_index(vector, wanted, limit, columns)
             if found is not None:
                 return found
         asked = limit
         while True:
-            rows = await self._one_by_one(vector, wanted, asked)
+            rows = await self._one_by_one(vector, wanted, asked, columns)
             best = list(best_of_each(rows, self.weights.damping).values())
             if len(best) >= limit or len(rows) < asked:
                 return best[:limit]
             asked *= _MORE  # Several were passages of one item.
 
-    async def _nearest_by_index(self, vector: Sequence[float], wanted: Filter, limit: int) -> list[Near] | None:
+    async def _nearest_by_index(
+        self, vector: Sequence[float], wanted: Filter, limit: int, columns: str | None
+    ) -> list[Near] | None:
         """Return the nearest items, or None where the index does not find enough of them."""
         for asked in (limit, limit * _MORE, limit * _MORE * _MORE):
-            rows = await self._server.run(partial(self._through_index, vector=vector, wanted=wanted, limit=asked))
+            through_index = partial(self._through_index, vector=vector, wanted=wanted, limit=asked, columns=columns)
+            rows = await self._server.run(through_index)
             if len(rows) < asked:
                 return None
             best = sorted(best_of_each(rows, self.weights.damping).values(), key=attrgetter("similarity"), reverse=True)
@@ -238,16 +243,17 @@ class Vectors:
             after = rows[-1]["id"]
             yield [(row["id"], row["content"], row["version"]) for row in rows]
 
-    async def _one_by_one(self, vector: Sequence[float], wanted: Filter, limit: int) -> list[Any]:
+    async def _one_by_one(self, vector: Sequence[float], wanted: Filter, limit: int, columns: str | None) -> list[Any]:
         parameters = Parameters(self._dialect)
         given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
         where = self._statements.conditions(parameters, wanted)
         last = self._dialect.limit(parameters, limit)
         damping = f"{float(self.weights.damping)!r}::double precision"
         # Behind OFFSET 0 the distance is a mere number, for which no index can be used.
+        inner = f"{self._dialect.item_columns}, {MOMENT}, added, part, parts"
         text = (
-            f"SELECT {_COLUMNS}, 1 - distance AS cosine, part, parts FROM ("
-            f"SELECT {self._dialect.item_columns}, added, embedding {self._distance} {given} AS distance, part, parts "
+            f"SELECT {columns or _COLUMNS}, 1 - distance AS cosine, part, parts FROM ("
+            f"SELECT {inner}, embedding {self._distance} {given} AS distance "
             f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON item_id = id AND item_version = version "
             f"WHERE {where} OFFSET 0) AS compared "
             f"ORDER BY (distance - 1) / power(parts, {damping}), created_at DESC, added DESC, part {last}"
@@ -255,13 +261,14 @@ class Vectors:
         return await self._server.fetch(text, parameters.values)
 
     async def _through_index(
-        self, connection: Connection, vector: Sequence[float], wanted: Filter, limit: int
+        self, connection: Connection, vector: Sequence[float], wanted: Filter, limit: int, columns: str | None
     ) -> list[Any]:
         parameters = Parameters(self._dialect)
         given = f"{parameters.add(list(vector))}::real[]::{self._vector}"
         where = self._statements.conditions(parameters, wanted)
+        cosine = f"1 - (embedding {self._distance} {given}) AS cosine"
         text = (
-            f"SELECT {self._dialect.item_columns}, 1 - (embedding {self._distance} {given}) AS cosine, part, parts "
+            f"SELECT {columns or self._dialect.item_columns}, {cosine}, part, parts "
             f"FROM {self._dialect.table} JOIN {self._dialect.vectors} ON id = item_id AND version = item_version "
             f"WHERE {where} ORDER BY embedding {self._distance} {given} LIMIT {limit}"
         )

@@ -1,0 +1,83 @@
+"""What ranked searches keep of the turns that they read is what the server has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import asyncpg
+import pytest
+
+from memoranda import HumanMemory, MemoryMetadata
+from memoranda.ranking import candidates
+from memoranda_postgres import PostgresMemoryStore, known
+
+ADA = MemoryMetadata(user_id="ada")
+WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "green", "tea")
+BY_HAND = (
+    "UPDATE memory_items SET content = 'amber tea' WHERE id = $1",  # Neither the version nor the time is another.
+    "UPDATE memory_items SET session_id = 't', metadata = metadata || '{\"session_id\": \"t\"}' WHERE id = $1",
+    "DELETE FROM memory_items WHERE id = $1",
+)
+
+
+class History:
+    """A random history of a database that several stores and somebody by hand write."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.added = 0
+
+    def item(self, item_id: str | None = None) -> HumanMemory:
+        self.added += 1
+        return HumanMemory(
+            id=item_id or f"item {self.added}",
+            content=" ".join(self.random.choices(WORDS, k=self.random.choice((3, 5, 90)))),
+            metadata=MemoryMetadata(user_id="ada", session_id=self.random.choice("st")),
+            created_at=f"2024-05-{self.random.randint(1, 28):02}T10:00:00.{self.added:06}+00:00",
+            name=self.random.choice((None, "Grace")),
+        )
+
+    async def step(self, stores: Sequence[PostgresMemoryStore], connection: asyncpg.Connection) -> None:
+        store, item_id = self.random.choice(stores), f"item {self.random.randint(1, self.added)}"
+        match self.random.randrange(6):
+            case 0:
+                await store.add_many([self.item() for _ in range(3)])
+            case 1:
+                await store.add(self.item(item_id))
+            case 2:
+                await store.delete(item_id)
+            case 3:
+                await store.restore(item_id)
+            case 4:
+                await store.purge(item_id)
+            case 5:
+                await connection.execute(self.random.choice(BY_HAND), item_id)
+
+
+async def found(store: PostgresMemoryStore, query: str) -> list[tuple[str, float, str]]:
+    ranked = await store.search_ranked(query=query, metadata=ADA, mode="text", limit=1000)
+    return [(hit.item.id, hit.score, hit.item.content) for hit in ranked]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "whole_scope"),
+    [(None, 1_000), (None, 20), pytest.param(3, 20, marks=pytest.mark.rare("partitions"))],
+)
+async def test_what_is_known_finds_what_a_store_finds_that_was_just_opened(
+    url: str, partitions: int | None, whole_scope: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "WHOLE_SCOPE", whole_scope)
+    monkeypatch.setattr(known, "MOST_BYTES", 40 * whole_scope)  # Room for some of the turns.
+    history = History(whole_scope)
+    connection = await asyncpg.connect(url)
+    async with PostgresMemoryStore(url, partitions=partitions) as one, PostgresMemoryStore(url) as other:
+        await one.add_many([history.item() for _ in range(60)])
+        for _ in range(15):
+            for _ in range(2):
+                await history.step((one, other), connection)
+            query = " ".join(history.random.sample((*WORDS, "Grace"), 2))
+            async with PostgresMemoryStore(url) as fresh:
+                expected = await found(fresh, query)
+            assert [await found(one, query), await found(other, query)] == [expected, expected]
+    await connection.close()
