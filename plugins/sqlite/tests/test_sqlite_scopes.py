@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.ranking import RankedItem
+from memoranda.ranking import RankedItem, candidates
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore, scope_rows
 
@@ -25,6 +25,7 @@ THEIRS = MemoryMetadata(user_id="ada", session_id="s", task_id="t", agent_id="a"
 """Only the user is the same: every other field tells them apart, each by itself."""
 
 ANOTHER = MemoryMetadata(user_id="bea")
+ADA = MemoryMetadata(user_id="ada")
 
 FILTERS: dict[str, dict[str, Any]] = {
     "user and session": {"metadata": MemoryMetadata(user_id="ada", session_id="mine")},
@@ -199,6 +200,34 @@ async def test_a_rare_word_is_found_in_a_scope_of_twenty_thousand_that_all_have_
         for metadata in (MemoryMetadata(user_id="ada", session_id="s"), MemoryMetadata(agent_id="a"), None):
             found = await store.search_ranked(query="saffron telescope", metadata=metadata, mode="text", limit=3)
             assert {each.item.id for each in found} == {items[number].id for number in (3, 700, 20_400)}
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.rare) for seed in range(1, 20))])
+async def test_common_words_find_what_was_added_long_ago_where_times_are_not_in_the_order_of_adding(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scope_rows, "MOST_OF_A_TERM", 20)
+    monkeypatch.setattr(candidates, "WHOLE_SCOPE", 50)
+    monkeypatch.setattr(candidates, "MOST_HITS", 10)
+    drawn = random.Random(seed)
+    words = ("amber", "birch", "cedar", "delta", "ember", "fjord")
+    items = [
+        HumanMemory(
+            content=" ".join(drawn.sample(words, 3)),
+            metadata=MemoryMetadata(user_id="ada", session_id=f"s{number % 40}"),
+            created_at=f"2024-{drawn.randint(1, 12):02}-{drawn.randint(1, 28):02}T10:00:00.{number:06}+00:00",
+        )
+        for number in range(200)
+    ]
+    reference = InMemoryStore()
+    await reference.add_many(items)
+    async with SQLiteMemoryStore(tmp_path / "a.db", durability="normal") as store:
+        await store.add_many(items)
+        for _ in range(5):
+            query = " ".join(drawn.sample(words, 3))
+            expected = await reference.search_ranked(query=query, metadata=ADA, mode="text", limit=10)
+            found = await store.search_ranked(query=query, metadata=ADA, mode="text", limit=10)
+            assert [(each.item.id, each.score) for each in found] == [(each.item.id, each.score) for each in expected]
 
 
 async def test_what_waits_for_the_index_counts_by_what_it_says_now(tmp_path: Path) -> None:

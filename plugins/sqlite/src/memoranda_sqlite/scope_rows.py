@@ -24,8 +24,8 @@ from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.text_index import trigram_query, words_query
 
 MOST_OF_A_TERM = 20_000
-"""How many rows of one term are looked at, the last added ones; in a scope that is not counted, a term that is in as
-many counts as one that is in all."""
+"""How many rows of one term are looked at in a scope that is not counted, the last added ones; a term that is in as
+many counts there as one that is in all."""
 
 ENTRIES_PER_ROW = 4
 """How many entries of the index are read for each row of the scope, before the rows themselves are quicker."""
@@ -181,8 +181,12 @@ class ScopeRows:
         return len(numbers) if self.numbers is not None or len(numbers) < MOST_OF_A_TERM else self.size
 
     def with_term(self, term: str) -> list[int]:
-        """Return the rows that have a term in what they say now, the last added first; of very many, only the first."""
-        return self._all_with(term)[:MOST_OF_A_TERM]
+        """Return the rows that have a term in what they say now, the last added first.
+
+        Of very many in a scope that is not counted, these are only the first. Elsewhere no row may be left out: what
+        was added long ago may be the newest.
+        """
+        return self._all_with(term)[: None if self.numbers is not None else MOST_OF_A_TERM]
 
     def _all_with(self, term: str) -> list[int]:
         if term not in self._found:
