@@ -88,16 +88,27 @@ async def test_an_unreadable_row_in_a_group_fails_alone_and_leaves_no_transactio
         assert await store.count(metadata=ADA) == 3
 
 
-async def test_a_few_hundred_adds_stay_in_the_log_until_there_are_more(tmp_path: Path) -> None:
+async def test_what_is_added_stays_in_the_log_until_there_is_more(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with SQLiteMemoryStore(path, durability="normal") as store:
         before = path.stat()
-        for number in range(250):
-            await store.add(HumanMemory(content=f"number {number}", metadata=ADA))
+        for _ in range(80):  # Fewer than the text index is filled for, and more pages than SQLite's usual thousand.
+            await store.add(HumanMemory(content="x" * 40_000, metadata=ADA))
         after = path.stat()
 
     assert (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
-    assert path.stat().st_size > before.st_size  # Closing brings them into the file.
+    assert path.stat().st_size > before.st_size  # Closing brings it into the file.
+
+
+async def test_the_log_is_brought_into_the_file_once_the_text_index_is_full(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with SQLiteMemoryStore(path, durability="normal") as store:
+        before = path.stat().st_size
+        await store.add_many([HumanMemory(content=f"number {number}", metadata=ADA) for number in range(200)])
+        await store.fill_indexes()
+        async with asyncio.timeout(30):
+            while path.stat().st_size == before:
+                await asyncio.sleep(0.01)
 
 
 async def test_what_was_added_before_the_store_is_closed_is_stored(tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""Filling the text indexes behind the writes, a batch at a time, on the writer's thread."""
+"""Filling the text indexes behind the writes, a batch at a time, on the writer's thread.
+
+At the end the log is brought into the file, which otherwise is done by a commit, once the log is long, while somebody
+waits for that.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 from memoranda_sqlite import text_index
@@ -142,6 +147,8 @@ class Filler:
         if done and not self._stopped and self._worker.submit(self._batch):
             return  # The next one has its turn behind the writes that came meanwhile.
         self._finished(error)
+        if error is None and not self._stopped and not self._worker.wanted:
+            _bring_log_into_file(self._worker.connection)
 
     def _give_way(self) -> None:
         """Leave the rest for a pause, or until many more rows have come."""
@@ -166,6 +173,12 @@ class Filler:
         ends, self._ends = self._ends, []
         for end in ends:
             deliver(end, None, error)
+
+
+def _bring_log_into_file(connection: sqlite3.Connection) -> None:
+    """Have the next writers begin the log anew, in the room that it has: a disk takes longer for one that grows."""
+    with suppress(sqlite3.Error):  # Nobody waits for it, and the next commits do it in any case.
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def _filled(connection: sqlite3.Connection, size: int, pace: Callable[[], Pace], breath: Callable[[], float]) -> int:
