@@ -17,11 +17,3 @@ class Entry(NamedTuple):
     added: int
     item: MemoryItem
     terms: list[str]
-
-    def index_terms(self) -> list[str]:
-        """Return the terms of the item, for a ranking. Several threads may ask."""
-        if not self.terms:
-            from memoranda.ranking import index_terms  # Loaded on use: most programs never rank.
-
-            self.terms[:] = index_terms(self.item.content)
-        return self.terms

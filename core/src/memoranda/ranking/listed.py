@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush, nlargest
-from itertools import islice
+from itertools import islice, repeat
 from operator import is_
 from typing import Any
 
@@ -161,8 +161,8 @@ class ListedScope:
         if not self._is_indexed:
             having: defaultdict[str, list[int]] = defaultdict(list)
             for number in sorted(self._entries):
-                for key in _keys(self._entries[number]):
-                    having[key].append(number)
+                listed = map(having.__getitem__, _keys(self._entries[number]))
+                any(map(list.append, listed, repeat(number)))  # Each returns None: this goes on to the end.
             self._having, self._is_indexed = dict(having), True
 
     def _best(self, told: Mapping[str, float], most: int, wanted: Matching | None) -> list[int]:
@@ -204,7 +204,7 @@ class ListedScope:
         for entry in entries:
             passage = self._passages.get(entry.added)
             if passage is None:
-                passage = self._passages[entry.added] = passage_of(entry.item, entry.index_terms())
+                passage = self._passages[entry.added] = passage_of(entry.item, _terms(entry))
             self.items[passage.key] = entry.item
             passages.append(passage)
         return passages
@@ -220,6 +220,16 @@ def _alike(one: Sequence[Entry], other: Sequence[Entry]) -> int:
     return min(start, most)
 
 
-def _keys(entry: Entry) -> frozenset[str]:
+def _terms(entry: Entry) -> list[str]:
+    """Return the terms of an entry's item. Several threads may ask."""
+    if not entry.terms:
+        entry.terms[:] = index_terms(entry.item.content)
+    return entry.terms
+
+
+def _keys(entry: Entry) -> set[str]:
     """Return by what an entry is found: its terms, and who speaks."""
-    return frozenset(entry.index_terms()).union([_NAME + entry.item.name] if entry.item.name else ())
+    keys = set(_terms(entry))
+    if entry.item.name:
+        keys.add(_NAME + entry.item.name)
+    return keys
