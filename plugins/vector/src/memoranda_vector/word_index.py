@@ -26,18 +26,14 @@ _FEW_CONVERSATIONS = 8
 _SPEAKER = "@"
 
 
-_NUMBER = 32
-"""How many bits of an entry tell which of its row's keys lists it; those above tell the row."""
+class _Listing:
+    """The rows of one term, and which of its keys the term is for each row."""
 
-_LAST_NUMBER = (1 << _NUMBER) - 1
+    __slots__ = ("numbers", "rows")
 
-
-class _Listings(dict[str, "array[int]"]):
-    """The entries of each key. A key that was not there is listed nowhere yet."""
-
-    def __missing__(self, key: str) -> array[int]:
-        entries = self[key] = array("q")
-        return entries
+    def __init__(self) -> None:
+        self.rows = array("i")
+        self.numbers = array("i")
 
 
 class WordIndex:
@@ -53,7 +49,7 @@ class WordIndex:
         self._passages: dict[int, Passage] = {}
         self._keys: dict[int, tuple[str, ...]] = {}
         self._places: dict[int, array[int]] = {}
-        self._listings = _Listings()
+        self._listings: dict[str, _Listing] = {}
         self._building = LoopLock()
         self._unlisted: dict[int, None] = {row: None for row, item in enumerate(table.items) if item is not None}
 
@@ -113,22 +109,26 @@ class WordIndex:
         """List a row that is not listed under the keys of its item."""
         self._unlisted.pop(row, None)
         self._passages[row], self._keys[row] = passage, keys
-        listings = [*map(self._listings.__getitem__, keys)]
-        self._places[row] = array("i", map(len, listings))
-        first = row << _NUMBER
-        any(map(array.append, listings, range(first, first + len(keys))))  # Each returns None: this goes on to the end.
+        places = self._places[row] = array("i")
+        for number, key in enumerate(keys):
+            listing = self._listings.get(key)
+            if listing is None:
+                listing = self._listings[key] = _Listing()
+            places.append(len(listing.rows))
+            listing.rows.append(row)
+            listing.numbers.append(number)
 
     def _take(self, row: int) -> None:
         """Forget the terms of a row: the last of each list moves to its place there."""
         if self._passages.pop(row, None) is None:
             return
         for key, place in zip(self._keys.pop(row), self._places.pop(row), strict=True):
-            entries = self._listings[key]
-            last = entries.pop()
-            if last >> _NUMBER != row:
-                entries[place] = last
-                self._places[last >> _NUMBER][last & _LAST_NUMBER] = place
-            elif not entries:
+            listing = self._listings[key]
+            last, number = listing.rows.pop(), listing.numbers.pop()
+            if last != row:
+                listing.rows[place], listing.numbers[place] = last, number
+                self._places[last][number] = place
+            elif not listing.rows:
                 del self._listings[key]
 
     def with_term(self, term: str, scope: Mask) -> Rows:
@@ -148,9 +148,9 @@ class WordIndex:
         """Return the rows of a scope that are listed under any of the keys."""
         listed = [np.empty(0, dtype=np.int32)]
         for key in keys:
-            entries = self._listings.get(key)
-            if entries is not None:
-                rows = (np.frombuffer(entries, dtype=np.int64) >> _NUMBER).astype(np.int32)
+            listing = self._listings.get(key)
+            if listing is not None:
+                rows = np.frombuffer(listing.rows, dtype=np.int32)
                 listed.append(rows[scope[rows]])
         # A term lists each row once.
         return listed[-1] if len(listed) <= 2 else np.unique(np.concatenate(listed))
