@@ -147,9 +147,8 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
         held = item.__dict__
         kind = held["memory_type"]
         if kind == "tool":
-            whose = _whose(held["metadata"].__dict__)
             for call_id in answered_ids(item):
-                own = (call_id, *whose)
+                own = _own(item, call_id)
                 calls = waiting.get(own)
                 if calls and call_id:
                     links.append(Answer(position, call_id, calls.pop()))
@@ -159,9 +158,8 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
                     orphans.add(position)
         elif kind == "ai" and held.get("tool_calls", True) and (ids := call_ids(item)):
             missing[position] = len(ids)
-            whose = _whose(held["metadata"].__dict__)
             for call_id in ids:
-                own = (call_id, *whose)
+                own = _own(item, call_id)
                 calls = waiting.get(own)
                 if calls and calls[-1] == position:
                     calls.append(position)

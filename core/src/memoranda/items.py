@@ -94,11 +94,8 @@ class _Model(BaseModel):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Give what a text of the model shows: all but None. ``asyncio.run`` may make a text of what it returns."""
         known, told = type(self).__pydantic_fields__, self.__dict__ | (getattr(self, "__pydantic_extra__", None) or {})
-        return [
-            (name, value)
-            for name, value in told.items()
-            if value is not None and (name not in known or known[name].repr)
-        ]
+        said = [name for name, value in told.items() if value is not None]
+        return [(name, told[name]) for name in said if name not in known or known[name].repr]
 
 
 UtcText = Annotated[str, BeforeValidator(utc_text)]

@@ -229,7 +229,4 @@ def _terms(entry: Entry) -> list[str]:
 
 def _keys(entry: Entry) -> set[str]:
     """Return by what an entry is found: its terms, and who speaks."""
-    keys = set(_terms(entry))
-    if entry.item.name:
-        keys.add(_NAME + entry.item.name)
-    return keys
+    return {*_terms(entry), *([_NAME + entry.item.name] if entry.item.name else ())}

@@ -110,8 +110,8 @@ class _Glance(NamedTuple):
     optional: Callable[[Any], tuple[Any, ...]]
     """Takes the fields that are None in most items."""
     nothing: tuple[None, ...]
-    texts_or_none: Callable[[Any], tuple[Any, ...]]
-    """Takes those of them that are else a text; any other is looked at closely, or does not expire."""
+    seldom: tuple[str, ...]
+    """Those of them that are looked at closely where they are not."""
     lists: tuple[str, ...]
     flags: tuple[str, ...]
 
@@ -127,7 +127,7 @@ def _glance(fields: ItemFields) -> _Glance | None:
         itemgetter("id", "memory_type", *texts),
         itemgetter(*optional),
         (None,) * len(optional),
-        itemgetter(*[name for name in optional if fields.kinds[name] == {str, NoneType} and name != "expires_at"]),
+        tuple([name for name in optional if fields.kinds[name] != {str, NoneType} or name == "expires_at"]),
         tuple(lists),
         tuple(flags),
     )
@@ -145,7 +145,7 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
     if glance is None or item.__pydantic_extra__:
         return False
     fields = item.__dict__
-    texts_of, optional_of, nothing, texts_or_none_of, lists, flags = glance
+    texts_of, optional_of, nothing, seldom, lists, flags = glance
     try:
         scope = fields["metadata"].__dict__
         if scope["namespace"] != () or scope["extra"] != {}:
@@ -155,11 +155,10 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
         texts += texts_of(fields)
         optional = optional_of(fields)
         if optional != nothing:
-            told = [text for text in texts_or_none_of(fields) if text is not None]
-            if len(told) + optional.count(None) != len(nothing):
+            if [name for name in seldom if fields[name] is not None]:
                 return False
-            texts += told
-        short = "".join(texts)
+            texts += [text for text in optional if text is not None]
+        short = "".join(texts)  # What is no text is a TypeError.
         for name in lists:
             listed = fields[name]
             if type(listed) is not list or (listed and not _is_plain(listed, _NESTED_AT_A_GLANCE)):
