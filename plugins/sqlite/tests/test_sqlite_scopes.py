@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import memoranda_sqlite.candidates
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.ranking import RankedItem, candidates
 from memoranda.store import BaseStore, InMemoryStore
@@ -207,12 +208,13 @@ async def test_common_words_find_what_was_added_long_ago_where_times_are_not_in_
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scope_rows, "MOST_OF_A_TERM", 20)
+    monkeypatch.setattr(memoranda_sqlite.candidates, "COMMON", 30)
     monkeypatch.setattr(candidates, "WHOLE_SCOPE", 50)
     monkeypatch.setattr(candidates, "MOST_HITS", 10)
     drawn = random.Random(seed)
     words = ("amber", "birch", "cedar", "delta", "ember", "fjord")
-    items = [
-        HumanMemory(
+    items: list[MemoryItem] = [
+        drawn.choice((HumanMemory, AIMemory))(
             content=" ".join(drawn.sample(words, 3)),
             metadata=MemoryMetadata(user_id="ada", session_id=f"s{number % 40}"),
             created_at=f"2024-{drawn.randint(1, 12):02}-{drawn.randint(1, 28):02}T10:00:00.{number:06}+00:00",
@@ -224,9 +226,10 @@ async def test_common_words_find_what_was_added_long_ago_where_times_are_not_in_
     async with SQLiteMemoryStore(tmp_path / "a.db", durability="normal") as store:
         await store.add_many(items)
         for _ in range(5):
-            query = " ".join(drawn.sample(words, 3))
-            expected = await reference.search_ranked(query=query, metadata=ADA, mode="text", limit=10)
-            found = await store.search_ranked(query=query, metadata=ADA, mode="text", limit=10)
+            query, kind = " ".join(drawn.sample(words, drawn.choice((2, 3)))), drawn.choice((None, "ai"))
+            wanted: dict[str, Any] = {"query": query, "metadata": ADA, "memory_type": kind, "mode": "text"}
+            expected = await reference.search_ranked(**wanted, limit=10)
+            found = await store.search_ranked(**wanted, limit=10)
             assert [(each.item.id, each.score) for each in found] == [(each.item.id, each.score) for each in expected]
 
 

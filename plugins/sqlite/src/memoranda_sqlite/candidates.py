@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +30,11 @@ from memoranda_sqlite.times import span
 
 _OLDEST = "ORDER BY created_us, rowid"
 _NEWEST = "ORDER BY created_us DESC, rowid DESC LIMIT"
-_LOOKED_AT = 10
-"""How many of the newest rows of a scope are looked at for each that is wanted, before the wanted ones are ordered."""
+COMMON = 5_000
+"""Where each term is in more rows than this, those that have all of them are looked for first."""
+
+_SOONER = 3
+"""How many rows are read in the order of an index while one is looked up and put in order."""
 
 
 class Answers:
@@ -47,6 +50,7 @@ class Answers:
         self._passages = passages
         self._wanted = wanted
         self._nearest = nearest
+        self._frequencies: dict[str, int] = {}
         self.numbers: dict[str, int] = {}
         """The numbers of the rows of all passages that were given, by their keys."""
 
@@ -58,9 +62,10 @@ class Answers:
             case Whole():
                 return self._conversations()
             case Frequencies(terms):
-                return {term: self._rows.frequency(term) for term in terms}
+                self._frequencies = {term: self._rows.frequency(term) for term in terms}
+                return self._frequencies
             case Best(told, most, matching):
-                return self._best([(self._rows.with_term(term), told[term]) for term in told], most, matching)
+                return self._best(told, most, self._rows.inside(self._wanted) if matching else self._rows)
             case OnDay(day, most):
                 return self._newest(most, "created_us >= ? AND created_us < ?", *span(day))
             case SpokenBy(term, most):
@@ -82,14 +87,18 @@ class Answers:
             conversations.setdefault(turn.conversation, []).append(turn.passage)
         return list(conversations.values())
 
-    def _best(self, having: Sequence[tuple[list[int], float]], most: int, matching: bool) -> list[int]:
-        rows = self._rows
-        if matching:
-            rows = rows.inside(self._wanted)
-            found = {number for numbers, _ in having for number in numbers}
-            inside = {number for (number,) in rows.among("rowid", found)}
-            having = [([number for number in numbers if number in inside], tells) for numbers, tells in having]
-        return best_hits(having, most, lambda numbers, room: _newest_of(rows, numbers, room))
+    def _best(self, told: Mapping[str, float], most: int, rows: ScopeRows) -> list[int]:
+        """Return the rows whose terms tell most, of those in the scope of ``rows``, which may be a narrower one."""
+        if min(self._frequencies[term] for term in told) > COMMON:
+            # Enough of them have all these terms, it may be, and none tells more: the index knows such ones sooner.
+            found = self._within(rows, self._rows.with_terms(*told))
+            if len(found) >= most:
+                return _newest_of(rows, found, most, self._rows.size)
+        having = [(self._within(rows, self._rows.with_terms(term)), tells) for term, tells in told.items()]
+        return best_hits(having, most, lambda numbers, room: _newest_of(rows, numbers, room, self._rows.size))
+
+    def _within(self, rows: ScopeRows, numbers: list[int]) -> list[int]:
+        return numbers if rows is self._rows else [number for (number,) in rows.among("rowid", numbers)]
 
     def _newest(self, most: int, condition: str, *values: object) -> list[int]:
         return [number for (number,) in self._rows.select("rowid", f"{_NEWEST} {most}", condition, *values)]
@@ -140,12 +149,16 @@ class Answers:
         return turns
 
 
-def _newest_of(rows: ScopeRows, numbers: Collection[int], most: int) -> list[int]:
-    """Return the newest of these rows, which lie in the scope."""
+def _newest_of(rows: ScopeRows, numbers: Collection[int], most: int, size: int) -> list[int]:
+    """Return the newest of these rows, which lie in the scope of ``rows``; that has at most ``size``."""
     if len(numbers) <= most:
         return list(numbers)
-    wanted = frozenset(numbers)
-    # Where many are asked about, some of the scope's newest are among them: an index has those in order.
-    newest = rows.select("rowid", f"{_NEWEST} {_LOOKED_AT * most}")
-    found = [number for (number,) in newest if number in wanted][:most]
-    return found if len(found) == most else [n for (n,) in rows.among("rowid", numbers, f"{_NEWEST} {most}")]
+    # Where many are asked about, enough of the scope's newest are among them: an index has those in order.
+    looked_at = 2 * most * size // len(numbers)
+    if looked_at <= _SOONER * len(numbers):
+        wanted = frozenset(numbers)
+        newest = rows.select("rowid", f"{_NEWEST} {looked_at}")
+        found = [number for (number,) in newest if number in wanted][:most]
+        if len(found) == most:
+            return found
+    return [number for (number,) in rows.among("rowid", numbers, f"{_NEWEST} {most}")]

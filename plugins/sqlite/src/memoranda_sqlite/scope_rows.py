@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import merge
 from itertools import islice
@@ -119,7 +119,7 @@ class ScopeRows:
         self.statements = statements
         self.scope = scope
         self._known = known
-        self._found: dict[str, list[int]] = {}
+        self._found: dict[tuple[str, ...], list[int]] = {}
 
     def inside(self, wanted: Filter) -> ScopeRows:
         """Return the rows of a narrower scope."""
@@ -180,22 +180,22 @@ class ScopeRows:
         numbers = self._all_with(term)
         return len(numbers) if self.numbers is not None or len(numbers) < MOST_OF_A_TERM else self.size
 
-    def with_term(self, term: str) -> list[int]:
-        """Return the rows that have a term in what they say now, the last added first.
+    def with_terms(self, *terms: str) -> list[int]:
+        """Return the rows that have all of these terms in what they say now, the last added first.
 
         Of very many in a scope that is not counted, these are only the first. Elsewhere no row may be left out: what
         was added long ago may be the newest.
         """
-        return self._all_with(term)[: None if self.numbers is not None else MOST_OF_A_TERM]
+        return self._all_with(*terms)[: None if self.numbers is not None else MOST_OF_A_TERM]
 
-    def _all_with(self, term: str) -> list[int]:
-        if term not in self._found:
-            found = self._indexed_with(term)
+    def _all_with(self, *terms: str) -> list[int]:
+        if terms not in self._found:
+            found = self._indexed_with(terms)
             if self._waiting:
-                waiting = [number for number, terms in self._waiting.items() if term in terms]
+                waiting = [number for number, said in self._waiting.items() if said.issuperset(terms)]
                 found = sorted((*waiting, *(each for each in found if each not in self._waiting)), reverse=True)
-            self._found[term] = found
-        return self._found[term]
+            self._found[terms] = found
+        return self._found[terms]
 
     def spoken_by(self, term: str, most: int) -> list[int]:
         """Return the newest rows that have a term in the name of who speaks."""
@@ -267,15 +267,17 @@ class ScopeRows:
         ).fetchall()
         return None if len(rows) > MOST_OUTSIDE else [frozenset(terms.split()) for (terms,) in rows]
 
-    def _indexed_with(self, term: str) -> list[int]:
-        found = self._by_entries(term) if self.numbers is None else self._by_entries_within(term, self.numbers.all)
+    def _indexed_with(self, terms: Sequence[str]) -> list[int]:
+        found = self._by_entries(terms) if self.numbers is None else self._by_entries_within(terms, self.numbers.all)
         if found is not None:
             return found
-        # Most entries of this term are others', or of rows that are gone: the scope itself is sooner read.
+        # Most entries of these terms are others', or of rows that are gone: the scope itself is sooner read.
         most = MOST_COUNTED if self.numbers is not None else MOST_OF_A_TERM
-        return [number for (number,) in self.select("rowid", f"{_LAST_ADDED} {most}", _HAS_TERM, f" {term} ")]
+        has_all = " AND ".join([_HAS_TERM] * len(terms))
+        rows = self.select("rowid", f"{_LAST_ADDED} {most}", has_all, *(f" {term} " for term in terms))
+        return [number for (number,) in rows]
 
-    def _by_entries_within(self, term: str, numbers: frozenset[int]) -> list[int] | None:
+    def _by_entries_within(self, terms: Sequence[str], numbers: frozenset[int]) -> list[int] | None:
         """Return the rows by the index, or None if the index has far more entries than the scope has rows."""
         if not numbers:
             return []
@@ -283,18 +285,18 @@ class ScopeRows:
         first, last = self._ends
         # Where most rows in between are of the scope, the mark of the user would be looked up for nothing.
         marked = 2 * len(numbers) <= last - first
-        entries = self._entries(term, "rowid BETWEEN ? AND ?", (first, last), most + 1, marked=marked)
+        entries = self._entries(terms, "rowid BETWEEN ? AND ?", (first, last), most + 1, marked=marked)
         if len(entries) > most:
             return None
         # Mostly all are of the scope, which is told sooner than which of them are.
         return entries if numbers.issuperset(entries) else [number for number in entries if number in numbers]
 
-    def _by_entries(self, term: str) -> list[int] | None:
+    def _by_entries(self, terms: Sequence[str]) -> list[int] | None:
         """Return the last added rows by the index, which is asked for a part at a time; None as above."""
         found: list[int] = []
         before = 1 << 62
         for _ in range(ENTRIES_PER_ROW * MOST_COUNTED // MOST_OF_A_TERM):
-            entries = self._entries(term, "rowid < ?", (before,), MOST_OF_A_TERM)
+            entries = self._entries(terms, "rowid < ?", (before,), MOST_OF_A_TERM)
             found += sorted((number for (number,) in self.among("rowid", entries)), reverse=True)
             if len(entries) < MOST_OF_A_TERM or len(found) >= MOST_OF_A_TERM:
                 return found
@@ -302,11 +304,11 @@ class ScopeRows:
         return None
 
     def _entries(
-        self, term: str, condition: str, values: tuple[int, ...], most: int, *, marked: bool = True
+        self, terms: Sequence[str], condition: str, values: tuple[int, ...], most: int, *, marked: bool = True
     ) -> list[int]:
-        """Return the last numbers that the index has for a term: in a user's scope, those with the user's mark."""
+        """Return the last numbers that the index has for all terms: in a user's scope, those with the user's mark."""
         metadata = self.scope.metadata
-        query = words_query([term], metadata.user_id if metadata and marked else None)
+        query = words_query(terms, metadata.user_id if metadata and marked else None)
         text = (
             f"SELECT rowid FROM memoranda_words WHERE memoranda_words MATCH ? AND {condition} "
             f"ORDER BY rowid DESC LIMIT {most}"

@@ -306,9 +306,9 @@ def trigram_query(folded: str, most: int = 4) -> str | None:
 
 
 def words_query(terms: Iterable[str], user_id: str | None) -> str:
-    """Return the FTS5 query for rows with any of the terms: this user's, or everybody's when there is none."""
-    any_term = " OR ".join(_quoted(term) for term in terms)
-    return any_term if user_id is None else f"{words_query_of_owner(owner_code(user_id))} AND ({any_term})"
+    """Return the FTS5 query for rows with all of the terms: this user's, or everybody's when there is none."""
+    owner = [] if user_id is None else [words_query_of_owner(owner_code(user_id))]
+    return " AND ".join([*owner, *map(_quoted, terms)])
 
 
 def words_query_of_owner(code: str) -> str:
