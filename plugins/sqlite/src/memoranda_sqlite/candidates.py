@@ -25,7 +25,7 @@ from memoranda.sql import Parameters
 from memoranda.store import Filter
 from memoranda_sqlite.passages import Passages, Turn
 from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.scope_rows import ScopeRows
+from memoranda_sqlite.scope_rows import Numbers, ScopeRows
 from memoranda_sqlite.times import span
 
 _OLDEST = "ORDER BY created_us, rowid"
@@ -78,12 +78,11 @@ class Answers:
                 return self._windows(keys, turns)
 
     def _conversations(self) -> list[list[Passage]]:
-        numbers = [
-            number
-            for (number,) in self._rows.among("rowid", self._rows.numbers.all if self._rows.numbers else (), _OLDEST)
-        ]
+        scope = self._rows.numbers or Numbers(())
+        if scope.oldest_first is None:
+            scope.oldest_first = [number for (number,) in self._rows.among("rowid", scope.all, _OLDEST)]
         conversations: dict[object, list[Passage]] = {}
-        for turn in self._turns(numbers).values():
+        for turn in self._turns(scope.oldest_first).values():
             conversations.setdefault(turn.conversation, []).append(turn.passage)
         return list(conversations.values())
 

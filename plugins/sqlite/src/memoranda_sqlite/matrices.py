@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from memoranda.ranking import held_back, passage_at
 from memoranda.sql import Parameters, Statements
@@ -23,6 +23,8 @@ _MOST_GONE = 8
 """Which part of the rows of a matrix may be gone from the scope before all is read again: one in so many."""
 
 _FLOAT32_BYTES = 4
+
+K = TypeVar("K")
 
 
 class Matrix:
@@ -105,10 +107,14 @@ class Alike:
         found = zip(self._similarities, self._matrix.numbers, strict=True)
         return (each for place, each in enumerate(found) if place not in gone)
 
-    def similarities(self, numbers: Iterable[int]) -> dict[int, float]:
-        """Return how alike each of these rows is that has a vector."""
-        places = self._matrix.places
-        return {number: float(self._similarities[places[number]]) for number in numbers if number in places}
+    def similarities(self, numbers: Mapping[K, int]) -> dict[K, float]:
+        """Return how alike each of these rows is that has a vector, by the keys that stand for them."""
+        known = self._matrix.places
+        places = {key: known[number] for key, number in numbers.items() if number in known}
+        return dict(zip(places, self._at(list(places.values())), strict=True))
+
+    def _at(self, places: list[int]) -> Sequence[float]:
+        return [self._similarities[place] for place in places]
 
     def passage(self, number: int, content: str) -> str:
         """Return the passage of a row by which it is alike; the empty text where it has only one."""
@@ -129,6 +135,10 @@ class ManyAlike(Alike):
         # Python's powers and numpy's may differ in the last digit, and scores are the same on every machine.
         powers = numpy.array([1.0, *(count**damping for count in range(1, int(counts.max()) + 1))])
         return numpy.maximum.reduceat(self._cosines, starts[:-1]) / powers[counts]
+
+    def _at(self, places: list[int]) -> Sequence[float]:
+        found: list[float] = self._similarities[places].tolist()
+        return found
 
     def _by_similarity(self, most: int) -> Iterable[tuple[float, int]]:
         import numpy

@@ -82,7 +82,7 @@ class Retrieval:
             with _snapshot(connection):
                 alike = self._alike(connection, wanted, vector)
                 numbers = alike.nearest(limit)
-                found = alike.similarities(numbers)
+                found = alike.similarities({number: number for number in numbers})
                 items = items_of(connection, numbers, types)
             return [
                 RankedItem(
@@ -118,7 +118,7 @@ class Retrieval:
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
         text = (
-            f"SELECT DISTINCT CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.name') END, "
+            f"SELECT CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.name') END, "
             f"substr(content, 1, 80) FROM (SELECT extra_json, content FROM {TABLE} WHERE {where} "
             f"ORDER BY created_us DESC, rowid DESC LIMIT {HEARD})"
         )
@@ -143,11 +143,10 @@ class Retrieval:
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=alike is not None)
         candidates = gathered(gathering, answers.answer)
         numbers = answers.numbers
-        similarities = {} if alike is None else alike.similarities(numbers.values())
         scored = rank_hybrid(
             query,
             candidates.windows,
-            {key: similarities[number] for key, number in numbers.items() if number in similarities},
+            {} if alike is None else alike.similarities(numbers),
             total=candidates.total,
             frequencies=candidates.frequencies,
             weights=self._weights,

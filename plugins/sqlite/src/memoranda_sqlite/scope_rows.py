@@ -50,11 +50,13 @@ _WAITING = (
 
 
 class Numbers:
-    """The numbers of all rows of a scope, and the first and the last of them."""
+    """The numbers of all rows of a scope in one state of the file, and what searches found out about them."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self.all = frozenset(numbers)
         self.first, self.last = (min(self.all), max(self.all)) if self.all else (0, 0)
+        self.oldest_first: list[int] | None = None
+        """All of them in the order of time, where a search has asked for it."""
         self.outside: tuple[object, list[frozenset[str]] | None] = None, None
         """What the index has among them that is not of the scope, and which state of the file that was read from."""
 
