@@ -50,7 +50,8 @@ def standing_out(similarities: Mapping[int, float], total: int) -> dict[int, flo
     Texts have much in common by the vectors of any model, and nearly all by those of some: the difference tells.
     """
     mean = fsum(similarities.values()) / total
-    return {key: max(similarity - mean, _BELOW * similarity) for key, similarity in similarities.items()}
+    last = mean / (1 - _BELOW)
+    return {key: each - mean if each > last else _BELOW * each for key, each in similarities.items()}
 
 
 def semantic_share(

@@ -145,6 +145,10 @@ class Row:
                     counts[part] = counts.get(part, 0.0) + 1.0
         return found
 
+    def items_at(self, places: Iterable[int]) -> set[int]:
+        """Return the items that stand at places."""
+        return set(map(self.item_at.__getitem__, places)) if self.divided else set(places)
+
     def lending(self, holders: Sequence[set[int]], told: Sequence[float], having: Sequence[float], total: int) -> float:
         """Return how much of what neighbours lend counts, up to 1, from the items that hold each term of a query.
 

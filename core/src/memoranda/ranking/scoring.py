@@ -84,7 +84,7 @@ def rank_hybrid(
     own = row.occurrences({term: (term,) for term in terms}, terms)
     items = max(total or 0, len(row.items))
     passages = len(row) * items / len(row.items)
-    holders = [{row.item_at[place] for place in own[term]} for term in terms]
+    holders = [row.items_at(own[term]) for term in terms]
     times = [_times_more(len(held), known.get(term, 0)) for term, held in zip(terms, holders, strict=True)]
     told = _rarities([len(own[term]) * more for term, more in zip(terms, times, strict=True)], passages)
     having = [len(held) * more for held, more in zip(holders, times, strict=True)]
@@ -190,22 +190,15 @@ class _Scoring:
             item = row.item_at[place]
             if score > found.get(item, 0.0):
                 found[item], self._best_place[item] = score, place
-        texts = found
+        self._texts, self._near, self._letters = found, standing_out(near, len(row.items)), {}
         if row.divided:
-            texts = {item: score / row.parts(item) ** row.weights.damping for item, score in found.items()}
-        outstanding = standing_out(near, len(row.items))
-        share = semantic_share(row.weights.semantic, length, texts.values(), outstanding.values(), covered)
-        by_text, by_meaning = _relative(texts, outstanding, share)
-        self._parts = {"text": by_text, "letters": {}, "semantic": by_meaning}
+            self._texts = {item: score / row.parts(item) ** row.weights.damping for item, score in found.items()}
         if letters:
-            in_letters = {item: letters.get(place, 0.0) / found[item] for item, place in self._best_place.items()}
-            self._parts["text"] = {item: score * (1 - in_letters[item]) for item, score in by_text.items()}
-            self._parts["letters"] = {
-                item: score * in_letters[item] for item, score in by_text.items() if in_letters[item]
-            }
-        self._relevances = dict(by_text)
-        for item, similarity in by_meaning.items():
-            self._relevances[item] = self._relevances.get(item, 0.0) + similarity
+            self._letters = {item: letters.get(place, 0.0) / found[item] for item, place in self._best_place.items()}
+        self._best_text = max(self._texts.values(), default=1.0)
+        self._best_near = max(self._near.values(), default=1.0)
+        self._share = semantic_share(row.weights.semantic, length, self._texts.values(), self._near.values(), covered)
+        self._relevances = self._relative()
         self._best_of_session: dict[str, float] = {}
         for item, relevance in self._relevances.items():
             name = row.items[item].session
@@ -229,17 +222,35 @@ class _Scoring:
         for score, equal in groupby(_descending(scores), scores.__getitem__):
             yield from ((row.items[item].key, score, item) for item in sorted(equal, key=row.age, reverse=True))
 
+    def _relative(self) -> dict[int, float]:
+        """Return how relevant each item is by its words and its meaning, relative to the most relevant, which has 1.
+
+        Both are taken in their proportions, each relative to its own best.
+        """
+        words, meaning, best_text, best_near = 1 - self._share, self._share, self._best_text, self._best_near
+        relevances = {item: words * score / best_text for item, score in self._texts.items()}
+        for item, similarity in self._near.items() if meaning else ():
+            relevances[item] = relevances.get(item, 0.0) + meaning * similarity / best_near
+        self._best = max(relevances.values(), default=0.0) or 1.0
+        return {item: relevance / self._best for item, relevance in relevances.items() if relevance > 0}
+
+    def _by_meaning(self, item: int) -> float:
+        return self._share * self._near.get(item, 0.0) / self._best_near / self._best
+
     def parts(self, item: int) -> dict[str, float]:
         """Return what the score of an item is made of."""
-        parts = {name: scores[item] for name, scores in self._parts.items() if item in scores}
+        text = (1 - self._share) * self._texts.get(item, 0.0) / self._best_text / self._best
+        in_letters, semantic = self._letters.get(item, 0.0), self._by_meaning(item)
+        parts = {"text": text * (1 - in_letters)} if text else {}
+        parts |= {"letters": text * in_letters} if text and in_letters else {}
+        parts |= {"semantic": semantic} if semantic else {}
         parts["session"] = self._session * self._best_of_session[self._row.items[item].session]
         parts.update((name, bonus) for name, (items, bonus) in self._bonuses.items() if item in items)
         return parts
 
     def passage(self, item: int, nearest: Callable[[Passage], str] | None) -> str:
         """Return the passage by which an item was found, if it has several: by what counts more, words or meaning."""
-        by_meaning = self._parts["semantic"].get(item, 0.0)
-        if nearest is not None and by_meaning > self._relevances[item] / 2:
+        if nearest is not None and self._by_meaning(item) > self._relevances[item] / 2:
             return nearest(self._row.items[item])
         return self._row.passage(self._best_place[item]) if item in self._best_place else ""
 
@@ -252,20 +263,6 @@ def _descending(scores: Mapping[int, float]) -> Iterable[int]:
     items, by_score = list(scores), scores.__getitem__
     parts = [items[start : start + _SORTED_AT_ONCE] for start in range(0, len(items), _SORTED_AT_ONCE)]
     return merge(*(sorted(part, key=by_score, reverse=True) for part in parts), key=by_score, reverse=True)
-
-
-def _relative(
-    texts: Mapping[int, float], near: Mapping[int, float], share: float
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Return both, meaning with this share and the words with the rest, relative to the best, which has 1 in all."""
-    by_text = (1 - share) / max(texts.values(), default=1.0)
-    by_meaning = share / max(near.values(), default=1.0)
-    items = texts.keys() | near.keys() if near else ()
-    best = max((by_text * texts.get(item, 0.0) + by_meaning * near.get(item, 0.0) for item in items), default=1.0)
-    return (
-        {item: by_text * score / best for item, score in texts.items() if by_text},
-        {item: by_meaning * score / best for item, score in near.items() if by_meaning},
-    )
 
 
 def _times_more(occurring: int, everywhere: int) -> float:
