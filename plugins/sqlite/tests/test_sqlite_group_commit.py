@@ -90,10 +90,10 @@ async def test_an_unreadable_row_in_a_group_fails_alone_and_leaves_no_transactio
 
 async def test_what_is_added_stays_in_the_log_until_there_is_more(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    async with SQLiteMemoryStore(path, durability="normal") as store:
+    async with SQLiteMemoryStore(path) as store:
         before = path.stat()
-        for _ in range(80):  # Fewer than the text index is filled for, and more pages than SQLite's usual thousand.
-            await store.add(HumanMemory(content="x" * 40_000, metadata=ADA))
+        for _ in range(25):  # Fewer than the text index is filled for, and more pages than SQLite's usual thousand.
+            await store.add(HumanMemory(content="x" * 200_000, metadata=ADA))
         after = path.stat()
 
     assert (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)

@@ -226,7 +226,7 @@ class Database:
         return connection
 
     def _prepared(self) -> sqlite3.Connection:
-        connection = self._connect(self.busy_timeout)
+        connection = self._connect(self.busy_timeout, shared=True)
         # It reads little, and what it reads is in the middle of a transaction, which cannot simply be done again.
         connection.text_factory = decoded
         try:
@@ -238,7 +238,8 @@ class Database:
             if not self.in_memory:
                 self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
-                connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+                if self.durability == "full":  # Else a power cut may take what is not in the file yet: not more of it.
+                    connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
             self._patiently(lambda: schema.prepare(connection, self.path))
             self._patiently(lambda: text_index.create(connection))
         except BaseException:
