@@ -384,6 +384,22 @@ async def test_long_contents_are_read_like_others(tmp_path: Path) -> None:
         assert len(await store.search(query="XXX")) == 3
 
 
+async def test_what_the_event_loop_reads_leaves_no_bounds_to_what_is_written_next(tmp_path: Path) -> None:
+    async with SQLiteMemoryStore(tmp_path / "a.db") as store:
+        await store.add(HumanMemory(id="long", content="x" * 500_000))
+        assert await store.get("long") is not None
+        await store.add(HumanMemory(id="short", content="x"))
+        assert await store.get("short") is not None
+
+        await store.add_many([HumanMemory(content="x") for _ in range(2_000)])
+        stored = await store.get("long")
+        assert stored is not None
+        updated = await store.update(stored.model_copy(update={"content": "y" * 600_000}))
+
+        assert updated.version == 2
+        assert await store.count() == 2_002
+
+
 async def test_close_waits_for_a_purge(tmp_path: Path) -> None:
     store = SQLiteMemoryStore(tmp_path / "a.db")
     await store.init()

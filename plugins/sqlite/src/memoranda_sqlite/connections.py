@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, TypeVar
 
@@ -46,7 +47,8 @@ class Connections:
         try:
             if not database.in_memory:
                 opened._threads = ReaderThreads(database)
-                opened._direct = DirectReader(database)
+                lends = not database.reading and await worker.run(_has_log)
+                opened._direct = DirectReader(database, worker if lends else None)
             await opened.filler.start()
             await opened.eraser.start()
         except BaseException:
@@ -124,3 +126,9 @@ class Connections:
         self._direct = self._threads = None
         del self.worker, self.writer, self.filler, self.eraser
         return kept
+
+
+def _has_log(connection: sqlite3.Connection) -> bool:
+    """Whether the file has a write-ahead log; SQLite leaves one without where it cannot have any."""
+    (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+    return bool(journal == "wal")

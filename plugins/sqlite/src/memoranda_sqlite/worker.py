@@ -14,7 +14,8 @@ from memoranda_sqlite.faults import DRIVER_ERRORS
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
-Job = Callable[[], object]
+Job = Callable[[], Callable[[], object] | None]
+"""Delivers its own result and raises nothing. What it returns is called when the connection is free again."""
 
 
 def deliver(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
@@ -42,7 +43,7 @@ class Worker:
 
     A function that has begun is always finished, even if whoever waits for it was cancelled: it can hold a transaction
     from beginning to end. Any event loop may call. ``waiting`` is the number of functions not finished yet,
-    ``connection`` the driver's connection, which only functions on the thread use.
+    ``connection`` the driver's connection, which only functions on the thread use, and whom it is lent to.
 
     ``explained`` makes memoranda's error of one of the driver's; none leaves the thread without it.
     """
@@ -121,16 +122,29 @@ class Worker:
         return told
 
     def submit(self, job: Job) -> bool:
-        """Run a job on the thread, later, and return whether it will: not once this is closed.
-
-        The job delivers its own result and raises nothing.
-        """
+        """Run a job on the thread, later, and return whether it will: not once this is closed."""
         # Two event loops in two threads may share a store: what comes after the end would wait for ever.
         with self._submitting:
             if self.closed:
                 return False
             self._jobs.put(job)
             return True
+
+    def lend(self) -> sqlite3.Connection | None:
+        """Return the connection, for use on another thread until :meth:`take_back`; None if it is in use or closed.
+
+        It must have been made for several threads.
+        """
+        if not self.gate.acquire(False):
+            return None
+        if self.closed:
+            self.gate.release()
+            return None
+        return self.connection
+
+    def take_back(self) -> None:
+        """Go on with the connection that was lent, in no transaction."""
+        self.gate.release()
 
     @property
     def wanted(self) -> bool:
@@ -162,5 +176,7 @@ def _work(jobs: SimpleQueue[Job | None], gate: threading.RLock) -> None:
     """Run jobs until there is None. The thread has no hold on its worker, which may be forgotten meanwhile."""
     while (job := jobs.get()) is not None:
         with gate:
-            job()
-        del job  # Or its rows and results would be kept until the next one comes.
+            deliver_now = job()
+        if deliver_now is not None:
+            deliver_now()
+        del job, deliver_now  # Or its rows and results would be kept until the next one comes.

@@ -18,6 +18,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -172,12 +173,15 @@ class Writer:
             if not request.future.cancelled():
                 requests.append(request)
 
-    def _drain(self) -> None:
-        """Write everything that waits. Runs on the worker's thread."""
+    def _drain(self) -> Callable[[], object] | None:
+        """Write everything that waits and return what tells those who wait. Runs on the worker's thread.
+
+        They are told when the connection is free: whoever is told may read from it next.
+        """
         self._scheduled = False  # Before the queue is emptied: what comes later asks for another round.
         requests = self._taken()
         if not requests:
-            return
+            return None
         self._several = len(requests) > 1
         self._reads = self._filler.reads
         try:
@@ -187,7 +191,7 @@ class Writer:
             for request in requests:
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
         self._filler.written(sum([request.stored for request in requests if request.error is None]))
-        self._deliver(requests)
+        return partial(self._deliver, requests)
 
     def _deliver(self, requests: Sequence[Request]) -> None:
         """Wake those who wait, once per event loop rather than once per request."""
