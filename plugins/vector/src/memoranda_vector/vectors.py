@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -
     vector: Matrix | None = None
     if type(given) is list and len(given) == dimension:
         with suppress(struct.error, OverflowError, TypeError):
-            vector = np.frombuffer(struct.pack(f"{dimension}f", *given), dtype=np.float32)
+            vector = np.frombuffer(_packer(dimension)(*given), dtype=np.float32)
     if vector is None:  # No list of numbers: whatever is wrong with it is told here.
         vector = np.frombuffer(checked_vector(given, dimension), dtype=np.float32)
     length = math.sqrt(vector.dot(vector))
@@ -109,7 +110,7 @@ def _read(vectors: Any, dimension: int) -> Any:
     if type(vectors) is list and type(vectors[0]) is list and type(vectors[0][0] if vectors[0] else None) is float:
         # Lists of numbers are read in less than half of the time that numpy takes, which is asked about all others.
         with suppress(struct.error, OverflowError, TypeError):
-            pack = struct.Struct(f"{dimension}f").pack
+            pack = _packer(dimension)
             return np.frombuffer(b"".join([pack(*vector) for vector in vectors]), np.float32).reshape(-1, dimension)
     try:
         rows = np.asarray(vectors)
@@ -123,6 +124,12 @@ def _read(vectors: Any, dimension: int) -> Any:
         return rows
     with np.errstate(over="ignore"):
         return rows.astype(np.float32)
+
+
+@cache
+def _packer(dimension: int) -> Callable[..., bytes]:
+    """Return what makes the bytes of a vector, as float32, of that many numbers."""
+    return struct.Struct(f"{dimension}f").pack
 
 
 def _normalise(rows: Matrix, out: Matrix) -> None:
