@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -680,8 +681,12 @@ def test_meaning_counts_more_for_a_query_of_many_terms() -> None:
 
 
 def test_meaning_counts_more_where_no_item_has_much_of_the_query() -> None:
-    shares = [semantic_share(0.4, 7, [1.0, 0.9], [1.0, 0.9], covered) for covered in (0.0, 0.1, 0.3, 0.5, 1.0)]
+    part = partial(semantic_share, 0.4, 7, [1.0, 0.9], [1.0, 0.9])
+    shares = [part(covered=covered) for covered in (0.0, 0.1, 0.3, 0.5, 1.0)]
     assert shares[0] > shares[1] > shares[2] > shares[3] == shares[4]
+    assert part(covered=0.1, asking=False) > shares[1]
+    assert part(covered=0.5, asking=False) == shares[3]
+    assert semantic_share(0, 7, [1.0, 0.9], [1.0, 0.9], covered=0.1, asking=False) == 0
 
 
 def test_a_word_in_common_by_chance_does_not_outweigh_what_is_meant() -> None:
@@ -690,6 +695,13 @@ def test_a_word_in_common_by_chance_does_not_outweigh_what_is_meant() -> None:
     near = dict(zip((fact.key for fact in facts), [*[0.1] * 13, 0.4], strict=True))
     found = rank_hybrid("I'm standing in line at the espresso bar with my colleagues.", [facts], near)
     assert keys(found)[0] == facts[-1].key
+
+
+def test_a_question_needs_no_mark() -> None:
+    facts = conversation("I can't stand horror films.", *["So I see."] * 12, "I switched to decaf, it lets me sleep.")
+    near = dict(zip((fact.key for fact in facts), [*[0.1] * 13, 0.4], strict=True))
+    query = "what do people who stand in line at the bar order"
+    assert rank_hybrid(f"{query}?", [facts], near) == rank_hybrid(query, [facts], near)
 
 
 def test_an_embedder_that_does_not_know_the_language_changes_nothing() -> None:

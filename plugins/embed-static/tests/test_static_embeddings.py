@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from heapq import nlargest
 from importlib.util import find_spec
 from math import hypot
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
+from memoranda.embeddings import usual_weights
 from memoranda.errors import EmbeddingError
+from memoranda.ranking import Passage, cosines, index_terms, pack_vector, rank_hybrid
 from memoranda_embed_static import StaticEmbeddings
 from memoranda_embed_static.minilm import MiniLMEmbeddings
 
@@ -99,3 +102,19 @@ def test_without_its_weights_minilm_says_what_to_install() -> None:
         pytest.skip("the weights are installed")
     with pytest.raises(EmbeddingError, match="minilm"):
         MiniLMEmbeddings()
+
+
+def test_what_goes_on_finds_the_facts_that_matter_as_well_by_words_and_meaning_as_by_meaning_alone() -> None:
+    """Situations share few words with what should be remembered in them, and some with other facts, by chance."""
+    lines = (Path(__file__).parent / "situations.txt").read_text(encoding="utf-8").splitlines()
+    facts, situations = zip(*(line.split(" | ") for line in lines), strict=True)
+    embeddings = StaticEmbeddings()
+    packed = [pack_vector(vector, embeddings.dimension) for vector in embeddings.embed_many(facts)]
+    row = [Passage(fact, fact, session="s", terms=index_terms(fact)) for fact in facts]
+    by_meaning = by_both = 0
+    for fact, situation in zip(facts, situations, strict=True):
+        near = dict(zip(facts, cosines(embeddings.embed(situation), packed), strict=True))
+        by_meaning += fact in nlargest(10, near, key=near.__getitem__)
+        ranked = rank_hybrid(situation, [row], near, weights=usual_weights(embeddings), limit=10)
+        by_both += fact in {found.key for found in ranked}
+    assert by_both >= 0.95 * by_meaning > 0.5 * len(facts)

@@ -55,21 +55,29 @@ def standing_out(similarities: Mapping[int, float], total: int) -> dict[int, flo
 
 
 def semantic_share(
-    usual: float, length: int, texts: Iterable[float], similarities: Iterable[float], covered: float = 1.0
+    usual: float,
+    length: int,
+    texts: Iterable[float],
+    similarities: Iterable[float],
+    *,
+    covered: float = 1.0,
+    asking: bool = True,
 ) -> float:
     """Return which part of a hybrid ranking meaning has: more than usual where its best result stands out more.
 
     How much the first stands out is told by the tenth, from a half where that is as good to 1 where it has nothing. A
     rare word that few items have stands out; where all have the same common ones, meaning decides. So it does for a
     query of many terms, ``length`` of them, which tells what it means: of a few, each word counts. And so it does where
-    no item has much of the query, ``covered`` at most: who tells what goes on shares a word with something by chance.
+    no item has much of the query, ``covered`` at most, and more if this is not ``asking`` for anything: who tells what
+    goes on shares a word with something by chance.
     """
     by_words, by_meaning = _prominence(texts), _prominence(similarities, _HARDLY)
     if not by_words or not by_meaning:
         return 0.0 if by_words else 1.0
     usual *= min(_LONGEST, max(_SHORTEST, sqrt(length / _USUAL_LENGTH)))
-    by_words *= min(1.0, covered / _ENOUGH)
-    return min(1.0, 2 * usual * by_meaning / (by_words + by_meaning))
+    found = min(1.0, covered / _ENOUGH)
+    share = min(1.0, 2 * usual * by_meaning / (by_words * found + by_meaning))
+    return share if asking or not usual else 1 - (1 - share) * found
 
 
 def _prominence(scores: Iterable[float], least: float = 0.0) -> float:

@@ -9,6 +9,7 @@ and in languages with many forms the others too, are looked for by their letters
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import merge
 from itertools import groupby, islice
 from math import fsum, log
@@ -21,6 +22,7 @@ from memoranda.ranking.rows import Counts, Row, joined
 from memoranda.ranking.terms import fold_words, index_terms, query_language, query_terms
 
 _ASKING_FOR_TIME = frozenset({"when", "date"})
+_ASKING = frozenset({"what", "when", "where", "who", "whom", "whose", "which", "why", "how"})
 
 _FOUND_TERM = 0.3
 """How much the letters of a term count that is found as it is, against one that is not; in English, nothing: its stems
@@ -109,10 +111,10 @@ def rank_hybrid(
         for item, passage in enumerate(row.items if similarities else ())
         if (similarity := similarities.get(passage.key, 0.0)) > 0
     }
-    asks_time = not _ASKING_FOR_TIME.isdisjoint(fold_words(query))
+    said = fold_words(query)
     bonuses = {
         "speaker": (named | perhaps | row.of_asked_person(query), weights.asked_speaker),
-        "time": (row.telling_time() if asks_time else set(), weights.time),
+        "time": (set() if _ASKING_FOR_TIME.isdisjoint(said) else row.telling_time(), weights.time),
         "statement": (row.stating(), weights.statement),
     }
     people = {called, *(row.items[item].speaker for item in named)}
@@ -120,10 +122,11 @@ def rank_hybrid(
     asked = {term: tells for term, tells in zip(terms, told, strict=True) if term not in names | dates}
     # Elsewhere than in English other forms of the words are found by their letters alone.
     covered = _covered(own, asked) if near and query_language(query) == "english" else 1.0
-    scoring = _Scoring(row, words, letters, near, len(set(terms) - names), covered, bonuses)
+    asking = "?" in query or not _ASKING.isdisjoint(said)
+    share = partial(semantic_share, weights.semantic, len(set(terms) - names), covered=covered, asking=asking)
+    scoring = _Scoring(row, words, letters, near, share, bonuses)
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
-    found = scoring.best_first()
-    speaking = (entry for entry in found if row.terms[entry[2]] or row.items[entry[2]].text.strip())
+    speaking = (entry for entry in scoring.best_first() if row.terms[entry[2]] or row.items[entry[2]].text.strip())
     chosen = (entry for entry in speaking if wanted is None or wanted(entry[0]))
     return [
         Scored(key, score, scoring.parts(item), row.found_in(item, own), scoring.passage(item, nearest))
@@ -170,8 +173,7 @@ class _Scoring:
         words: Mapping[int, float],
         letters: Mapping[int, float],
         near: Mapping[int, float],
-        length: int,
-        covered: float,
+        share_of: Callable[[Iterable[float], Iterable[float]], float],
         bonuses: Mapping[str, tuple[set[int], float]],
     ) -> None:
         self._row = row
@@ -197,7 +199,7 @@ class _Scoring:
             self._letters = {item: letters.get(place, 0.0) / found[item] for item, place in self._best_place.items()}
         self._best_text = max(self._texts.values(), default=1.0)
         self._best_near = max(self._near.values(), default=1.0)
-        self._share = semantic_share(row.weights.semantic, length, self._texts.values(), self._near.values(), covered)
+        self._share = share_of(self._texts.values(), self._near.values())
         self._relevances = self._relative()
         self._best_of_session: dict[str, float] = {}
         for item, relevance in self._relevances.items():

@@ -7,12 +7,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 from math import hypot, isfinite
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoranda.errors import BadVectorError
-
-if TYPE_CHECKING:
-    import numpy
 
 _FLOAT32_BYTES = 4
 
@@ -78,12 +75,6 @@ def cosines(query: Sequence[float], packed: Sequence[bytes]) -> list[float]:
         import numpy
     except ImportError:
         return [sum(map(mul, direction, unpack_vector(row))) for row in packed]
-    return _product(numpy.asarray(direction), b"".join(packed))
-
-
-def _product(direction: numpy.ndarray[Any, Any], packed: bytes) -> list[float]:
-    import numpy
-
-    matrix = numpy.frombuffer(packed, dtype="<f4").reshape(-1, len(direction))
-    similarities: list[float] = (matrix @ direction).tolist()
+    matrix = numpy.frombuffer(b"".join(packed), dtype="<f4").reshape(-1, len(direction))
+    similarities: list[float] = (matrix @ numpy.asarray(direction)).tolist()
     return similarities
