@@ -697,6 +697,18 @@ def test_a_word_in_common_by_chance_does_not_outweigh_what_is_meant() -> None:
     assert keys(found)[0] == facts[-1].key
 
 
+def test_figures_are_not_in_common_by_chance() -> None:
+    """A number of an error, of an order or of a part is what is looked for, whatever else is told."""
+    facts = conversation("E1234: the disk is full.", *["So I see."] * 12, "The machine fails when it is started.")
+    near = dict(zip((fact.key for fact in facts), [*[0.1] * 13, 0.4], strict=True))
+
+    def by_words(shared: str) -> float:
+        told = f"My colleagues and I have {shared} again today, right after the computer boots."
+        return next(found.parts["text"] for found in rank_hybrid(told, [facts], near) if found.key == facts[0].key)
+
+    assert by_words("E1234") > 2 * by_words("a disk") > 0
+
+
 def test_a_question_needs_no_mark() -> None:
     facts = conversation("I can't stand horror films.", *["So I see."] * 12, "I switched to decaf, it lets me sleep.")
     near = dict(zip((fact.key for fact in facts), [*[0.1] * 13, 0.4], strict=True))

@@ -68,8 +68,7 @@ def semantic_share(
     How much the first stands out is told by the tenth, from a half where that is as good to 1 where it has nothing. A
     rare word that few items have stands out; where all have the same common ones, meaning decides. So it does for a
     query of many terms, ``length`` of them, which tells what it means: of a few, each word counts. And so it does where
-    no item has much of the query, ``covered`` at most, and more if this is not ``asking`` for anything: who tells what
-    goes on shares a word with something by chance.
+    the most of it that any item has, ``covered``, may be chance, and still more if it is not ``asking`` for anything.
     """
     by_words, by_meaning = _prominence(texts), _prominence(similarities, _HARDLY)
     if not by_words or not by_meaning:

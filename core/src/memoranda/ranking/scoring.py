@@ -135,12 +135,13 @@ def rank_hybrid(
 
 
 def _covered(own: Mapping[str, Counts], asked: Mapping[str, float]) -> float:
-    """Return the greatest part that one place has of the terms that are asked for, each by how much it tells."""
+    """Return the greatest part of what is asked for that one place has, terms by what they tell; figures tell all."""
+    every = fsum(asked.values())
     values: Counts = {}
     for term, tells in asked.items():
         for place in own[term]:
-            values[place] = values.get(place, 0.0) + tells
-    return max(values.values(), default=0.0) / fsum(asked.values()) if asked else 1.0
+            values[place] = values.get(place, 0.0) + (tells if term.isalpha() else every)
+    return max(values.values(), default=0.0) / every if asked else 1.0
 
 
 def _by_letters(
