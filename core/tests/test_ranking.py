@@ -17,7 +17,6 @@ from memoranda.ranking import (
     Passage,
     Scored,
     Weights,
-    fuse,
     index_terms,
     query_dates,
     query_terms,
@@ -460,15 +459,6 @@ def test_negative_similarities_count_as_none() -> None:
 
 def test_a_query_without_terms_is_ranked_by_meaning() -> None:
     assert keys(rank_hybrid("🎉", [conversation("party", "work")], {"s0": 0.5, "s1": 0.2})) == ["s0", "s1"]
-
-
-def test_fusing_ranks_puts_what_both_found_first() -> None:
-    first = [Scored("a", 9, {}, ("x",)), Scored("b", 8, {})]
-    second = [Scored("c", 0.5, {}), Scored("b", 0.4, {}, ("y",))]
-    fused = fuse(first, second)
-    assert keys(fused) == ["b", "a", "c"]
-    assert fused[0].terms == ("y",)
-    assert fused[0].parts == {"ranking 1": pytest.approx(1 / 12), "ranking 2": pytest.approx(1 / 12)}
 
 
 # Names

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     )
     from memoranda.ranking.dates import date_terms, query_date_terms, query_dates
     from memoranda.ranking.dividing import divided, held_back, passage_at
-    from memoranda.ranking.fusion import fuse
     from memoranda.ranking.names import query_without_names, speaker_of
     from memoranda.ranking.passages import Passage, Scored, Weights
     from memoranda.ranking.results import RankedItem, Reranker
@@ -49,7 +48,6 @@ __getattr__, __dir__ = lazy_names(
         ],
         "dates": ["date_terms", "query_date_terms", "query_dates"],
         "dividing": ["divided", "held_back", "passage_at"],
-        "fusion": ["fuse"],
         "names": ["query_without_names", "speaker_of"],
         "passages": ["Passage", "Scored", "Weights"],
         "results": ["RankedItem", "Reranker"],
@@ -64,7 +62,7 @@ __all__ = [
     "HEARD", "MOST_COUNTED", "WHOLE_SCOPE", "Around", "Best", "Candidates", "Frequencies", "Nearest", "OnDay",
     "Passage", "Question", "RankedItem", "Reranker", "Scored", "Size", "SpokenBy", "Weights", "Whole", "WithLetters",
     "best_hits", "capitalised", "checked_vector", "conversation_key", "cosines", "date_terms", "divided", "fold_words",
-    "fuse", "gather", "gathered", "gathered_async", "held_back", "index_terms", "make_passage", "normalised",
+    "gather", "gathered", "gathered_async", "held_back", "index_terms", "make_passage", "normalised",
     "pack_vector", "passage_at", "passage_of", "query_date_terms", "query_dates", "query_terms", "query_without_names",
     "rank_hybrid", "rank_text", "speaker_of", "taking_part", "terms_fingerprint", "unpack_vector",
 ]  # fmt: skip
