@@ -8,6 +8,7 @@ not made again.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Mapping
 from sys import intern
 from typing import Any, NamedTuple
@@ -46,19 +47,21 @@ def id_of(mark: str) -> str:
 
 
 class KnownTurns:
-    """Turns by the marks of their rows, the last read ones up to ``MOST_BYTES``."""
+    """Turns by the marks of their rows, the last read ones up to ``MOST_BYTES``; several threads may ask and add."""
 
     def __init__(self) -> None:
         self._turns: dict[str, Turn] = {}
         self._size = 0
+        self._lock = threading.Lock()
         self.get = self._turns.get
 
     def add(self, turns: Mapping[str, Turn]) -> None:
         """Keep these, in the place of those that were read first where there is no room."""
-        self._size += sum(turn.size for mark, turn in turns.items() if mark not in self._turns)
-        self._turns.update(turns)
-        while self._size > MOST_BYTES:
-            self._size -= self._turns.pop(next(iter(self._turns))).size
+        with self._lock:
+            self._size += sum(turn.size for mark, turn in turns.items() if mark not in self._turns)
+            self._turns.update(turns)
+            while self._size > MOST_BYTES:
+                self._size -= self._turns.pop(next(iter(self._turns))).size
 
 
 def turns_of(rows: Iterable[Any]) -> dict[str, Turn]:
