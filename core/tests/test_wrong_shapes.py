@@ -63,7 +63,8 @@ LEAVES: st.SearchStrategy[Any] = (
     | st.floats()
     | st.text(max_size=4)
     | st.sampled_from(["user", "assistant", "tool", "text", "tool_use", "tool_result", "function", "custom", "c1"])
-    | st.sampled_from([b"bytes", {1, 2}, object(), {1: 2}, (), "\ud800", "\0", math.nan])
+    # Each time another: what is drawn may be changed afterwards.
+    | st.sampled_from([b"bytes", {1, 2}, object(), {1: 2}, (), "\ud800", "\0", math.nan]).map(copy.deepcopy)
 )
 KEYS = st.text(max_size=3) | st.sampled_from(
     ["role", "content", "name", "tool_calls", "tool_call_id", "id", "type", "text", "function", "arguments", "input"]
