@@ -31,7 +31,7 @@ from memoranda.summary.generation import (
     check_trigger,
     split,
 )
-from memoranda.summary.undoing import ATTEMPTS, archived_by, check_store, expand, may_stand_for, undo
+from memoranda.summary.undoing import ATTEMPTS, archived_by, check_store, expand, give_way, may_stand_for, undo
 from memoranda.tokens import TokenCounter
 from memoranda.turns import aside
 from memoranda.windowing import as_said
@@ -125,7 +125,7 @@ async def compact(
     """
     check_store(store)
     conflict: VersionConflictError | None = None
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         try:
             live = await _unarchived(store, metadata)
             if await _finish(store, live):
@@ -137,6 +137,7 @@ async def compact(
             return await _swap(store, planned, answers)
         except VersionConflictError as error:
             conflict = error  # Somebody changed a source or compacted first; what is there now decides.
+            await give_way(attempt)
     assert conflict is not None
     raise conflict
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 from memoranda.errors import ConflictError, InputError, SummaryError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text
@@ -15,6 +16,7 @@ ATTEMPTS = 8
 """How often a swap is tried again when somebody else changed what it is about."""
 
 _READS_AT_ONCE = 16
+_FIRST_PAUSE = 0.005
 
 
 async def expand(
@@ -57,12 +59,18 @@ async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | 
             restored = await _undo_once(store, summary_id, metadata)
         except VersionConflictError as error:
             conflict = error
+            await give_way(attempt)
             continue
         if restored is None and attempt == 0:
             raise SummaryError(f"There is no compaction with a summary {summary_id!r} here.")
         return restored or []
     assert conflict is not None
     raise conflict
+
+
+async def give_way(attempt: int) -> None:
+    """Wait longer after each attempt, at random: of two that go on in step, one would be the later every time."""
+    await asyncio.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))
 
 
 def check_store(store: object) -> None:
