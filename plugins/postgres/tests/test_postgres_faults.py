@@ -221,7 +221,7 @@ async def test_a_killed_server_loses_nothing_that_was_acknowledged(fragile: Any,
 
 
 async def test_a_silent_server_is_an_error_in_time_and_usable_afterwards(fragile: Any, fragile_url: str) -> None:
-    async with PostgresMemoryStore(fragile_url, timeout=1, max_size=2) as store:
+    async with PostgresMemoryStore(fragile_url, timeout=3, max_size=2) as store:
         await store.add(said(1))
         fragile.pause()
         try:
@@ -238,11 +238,11 @@ async def test_a_silent_server_is_an_error_in_time_and_usable_afterwards(fragile
 
 
 async def test_a_network_that_swallows_everything_is_an_error_in_time(url: str) -> None:
-    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=1) as store:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=3) as store:
         await store.add(said(1))
         network.silent = True
         started = time.monotonic()
-        with pytest.raises(StoreUnavailableError, match="did not answer within 1 seconds"):
+        with pytest.raises(StoreUnavailableError, match="did not answer within 3 seconds"):
             await store.add(said(2))
         assert time.monotonic() - started < 15
         network.silent = False

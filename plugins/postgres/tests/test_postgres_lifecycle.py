@@ -163,8 +163,7 @@ async def test_no_more_connections_are_opened_than_allowed(url: str) -> None:
 async def test_closing_leaves_no_connection(url: str) -> None:
     async with PostgresMemoryStore(url, max_size=3) as store:
         await asyncio.gather(*(store.count() for _ in range(20)))
-    await asyncio.sleep(0.2)
-    assert await fetch(url, OURS) == []
+    assert await gone(url) == []
 
 
 async def test_a_given_pool_serves_its_own_event_loop_alone(url: str) -> None:

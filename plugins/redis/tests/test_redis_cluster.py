@@ -122,9 +122,9 @@ async def test_no_promise_is_broken_when_a_replica_takes_the_place_of_a_dead_mas
             before = Writers([store], name=f"before{number}")
             async with before.at_work():
                 await asyncio.sleep(0.3)
-            # Replication lags by a moment, and what a dying master has not passed on is lost: nothing is under way.
+            # What a dying master has not passed on is lost: nothing may be under way.
             await asyncio.to_thread(cluster.wait_until_whole)
-            await asyncio.sleep(0.5)
+            await asyncio.to_thread(cluster.wait_until_passed_on)
             lost = cluster.master_of(slot)
             await asyncio.to_thread(lost.kill)
             after = Writers([store], name=f"after{number}")

@@ -343,7 +343,7 @@ async def test_reading_and_writing_without_a_server_are_connection_errors() -> N
 
 
 async def test_the_same_manager_works_again_when_the_server_is_back(own_server: RedisServer) -> None:
-    memory = ShortTermMemoryManager(own_server.url, timeout=4)
+    memory = ShortTermMemoryManager(own_server.url, timeout=8)
     await memory.add_interaction("t", "before")
     own_server.kill()
     with pytest.raises(ConnectionError):
@@ -377,7 +377,7 @@ async def test_a_call_waits_for_a_server_that_is_just_starting(own_server: Redis
 
 @pytest.mark.rare
 async def test_a_frozen_server_is_a_connection_error_until_it_goes_on(own_server: RedisServer) -> None:
-    memory = ShortTermMemoryManager(own_server.url, timeout=2)
+    memory = ShortTermMemoryManager(own_server.url, timeout=3)
     await memory.add_interaction("t", "before")
     own_server.pause()
     try:
@@ -409,7 +409,7 @@ async def test_a_cluster_that_comes_back_is_used_again() -> None:
 
 
 async def test_every_waiting_write_hears_of_the_failure(own_server: RedisServer) -> None:
-    memory = ShortTermMemoryManager(own_server.url, timeout=1)
+    memory = ShortTermMemoryManager(own_server.url, timeout=3)
     await memory.connect()
     own_server.kill()
 
@@ -458,7 +458,7 @@ async def test_a_key_that_another_program_uses_is_named_as_the_trouble(
 
 async def test_a_full_server_refuses_and_stores_nothing() -> None:
     with redis_server(settings={"maxmemory": "1mb", "maxmemory-policy": "noeviction"}) as server:
-        async with ShortTermMemoryManager(server.url, timeout=2) as memory:
+        async with ShortTermMemoryManager(server.url) as memory:
             with pytest.raises(StoreUnavailableError, match="refused"):
                 await asyncio.gather(*(memory.add_interaction("t", "x" * 100_000) for _ in range(100)))
 
@@ -563,7 +563,7 @@ async def test_a_wrong_password_is_a_connection_error_that_hides_it(caplog: pyte
 
 async def test_a_server_that_wants_a_password_refuses_to_go_without() -> None:
     with redis_server(password="right") as server:
-        memory = ShortTermMemoryManager(server.url.replace(":right@", ""), timeout=3)
+        memory = ShortTermMemoryManager(server.url.replace(":right@", ""))
 
         with pytest.raises(ConnectionError, match="refused"):
             await memory.connect()

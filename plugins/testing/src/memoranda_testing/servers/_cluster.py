@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -141,6 +142,10 @@ class RedisCluster(Server):
         """Wait until every running node is content and every replica has a link to its master."""
         self._wait_for(lambda: all(_linked(node) for node in self.nodes if node.running), "is not whole")
 
+    def wait_until_passed_on(self) -> None:
+        """Wait until every replica has confirmed all that its master was told, which it does once a second."""
+        self._wait_for(lambda: all(_passed_on(node) for node in self.nodes if node.running), "does not pass on writes")
+
     def _join(self) -> None:
         masters = self.nodes[: self._masters]
         share = _SLOTS // len(masters)
@@ -191,6 +196,13 @@ def _linked(node: RedisNode) -> bool:
     except (OSError, ServerError):
         return False
     return content and ("role:master" in state or "master_link_status:up" in state)
+
+
+def _passed_on(node: RedisNode) -> bool:
+    state = command(node.port, "INFO", "replication")
+    told = re.search(r"^master_repl_offset:(\d+)", state, re.MULTILINE)
+    confirmed = re.findall(r"^slave\d+:.*\boffset=(\d+)", state, re.MULTILINE)
+    return told is not None and all(int(offset) >= int(told[1]) for offset in confirmed)
 
 
 def _slots_of(node: RedisNode) -> set[int]:
