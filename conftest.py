@@ -11,14 +11,14 @@ them each time costs most of the time and finds next to nothing, so a test, a cl
 
     @pytest.fixture(params=["standalone", pytest.param("cluster", marks=pytest.mark.rare("cluster"))])
 
-One test in thirty-two of what is marked stays (or another part: ``rare("cluster", one_in=40)``), always the same ones,
+One test in sixty-four of what is marked stays (or another part: ``rare("cluster", one_in=100)``), always the same ones,
 and at least one of every set-up in every class (or module, outside of classes). A set-up is what the marker names;
 markers without a name in one place are one set-up.
 
 What takes many seconds on every machine and has quicker neighbours that would see the same fault is marked `slow`. It
 stays out, and so do the longest cases of the kit in a rare set-up. Who asks for nothing else gets it.
 
-What was left out counts as deselected in the last line. `--sample` takes all tests as rare, and `--sample=64` keeps
+What was left out counts as deselected in the last line. `--sample` takes all tests as rare, and `--sample=8` keeps
 one in so many.
 
 It lies here and not in the kit: who installs the kit to test a store of their own gets no option that they did not ask
@@ -42,7 +42,7 @@ UNSAID = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_to
 settings.register_profile("memoranda", deadline=None, suppress_health_check=UNSAID, max_examples=40)
 settings.register_profile("everything", settings.get_profile("memoranda"), max_examples=100)
 
-ONE_IN = 32
+ONE_IN = 64
 SLOW_CASES = frozenset(
     {
         *("test_sizes_match_the_model", "test_twenty_megabytes_round_trip", "test_random_histories_outlive_the_store"),

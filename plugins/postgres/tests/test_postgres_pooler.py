@@ -63,7 +63,7 @@ class BehindPgBouncer(StoreConformance):
         return reopen
 
 
-@pytest.mark.rare("pgbouncer", one_in=40)
+@pytest.mark.rare("pgbouncer", one_in=80)
 class TestBehindPgBouncer(BehindPgBouncer):
     """As somebody opens it who does not know that there is a pooler."""
 

@@ -285,7 +285,7 @@ def waiting_url(group: PostgresGroup) -> Iterator[str]:
         yield found
 
 
-@pytest.mark.rare("replicas", one_in=40)
+@pytest.mark.rare("replicas", one_in=80)
 class TestWithReplicas(StoreConformance):
     @pytest.fixture
     def kit_url(self, request: pytest.FixtureRequest, lagging_url: str) -> str:

@@ -172,7 +172,7 @@ async def test_a_cluster_with_tls_is_reached_by_its_url(namespace: str) -> None:
                 pass
 
 
-@pytest.mark.rare("moving slots", one_in=40)
+@pytest.mark.rare("moving slots", one_in=80)
 class TestWhileSlotsAreMoved(StoreConformance):
     patience = 300.0  # Each of many keys may be asked for several times while its slot is on the way.
 
