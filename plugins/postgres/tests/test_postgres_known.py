@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.ranking import candidates
-from memoranda_postgres import PostgresMemoryStore, known
+from memoranda.ranking import candidates, turns
+from memoranda_postgres import PostgresMemoryStore
 
 ADA = MemoryMetadata(user_id="ada")
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "green", "tea")
@@ -68,7 +68,7 @@ async def test_what_is_known_finds_what_a_store_finds_that_was_just_opened(
     url: str, partitions: int | None, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(candidates, "WHOLE_SCOPE", whole_scope)
-    monkeypatch.setattr(known, "MOST_BYTES", 40 * whole_scope)  # Room for some of the turns.
+    monkeypatch.setattr(turns, "MOST_BYTES", 40 * whole_scope)  # Room for some of the turns.
     history = History(whole_scope)
     connection = await asyncpg.connect(url)
     async with PostgresMemoryStore(url, partitions=partitions) as one, PostgresMemoryStore(url) as other:

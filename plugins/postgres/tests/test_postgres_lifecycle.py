@@ -460,7 +460,15 @@ async def test_an_unreadable_row_is_left_out_and_named(url: str, caplog: pytest.
         assert "secret" not in caplog.text
 
 
-@pytest.mark.parametrize("damage", ["status = 'odd'", """extra_json = '["name"'""", """extra_json = '["name"]'"""])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "status = 'odd'",
+        """extra_json = '["name"'""",
+        """extra_json = '["name"]'""",
+        """extra_json = '{"name": 5}'""",
+    ],
+)
 async def test_an_unreadable_row_is_left_out_of_a_ranking(
     url: str, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -268,7 +268,9 @@ async def test_one_unreadable_row_is_skipped_and_named_in_the_log(
 
 
 @pytest.mark.parametrize("column", ["metadata", "extra_json"])
-@pytest.mark.parametrize("text", ["", "null", "[]", "1", '"x"', "{", '{"user_id": {}, "archived_by": {}}', "[" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "1", '"x"', "{", '{"user_id": {}, "archived_by": {}}', '{"name": 5}', "[" * 5000]
+)
 async def test_odd_json_in_one_row_spoils_no_search(tmp_path: Path, column: str, text: str) -> None:
     path = tmp_path / "agent.db"
     async with SQLiteMemoryStore(path) as store:

@@ -14,10 +14,10 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import Embeddings, HashingEmbeddings
-from memoranda.ranking import candidates
+from memoranda.ranking import candidates, turns
 from memoranda.sql import Parameters
 from memoranda.store import Expiry, Filter, SearchMode
-from memoranda_sqlite import SQLiteMemoryStore, passages
+from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.journal import MOST_FOLLOWED
 from memoranda_sqlite.keeping import Kept
 from memoranda_sqlite.statements import SQLiteStatements
@@ -221,7 +221,7 @@ async def test_what_is_kept_finds_what_a_store_finds_that_was_just_opened(
     tmp_path: Path, seed: int, whole_scope: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(candidates, "WHOLE_SCOPE", whole_scope)
-    monkeypatch.setattr(passages, "MOST_BYTES", 20 * whole_scope)  # Room for some of the turns.
+    monkeypatch.setattr(turns, "MOST_BYTES", 20 * whole_scope)  # Room for some of the turns.
     history = Histories(tmp_path / "a.db", seed)
     async with history.store() as one, history.store() as other, SQLiteMemoryStore(history.path) as unembedded:
         unembedded.clock = one.clock

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from memoranda.ranking.results import RankedItem, Reranker
     from memoranda.ranking.scoring import rank_hybrid, rank_text
     from memoranda.ranking.terms import fold_words, index_terms, query_terms, terms_fingerprint
-    from memoranda.ranking.turns import conversation_key, make_passage, passage_of
+    from memoranda.ranking.turns import KnownTurns, Turn, conversation_key, make_turn, name_in, passage_of
     from memoranda.ranking.vectors import checked_vector, cosines, normalised, pack_vector, unpack_vector
 
 __getattr__, __dir__ = lazy_names(
@@ -53,16 +53,17 @@ __getattr__, __dir__ = lazy_names(
         "results": ["RankedItem", "Reranker"],
         "scoring": ["rank_hybrid", "rank_text"],
         "terms": ["fold_words", "index_terms", "query_terms", "terms_fingerprint"],
-        "turns": ["conversation_key", "make_passage", "passage_of"],
+        "turns": ["KnownTurns", "Turn", "conversation_key", "make_turn", "name_in", "passage_of"],
         "vectors": ["checked_vector", "cosines", "normalised", "pack_vector", "unpack_vector"],
     },
 )  # fmt: skip
 
 __all__ = [
-    "HEARD", "MOST_COUNTED", "WHOLE_SCOPE", "Around", "Best", "Candidates", "Frequencies", "Nearest", "OnDay",
-    "Passage", "Question", "RankedItem", "Reranker", "Scored", "Size", "SpokenBy", "Weights", "Whole", "WithLetters",
-    "best_hits", "capitalised", "checked_vector", "conversation_key", "cosines", "date_terms", "divided", "fold_words",
-    "gather", "gathered", "gathered_async", "held_back", "index_terms", "make_passage", "normalised",
-    "pack_vector", "passage_at", "passage_of", "query_date_terms", "query_dates", "query_terms", "query_without_names",
-    "rank_hybrid", "rank_text", "speaker_of", "taking_part", "terms_fingerprint", "unpack_vector",
+    "HEARD", "MOST_COUNTED", "WHOLE_SCOPE", "Around", "Best", "Candidates", "Frequencies", "KnownTurns", "Nearest",
+    "OnDay", "Passage", "Question", "RankedItem", "Reranker", "Scored", "Size", "SpokenBy", "Turn", "Weights", "Whole",
+    "WithLetters", "best_hits", "capitalised", "checked_vector", "conversation_key", "cosines", "date_terms", "divided",
+    "fold_words", "gather", "gathered", "gathered_async", "held_back", "index_terms", "make_turn", "name_in",
+    "normalised", "pack_vector", "passage_at", "passage_of", "query_date_terms", "query_dates", "query_terms",
+    "query_without_names", "rank_hybrid", "rank_text", "speaker_of", "taking_part", "terms_fingerprint",
+    "unpack_vector",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ from memoranda.ranking.candidates import (
 from memoranda.ranking.entries import Entry
 from memoranda.ranking.passages import Passage
 from memoranda.ranking.terms import index_terms
-from memoranda.ranking.turns import conversation_key, passage_of
+from memoranda.ranking.turns import Conversation, conversation_key, passage_of
 
 _BLOCK = 4_096
 """How many entries are compared at once, in which time no other thread has its turn."""
@@ -36,7 +36,6 @@ _BLOCK = 4_096
 _NAME = "@"
 
 Matching = Callable[[MemoryItem], bool]
-Conversation = tuple[str | None, str | None, str | None]
 
 
 class ListedScope:

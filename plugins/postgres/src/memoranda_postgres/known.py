@@ -7,61 +7,21 @@ not made again.
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 
-from memoranda.ranking import Passage, index_terms, make_passage
-
-MOST_BYTES = 48 << 20
-"""How much a store keeps in all, about: some sixty thousand short turns, or six thousand of a few pages."""
+from memoranda.ranking import Turn, index_terms, make_turn, name_in
 
 MARK = "id || ' ' || xmin::text || ' ' || version::text"
 """The expression of a row's mark. After a change it is another: no two transactions that are remembered are alike."""
 
 TURN_COLUMNS = "id, content, extra_json, memory_type, created_at, user_id, session_id, task_id"
 
-_TURN_BYTES = 700
-_TERM_BYTES = 8  # The term itself is shared by all turns that have it.
-
-Conversation = tuple[str | None, str | None, str | None]
-
-
-class Turn(NamedTuple):
-    """A passage, and the conversation that it belongs to."""
-
-    passage: Passage
-    conversation: Conversation
-
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes."""
-        return _TURN_BYTES + len(self.passage.text) + _TERM_BYTES * len(self.passage.terms or ())
-
 
 def id_of(mark: str) -> str:
     """Return the id of a marked row."""
     return mark.rsplit(" ", 2)[0]
-
-
-class KnownTurns:
-    """Turns by the marks of their rows, the last read ones up to ``MOST_BYTES``; several threads may ask and add."""
-
-    def __init__(self) -> None:
-        self._turns: dict[str, Turn] = {}
-        self._size = 0
-        self._lock = threading.Lock()
-        self.get = self._turns.get
-
-    def add(self, turns: Mapping[str, Turn]) -> None:
-        """Keep these, in the place of those that were read first where there is no room."""
-        with self._lock:
-            self._size += sum(turn.size for mark, turn in turns.items() if mark not in self._turns)
-            self._turns.update(turns)
-            while self._size > MOST_BYTES:
-                self._size -= self._turns.pop(next(iter(self._turns))).size
 
 
 def turns_of(rows: Iterable[Any]) -> dict[str, Turn]:
@@ -71,18 +31,14 @@ def turns_of(rows: Iterable[Any]) -> dict[str, Turn]:
 
 def _turn(row: Any) -> Turn:
     conversation = row["user_id"], row["session_id"], row["task_id"]
-    content = row["content"]
+    name, content = said(row)
     terms = [*map(intern, index_terms(content))]  # Each once for all turns that have it.
-    name, kind, created = named_in(row["extra_json"]), row["memory_type"], row["created_at"]
-    return Turn(make_passage(row["id"], content, name, kind, created, conversation, terms), conversation)
+    return make_turn(row["id"], content, name, row["memory_type"], row["created_at"], conversation, terms)
 
 
-def named_in(extra_json: str) -> str | None:
-    """Return who spoke, reading the JSON only where it can say so."""
-    if '"name"' not in extra_json:
-        return None
+def said(row: Any) -> tuple[str | None, str]:
+    """Return who spoke, and what. Of a row that cannot be read nobody is known: it is left out with its item."""
     try:
-        name = json.loads(extra_json).get("name")
-    except (ValueError, AttributeError, RecursionError):
-        return None  # Such a row is left out where its item is read.
-    return name if isinstance(name, str) else None
+        return name_in(row["extra_json"]), row["content"]
+    except ValueError:
+        return None, row["content"]

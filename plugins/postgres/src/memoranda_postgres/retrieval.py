@@ -12,6 +12,7 @@ from memoranda.items import MemoryItem
 from memoranda.ranking import (
     HEARD,
     MOST_COUNTED,
+    KnownTurns,
     RankedItem,
     Scored,
     Weights,
@@ -23,7 +24,6 @@ from memoranda.ranking import (
 )
 from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.known import KnownTurns
 from memoranda_postgres.passages import Near
 from memoranda_postgres.rows import item_of
 from memoranda_postgres.server import Server
@@ -58,7 +58,7 @@ class Retrieval:
         self._vectors = vectors
         self._text = TextSearch(server, statements)
         self._columns = statements.dialect.item_columns
-        self._known = KnownTurns()
+        self._known: KnownTurns[str] = KnownTurns()
 
     def forget(self) -> None:
         """Keep nothing of what was purged."""

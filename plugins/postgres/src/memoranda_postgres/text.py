@@ -14,12 +14,14 @@ from memoranda.ranking import (
     Around,
     Best,
     Frequencies,
+    KnownTurns,
     Nearest,
     OnDay,
     Passage,
     Question,
     Size,
     SpokenBy,
+    Turn,
     Whole,
     WithLetters,
     taking_part,
@@ -28,7 +30,7 @@ from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
 from memoranda.turns import aside
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
-from memoranda_postgres.known import MARK, TURN_COLUMNS, Conversation, KnownTurns, Turn, id_of, named_in, turns_of
+from memoranda_postgres.known import MARK, TURN_COLUMNS, id_of, said, turns_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, term_key, user_key
 
@@ -60,7 +62,7 @@ class TextSearch:
         """Return who takes part in so many of the newest items of a scope, as far as a query may name them."""
         text, values = self._statements.search(scope, Page(heard))
         rows = await self._server.fetch(text, values)
-        return taking_part(query, [(named_in(row["extra_json"]), row["content"]) for row in rows])
+        return taking_part(query, list(map(said, rows)))
 
     async def size(self, scope: Filter, most: int) -> int:
         """Return the number of items that match, or ``most + 1`` where there are more than ``most``."""
@@ -81,7 +83,7 @@ class TextSearch:
         marks: list[str] = rows[0][0]
         return marks
 
-    async def turns(self, marks: Iterable[str], scope: Filter, known: KnownTurns) -> dict[str, Turn]:
+    async def turns(self, marks: Iterable[str], scope: Filter, known: KnownTurns[str]) -> dict[str, Turn]:
         """Return the turns of marked rows by their marks; those that are not known are read, if they are still there.
 
         One that has changed since it was marked is returned as it is now.
@@ -205,7 +207,7 @@ class Answers:
         search: TextSearch,
         scope: Filter,
         wanted: Filter,
-        known: KnownTurns,
+        known: KnownTurns[str],
         nearest: Callable[[int, int], Awaitable[Sequence[Hit]]],
     ) -> None:
         self._search = search
@@ -255,7 +257,7 @@ class Answers:
 
     async def _conversations(self) -> list[list[Passage]]:
         turns = await self._turns(await self._search.whole(self._scope))
-        conversations: dict[Conversation, list[Passage]] = {}
+        conversations: dict[object, list[Passage]] = {}
         for turn in turns.values():
             conversations.setdefault(turn.conversation, []).append(turn.passage)
         return list(conversations.values())

@@ -17,13 +17,14 @@ from memoranda.ranking import (
     Question,
     Size,
     SpokenBy,
+    Turn,
     Whole,
     WithLetters,
     best_hits,
 )
 from memoranda.sql import Parameters
 from memoranda.store import Filter
-from memoranda_sqlite.passages import Passages, Turn
+from memoranda_sqlite.passages import Passages
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import Numbers, ScopeRows
 from memoranda_sqlite.times import span

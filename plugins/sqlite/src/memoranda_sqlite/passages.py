@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem
-from memoranda.ranking import Passage, make_passage
+from memoranda.ranking import KnownTurns, Turn, make_turn, name_in
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import left_out
 from memoranda_sqlite import journal
 from memoranda_sqlite.schema import TABLE
 
 Types = Mapping[str, type[MemoryItem]]
-
-MOST_BYTES = 48 << 20
-"""How much is kept in all, about: some sixty thousand short turns, or six thousand of a few pages."""
-
-_TURN_BYTES = 500
-_TERM_BYTES = 8  # The term itself is shared by all turns that have it.
 
 _TEXTS = {str}
 _KEPT_TERMS = (
@@ -35,22 +28,15 @@ _CHOSEN = f"FROM {TABLE} NOT INDEXED WHERE rowid IN (SELECT value FROM json_each
 _LOAD = f"SELECT rowid, id, content, memory_type, metadata, extra_json, created_at, {_KEPT_TERMS} {_CHOSEN}"
 
 
-class Turn(NamedTuple):
-    """A passage, and the conversation that it belongs to."""
-
-    passage: Passage
-    conversation: tuple[str | None, str | None, str | None]
-
-
 class Passages:
-    """Turns by the numbers of their rows, as they are in one state of the file; up to ``MOST_BYTES`` of all scopes."""
+    """Turns by the numbers of their rows, as they are in one state of the file; up to 48 MiB of all scopes."""
 
     def __init__(self) -> None:
-        self._kept: tuple[journal.Position | None, _Turns] = None, _Turns()
+        self._kept: tuple[journal.Position | None, KnownTurns[int]] = None, KnownTurns()
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""
-        self._kept = None, _Turns()
+        self._kept = None, KnownTurns()
 
     def of(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Turn]:
         """Return the turns by the numbers of their rows, in this order; rows that cannot be read are left out."""
@@ -63,49 +49,16 @@ class Passages:
             found.update(loaded)
         return {number: turn for number, turn in found.items() if turn is not None}
 
-    def _turns(self, connection: sqlite3.Connection) -> _Turns:
+    def _turns(self, connection: sqlite3.Connection) -> KnownTurns[int]:
         """Return what is kept of the state that a connection sees, without those that have changed."""
         was, turns = self._kept
         now = journal.position(connection)
         if was != now:
             changed = None if was is None else journal.changed_between(connection, was, now)
             # Those who see another state may still be reading what was kept.
-            turns = _Turns() if changed is None else turns.without(changed)
+            turns = KnownTurns() if changed is None else turns.without(changed)
             self._kept = now, turns
         return turns
-
-
-class _Turns:
-    """Turns by their numbers, the last loaded ones up to ``MOST_BYTES``; several threads may ask and add."""
-
-    def __init__(self) -> None:
-        self._turns: dict[int, Turn] = {}
-        self._size = 0
-        self._lock = threading.Lock()
-        self.get = self._turns.get
-
-    def add(self, loaded: Mapping[int, Turn]) -> None:
-        """Keep these, in the place of those that were loaded first where there is no room."""
-        with self._lock:
-            self._size += sum(_bytes(turn) for number, turn in loaded.items() if number not in self._turns)
-            self._turns.update(loaded)
-            while self._size > MOST_BYTES:
-                self._size -= _bytes(self._turns.pop(next(iter(self._turns))))
-
-    def without(self, numbers: Iterable[int]) -> _Turns:
-        """Return a copy that lacks these."""
-        left = _Turns()
-        with self._lock:
-            left._turns.update(self._turns)
-            left._size = self._size
-        for number in numbers:
-            gone = left._turns.pop(number, None)
-            left._size -= 0 if gone is None else _bytes(gone)
-        return left
-
-
-def _bytes(turn: Turn) -> int:
-    return _TURN_BYTES + len(turn.passage.text) + _TERM_BYTES * len(turn.passage.terms or ())
 
 
 def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, Turn]:
@@ -118,13 +71,12 @@ def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[in
             continue  # Such a row is spoken of where its item would be read.
         try:
             conversation = _conversation(metadata)
-            name = json.loads(extra_json).get("name") if '"name"' in extra_json else None
             # Each term once for all turns that have it: half of the room, and told from others sooner.
             known = None if terms is None else [*map(intern, terms.split())]
-            passage = make_passage(item_id, content, name, memory_type, created_at, conversation, known)
+            name = name_in(extra_json)
+            turns[number] = make_turn(item_id, content, name, memory_type, created_at, conversation, known)
         except (ValueError, TypeError, AttributeError, RecursionError):
             continue
-        turns[number] = Turn(passage, conversation)
     return turns
 
 
