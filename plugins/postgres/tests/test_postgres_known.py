@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import asyncpg
 import pytest
@@ -22,11 +23,18 @@ BY_HAND = (
 
 
 class History:
-    """A random history of a database that several stores and somebody by hand write."""
+    """A random history of a database that several stores and somebody by hand write, who may leave work unfinished."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, connection: asyncpg.Connection) -> None:
         self.random = random.Random(seed)
         self.added = 0
+        self.connection = connection
+        self.unfinished: Any = None
+        self.now = 1_700_000_000.0
+
+    def timed(self, store: PostgresMemoryStore) -> PostgresMemoryStore:
+        store.clock = lambda: self.now
+        return store
 
     def item(self, item_id: str | None = None) -> HumanMemory:
         self.added += 1
@@ -38,9 +46,12 @@ class History:
             name=self.random.choice((None, "Grace")),
         )
 
-    async def step(self, stores: Sequence[PostgresMemoryStore], connection: asyncpg.Connection) -> None:
+    async def step(self, stores: Sequence[PostgresMemoryStore]) -> None:
         store, item_id = self.random.choice(stores), f"item {self.random.randint(1, self.added)}"
-        match self.random.randrange(6):
+        if self.unfinished is not None:
+            await self.random.choice((self.unfinished.commit, self.unfinished.rollback))()
+            self.unfinished = None
+        match self.random.randrange(9):
             case 0:
                 await store.add_many([self.item() for _ in range(3)])
             case 1:
@@ -52,7 +63,15 @@ class History:
             case 4:
                 await store.purge(item_id)
             case 5:
-                await connection.execute(self.random.choice(BY_HAND), item_id)
+                await self.connection.execute(self.random.choice(BY_HAND), item_id)
+            case 6:
+                self.unfinished = self.connection.transaction()
+                await self.unfinished.start()
+                await self.connection.execute(self.random.choice(BY_HAND), item_id)
+            case 7:
+                await store.touch([item_id], ttl=30)
+            case 8:
+                self.now += 20
 
 
 async def found(store: PostgresMemoryStore, query: str) -> list[tuple[str, float, str]]:
@@ -69,15 +88,16 @@ async def test_what_is_known_finds_what_a_store_finds_that_was_just_opened(
 ) -> None:
     monkeypatch.setattr(candidates, "WHOLE_SCOPE", whole_scope)
     monkeypatch.setattr(turns, "MOST_BYTES", 40 * whole_scope)  # Room for some of the turns.
-    history = History(whole_scope)
     connection = await asyncpg.connect(url)
-    async with PostgresMemoryStore(url, partitions=partitions) as one, PostgresMemoryStore(url) as other:
+    history = History(whole_scope, connection)
+    one, other = PostgresMemoryStore(url, partitions=partitions), PostgresMemoryStore(url)
+    async with history.timed(one), history.timed(other):
         await one.add_many([history.item() for _ in range(60)])
-        for _ in range(15):
-            for _ in range(2):
-                await history.step((one, other), connection)
+        for _ in range(20):
+            for _ in range(history.random.randrange(3)):
+                await history.step((one, other))
             query = " ".join(history.random.sample((*WORDS, "Grace"), 2))
-            async with PostgresMemoryStore(url) as fresh:
+            async with history.timed(PostgresMemoryStore(url)) as fresh:
                 expected = await found(fresh, query)
-            assert [await found(one, query), await found(other, query)] == [expected, expected]
+            assert [await found(store, query) for store in (one, other, one)] == [expected] * 3
     await connection.close()

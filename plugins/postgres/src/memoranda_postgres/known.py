@@ -31,14 +31,14 @@ def turns_of(rows: Iterable[Any]) -> dict[str, Turn]:
 
 def _turn(row: Any) -> Turn:
     conversation = row["user_id"], row["session_id"], row["task_id"]
-    name, content = said(row)
+    name, content = said(row["extra_json"], row["content"])
     terms = [*map(intern, index_terms(content))]  # Each once for all turns that have it.
     return make_turn(row["id"], content, name, row["memory_type"], row["created_at"], conversation, terms)
 
 
-def said(row: Any) -> tuple[str | None, str]:
+def said(extra_json: str, content: str) -> tuple[str | None, str]:
     """Return who spoke, and what. Of a row that cannot be read nobody is known: it is left out with its item."""
     try:
-        return name_in(row["extra_json"]), row["content"]
+        return name_in(extra_json), content
     except ValueError:
-        return None, row["content"]
+        return None, content

@@ -19,10 +19,12 @@ from memoranda.ranking import (
     gather,
     gathered_async,
     normalised,
+    query_terms,
     query_without_names,
     rank_hybrid,
 )
 from memoranda.store import Filter, SearchMode, readable
+from memoranda_postgres.counts import Counts
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.passages import Near
 from memoranda_postgres.rows import item_of
@@ -59,10 +61,12 @@ class Retrieval:
         self._text = TextSearch(server, statements)
         self._columns = statements.dialect.item_columns
         self._known: KnownTurns[str] = KnownTurns()
+        self._counts = Counts(server, statements)
 
     def forget(self) -> None:
         """Keep nothing of what was purged."""
         self._known = KnownTurns()
+        self._counts.forget()
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
@@ -73,7 +77,13 @@ class Retrieval:
         known = self._known  # What is purged meanwhile is not kept with what others read after it.
         vector = await self._query_vector(query, scope, store) if mode == "hybrid" else None
         answers = Answers(
-            self._text, scope, wanted, known, lambda most, size: self._nearest(vector or (), scope, most, size)
+            self._text,
+            scope,
+            wanted,
+            query_terms(query),
+            known,
+            self._counts,
+            lambda most, size: self._nearest(vector or (), scope, most, size),
         )
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
@@ -134,10 +144,9 @@ class Retrieval:
     async def _query_vector(self, query: str, scope: Filter, store: str) -> list[float]:
         assert self._embeddings is not None
         vectors = self._present_vectors()
-        stored = await self._server.run(vectors.stored_model)
+        names, stored = await self._text.speakers(query, scope, HEARD)
         if stored is not None and stored != (vectors.model, vectors.dimension):
             raise OtherModelError(store, named_model(*stored), named_model(vectors.model, vectors.dimension))
-        names = await self._text.speakers(query, scope, HEARD)
         (vector,) = await embed_texts(self._embeddings, [query_without_names(query, names)], query=True)
         return list(normalised(vector))
 

@@ -64,6 +64,11 @@ def user_key(user_id: str) -> int:
     return ~_user_number(user_id)
 
 
+def keys_of(term: str, user_id: str | None) -> list[int]:
+    """Return the numbers that an item has which a term finds, in a user's scope or in any."""
+    return [term_key(term)] if user_id is None else [term_key(term), user_key(user_id)]
+
+
 def term_keys(terms: Iterable[str], user_id: str | None) -> list[int]:
     """Return the numbers of an item's terms and of its user, in order and each once."""
     keys = set(map(term_key, terms))

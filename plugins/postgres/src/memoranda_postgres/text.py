@@ -11,6 +11,8 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from memoranda.ranking import (
+    MOST_COUNTED,
+    WHOLE_SCOPE,
     Around,
     Best,
     Frequencies,
@@ -29,10 +31,11 @@ from memoranda.ranking import (
 from memoranda.sql import Parameters
 from memoranda.store import Filter, Page
 from memoranda.turns import aside
+from memoranda_postgres.counts import Counted, Counts
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.known import MARK, TURN_COLUMNS, id_of, said, turns_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, term_key, user_key
+from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, keys_of
 
 
 class Hit(NamedTuple):
@@ -51,6 +54,10 @@ SEEN = _HIT_COLUMNS.replace(MOMENT, f"{MOMENT}::text AS seen")
 """The columns as they are read. A moment goes to and fro as the server's own text, since it knows more than Python."""
 
 
+_BEGINNING = 100
+"""How many letters of a content are looked at for who speaks."""
+
+
 class TextSearch:
     """Reads what ranked searches of one store look at."""
 
@@ -58,11 +65,20 @@ class TextSearch:
         self._server = server
         self._statements = statements
 
-    async def speakers(self, query: str, scope: Filter, heard: int) -> set[str]:
-        """Return who takes part in so many of the newest items of a scope, as far as a query may name them."""
-        text, values = self._statements.search(scope, Page(heard))
-        rows = await self._server.fetch(text, values)
-        return taking_part(query, list(map(said, rows)))
+    async def speakers(self, query: str, scope: Filter, heard: int) -> tuple[set[str], tuple[str, int] | None]:
+        """Return who takes part in so many of the newest items of a scope, as far as a query may name them.
+
+        With it comes the model of the stored vectors, and their dimension.
+        """
+        text, values = self._statements.search(scope, Page(heard), ("extra_json", "content"))
+        name = "CASE WHEN strpos(extra_json, '\"name\"') > 0 THEN extra_json ELSE '{}' END"
+        # Who speaks, and who is called by name, is told by how a content begins.
+        begun = f"SELECT ARRAY[{name}, left(content, {_BEGINNING})] FROM ({text}) AS newest"
+        columns = f"vector_model, vector_dimension, ARRAY({begun}) AS heard"
+        ((model, dimension, turns),) = await self._server.fetch(
+            f"SELECT {columns} FROM {self._statements.dialect.meta}", values
+        )
+        return taking_part(query, [said(*turn) for turn in turns]), None if model is None else (model, dimension)
 
     async def size(self, scope: Filter, most: int) -> int:
         """Return the number of items that match, or ``most + 1`` where there are more than ``most``."""
@@ -74,14 +90,17 @@ class TextSearch:
         rows = await self._server.fetch(text, parameters.values)
         return int(rows[0][0])
 
-    async def whole(self, scope: Filter) -> list[str]:
-        """Return the marks of the rows of a scope, oldest first."""
+    async def marks(self, scope: Filter, most: int) -> list[str] | None:
+        """Return the marks of the rows of a scope, oldest first, or None where there are more than ``most``."""
         parameters = Parameters(self._statements.dialect)
         where = self._statements.conditions(parameters, scope)
-        text = f"SELECT {MARK} FROM {self._statements.dialect.table} WHERE {where} ORDER BY {MOMENT}, added"
-        rows = await self._server.fetch(f"SELECT ARRAY({text})", parameters.values)
-        marks: list[str] = rows[0][0]
-        return marks
+        rows = f"SELECT {MARK} AS mark, {MOMENT}, added FROM {self._statements.dialect.table} WHERE {where}"
+        text = (
+            f"SELECT coalesce(array_agg(mark ORDER BY {MOMENT}, added), '{{}}') "
+            f"FROM ({rows} LIMIT {most + 1}) AS few HAVING count(*) <= {most}"
+        )
+        found = await self._server.fetch(text, parameters.values)
+        return found[0][0] if found else None
 
     async def turns(self, marks: Iterable[str], scope: Filter, known: KnownTurns[str]) -> dict[str, Turn]:
         """Return the turns of marked rows by their marks; those that are not known are read, if they are still there.
@@ -149,22 +168,11 @@ class TextSearch:
     def _matches(self, parameters: Parameters, term: str, scope: Filter) -> str:
         """Return what yields the items of a scope that have the term."""
         user = scope.metadata.user_id if scope.metadata is not None else None
-        keys = [term_key(term)] if user is None else [term_key(term), user_key(user)]
         where = self._statements.conditions(parameters, scope)
         return (
             f"(SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} "
-            f"WHERE {where} AND {TERMS_VECTOR} @> {parameters.add(keys)}::integer[]) AS matched"
+            f"WHERE {where} AND {TERMS_VECTOR} @> {parameters.add(keys_of(term, user))}::integer[]) AS matched"
         )
-
-    async def frequencies(self, terms: Sequence[str], scope: Filter) -> dict[str, int]:
-        """Return how many items of the scope have each term."""
-        # In one statement, whose parts the server need not be asked for one after the other.
-        parameters = Parameters(self._statements.dialect)
-        counts = [f"(SELECT count(*) FROM {self._matches(parameters, term, scope)})" for term in terms]
-        if not counts:
-            return {}
-        (row,) = await self._server.fetch(f"SELECT {', '.join(counts)}", parameters.values)
-        return dict(zip(terms, row, strict=True))
 
     async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> list[list[str]]:
         """Return the marks of the rows around each hit."""
@@ -200,24 +208,33 @@ class TextSearch:
 
 
 class Answers:
-    """Answers the questions of one search. ``nearest`` gives the items that are most alike in meaning."""
+    """Answers the questions of one search for these terms.
+
+    ``known`` and ``counts`` are what the store keeps between searches; ``nearest`` gives the items that are most alike
+    in meaning.
+    """
 
     def __init__(
         self,
         search: TextSearch,
         scope: Filter,
         wanted: Filter,
+        terms: Sequence[str],
         known: KnownTurns[str],
+        counts: Counts,
         nearest: Callable[[int, int], Awaitable[Sequence[Hit]]],
     ) -> None:
         self._search = search
         self._scope = scope
         self._wanted = wanted
+        self._terms = terms
         self._known = known
+        self._counts = counts
         self._nearest = nearest
         self._missing: Sequence[str] = ()
         self._any_named: bool | None = None
-        self._size = 0
+        self._marks: list[str] | None = None
+        self._counted: Counted | None = None
         self.ids: list[str] = []
         """The ids of all passages that were given."""
 
@@ -226,12 +243,11 @@ class Answers:
         search, scope = self._search, self._scope
         match question:
             case Size(most):
-                self._size = await search.size(scope, most)
-                return self._size
+                return await self._size(most)
             case Whole():
                 return await self._conversations()
             case Frequencies(terms):
-                found = await search.frequencies(terms, scope)
+                found = (await self._count(terms)).frequencies
                 self._missing = [term for term in terms if not found[term]]
                 return found
             case Best(told, most, matching):
@@ -251,12 +267,28 @@ class Answers:
             case WithLetters(letters, most):
                 return await search.newest(scope, most, f"{FOLDED} LIKE {{}}", f"%{letters}%")
             case Nearest(most):
-                return await self._nearest(most, self._size)
+                return await self._nearest(most, (await self._count(())).total)
             case Around(keys, turns):
                 return await self._windows(await search.around(keys, turns, scope))
 
+    async def _size(self, most: int) -> int:
+        """Return how many items are in the scope; where they are few, their marks are read with the same statement."""
+        if most <= WHOLE_SCOPE and not self._counts.knows(self._scope):
+            self._marks = await self._search.marks(self._scope, most)
+            return most + 1 if self._marks is None else len(self._marks)
+        return (await self._count(self._terms)).total
+
+    async def _count(self, terms: Sequence[str]) -> Counted:
+        """Return the counts of the scope, which are read once with all the terms of the search."""
+        if self._counted is None or not self._counted.frequencies.keys() >= set(terms):
+            self._counted = await self._counts.of(self._scope, terms)
+        return self._counted
+
     async def _conversations(self) -> list[list[Passage]]:
-        turns = await self._turns(await self._search.whole(self._scope))
+        if self._marks is None:
+            self._counts.leave(self._scope)  # It was large once.
+            self._marks = await self._search.marks(self._scope, MOST_COUNTED)
+        turns = await self._turns(self._marks or ())
         conversations: dict[object, list[Passage]] = {}
         for turn in turns.values():
             conversations.setdefault(turn.conversation, []).append(turn.passage)
