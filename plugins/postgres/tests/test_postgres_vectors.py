@@ -15,6 +15,7 @@ import pytest_asyncio
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import Embeddings, HashingEmbeddings
 from memoranda.errors import EmbeddingError, OtherModelError, UnsupportedError
+from memoranda.ranking import candidates
 from memoranda.store import Capability
 from memoranda_postgres import PostgresMemoryStore, vectors
 
@@ -143,6 +144,17 @@ async def test_a_change_by_a_store_without_an_embedder_makes_the_vector_stale(
     assert "1 items have none" in findings["pgvector"].detail
     await store.reindex()
     assert await best(store, "something else entirely") == "item-0"
+
+
+@pytest.mark.parametrize("whole_scope", [1_000, 1])
+async def test_a_stale_vector_counts_for_nothing_beside_words(
+    store: PostgresMemoryStore, url: str, whole_scope: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "WHOLE_SCOPE", whole_scope)
+    async with PostgresMemoryStore(url) as plain:
+        await plain.add(HumanMemory(id="item-0", content="no cat is anywhere", metadata=ALICE))
+    ranked = await store.search_ranked(query=SENTENCES[0], metadata=ALICE, mode="hybrid")
+    assert "semantic" not in {hit.item.id: hit.parts for hit in ranked}["item-0"]
 
 
 async def test_another_model_says_so_and_reindexing_mends_it(

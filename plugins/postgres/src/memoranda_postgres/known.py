@@ -24,6 +24,11 @@ def id_of(mark: str) -> str:
     return mark.rsplit(" ", 2)[0]
 
 
+def version_of(mark: str) -> int:
+    """Return the version of a marked row."""
+    return int(mark.rpartition(" ")[2])
+
+
 def turns_of(rows: Iterable[Any]) -> dict[str, Turn]:
     """Return the turns of rows that have a ``mark`` and ``TURN_COLUMNS``, by their marks."""
     return {row["mark"]: _turn(row) for row in rows}

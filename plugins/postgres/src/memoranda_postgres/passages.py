@@ -39,17 +39,19 @@ def divide_vectors(dialect: PostgresDialect) -> list[str]:
     return [f"ALTER TABLE IF EXISTS {dialect.vectors} {numbers}, DROP CONSTRAINT memory_vectors_pkey, ADD {KEY}"]
 
 
-def best_of_each(rows: Iterable[Any], damping: float) -> dict[str, Near]:
-    """Return how near each item is, from rows with ``id``, ``cosine``, ``part`` and ``parts``; in their order."""
+def best_of_each(compared: Iterable[tuple[str, float, int, int, Any]], damping: float) -> dict[str, Near]:
+    """Return how near each item is, by its id and in this order.
+
+    Of each passage there are given the item's id, the cosine, which passage it is and of how many, and its row.
+    """
     found: dict[str, Near] = {}
-    for row in rows:
-        item_id, cosine, parts = row["id"], row["cosine"], row["parts"]
+    for item_id, cosine, part, parts, row in compared:
         if math.isnan(cosine):
             cosine = 0.0  # The engine says so of a vector of zeros.
         similarity = cosine if parts == 1 else held_back(cosine, parts, damping)
         known = found.get(item_id)
-        if known is None or similarity > known.similarity:
-            found[item_id] = Near(row, similarity, row["part"], parts)
+        if known is None or (similarity, -part) > (known.similarity, -known.part):
+            found[item_id] = Near(row, similarity, part, parts)
     return found
 
 

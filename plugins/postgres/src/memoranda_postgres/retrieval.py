@@ -26,6 +26,7 @@ from memoranda.ranking import (
 from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.counts import Counts
 from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.known import version_of
 from memoranda_postgres.passages import Near
 from memoranda_postgres.rows import item_of
 from memoranda_postgres.server import Server
@@ -88,9 +89,7 @@ class Retrieval:
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
         candidates = await gathered_async(gathering, answers.answer)
-        near: dict[str, Near] = {}
-        if vector is not None:
-            near = await self._present_vectors().similarities(vector, answers.ids)
+        near = {} if vector is None else await self._similarities(vector, answers, scope)
 
         def scored() -> list[Scored]:
             return rank_hybrid(
@@ -104,13 +103,14 @@ class Retrieval:
                 nearest=lambda passage: near[passage.key].passage(passage.text),
             )
 
-        ranked = scored() if len(answers.ids) < _OFF_LOOP else await asyncio.to_thread(scored)
+        ranked = scored() if len(answers.turns) < _OFF_LOOP else await asyncio.to_thread(scored)
         return await self._items(ranked, wanted, limit)
 
     async def _items(self, scored: Sequence[Scored], wanted: Filter, limit: int) -> list[RankedItem]:
         """Return the first ``limit`` that match, reading no more rows than that takes."""
         ranked: list[RankedItem] = []
-        step = max(min(limit, 500), 50)
+        # Where nothing is filtered, hardly any of the best is missing.
+        step = max(min(limit, 500), 50 if wanted != wanted.scope() else 1)
         for start in range(0, len(scored), step):
             part = scored[start : start + step]
             rows = await self._text.rows([found.key for found in part], self._columns, wanted)
@@ -119,6 +119,14 @@ class Retrieval:
             if len(ranked) >= limit:
                 break
         return ranked[:limit]
+
+    async def _similarities(self, vector: Sequence[float], answers: Answers, scope: Filter) -> dict[str, Near]:
+        """Return how near each of the items is that were found."""
+        vectors = self._present_vectors()
+        if answers.is_whole:
+            return await vectors.similarities_within(vector, scope)
+        ids = [turn.passage.key for turn in answers.turns.values()]
+        return await vectors.similarities(vector, ids, list(map(version_of, answers.turns)))
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
         vector = await self._query_vector(query, scope, store)

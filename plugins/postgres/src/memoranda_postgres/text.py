@@ -235,8 +235,10 @@ class Answers:
         self._any_named: bool | None = None
         self._marks: list[str] | None = None
         self._counted: Counted | None = None
-        self.ids: list[str] = []
-        """The ids of all passages that were given."""
+        self.turns: dict[str, Turn] = {}
+        """All turns that were given, by the marks of their rows."""
+        self.is_whole = False
+        """Whether these are all of the scope."""
 
     async def answer(self, question: Question) -> Any:
         """Return the answer to a question of the policy."""
@@ -288,6 +290,7 @@ class Answers:
         if self._marks is None:
             self._counts.leave(self._scope)  # It was large once.
             self._marks = await self._search.marks(self._scope, MOST_COUNTED)
+        self.is_whole = True
         turns = await self._turns(self._marks or ())
         conversations: dict[object, list[Passage]] = {}
         for turn in turns.values():
@@ -300,9 +303,8 @@ class Answers:
         return [[turns[mark].passage for mark in chain if mark in turns] for chain in chains]
 
     async def _turns(self, marks: Iterable[str]) -> dict[str, Turn]:
-        turns = await self._search.turns(marks, self._scope, self._known)
-        self.ids = [turn.passage.key for turn in turns.values()]
-        return turns
+        self.turns = await self._search.turns(marks, self._scope, self._known)
+        return self.turns
 
 
 def _named(term: str) -> str:

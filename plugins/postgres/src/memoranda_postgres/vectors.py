@@ -8,8 +8,9 @@ schema's version.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
@@ -39,6 +40,7 @@ Lacking = tuple[str, str, int]
 
 _MOST_INDEXED = 2_000  # dimensions; longer vectors are compared one by one
 _COLUMNS = ", ".join(READ_COLUMNS)
+_COMPARED = "item_id, embedding, part, parts"
 
 
 class Vectors:
@@ -191,7 +193,7 @@ class Vectors:
         asked = limit
         while True:
             rows = await self._one_by_one(vector, wanted, asked, columns)
-            best = list(best_of_each(rows, self.weights.damping).values())
+            best = list(self._best(rows).values())
             if len(best) >= limit or len(rows) < asked:
                 return best[:limit]
             asked *= _MORE  # Several were passages of one item.
@@ -205,20 +207,40 @@ class Vectors:
             rows = await self._server.run(through_index)
             if len(rows) < asked:
                 return None
-            best = sorted(best_of_each(rows, self.weights.damping).values(), key=attrgetter("similarity"), reverse=True)
+            best = sorted(self._best(rows).values(), key=attrgetter("similarity"), reverse=True)
             # What was not looked at is no nearer than the last passage, by which only long items can lie behind.
             if len(best) >= limit and not best[limit - 1].similarity < rows[-1]["cosine"]:
                 return best[:limit]
         return None
 
-    async def similarities(self, vector: Sequence[float], ids: Sequence[str]) -> dict[str, Near]:
-        """Return how near each of these items is that has present vectors."""
-        rows = await self._server.fetch(
-            f"SELECT item_id AS id, 1 - (embedding {self._distance} $2::real[]::{self._vector}) AS cosine, part, parts "
-            f"FROM {self._dialect.vectors} WHERE item_id IN (SELECT unnest($1::text[])) ORDER BY part",
-            [list(ids), list(vector)],
+    async def similarities(
+        self, vector: Sequence[float], ids: Sequence[str], versions: Sequence[int]
+    ) -> dict[str, Near]:
+        """Return how near each of these items is that has vectors of its version."""
+        # One by one, and not as a join: that would be done by reading all vectors where there are a few thousand ids.
+        lookup = (
+            f"SELECT {_COMPARED} FROM {self._dialect.vectors} WHERE item_id = id AND item_version = version OFFSET 0"
         )
-        return best_of_each(rows, self.weights.damping)
+        rows = f"unnest($2::text[], $3::integer[]) AS given (id, version), LATERAL ({lookup}) AS found"
+        return await self._similarities(rows, [list(vector), list(ids), list(versions)])
+
+    async def similarities_within(self, vector: Sequence[float], scope: Filter) -> dict[str, Near]:
+        """Return how near each item of a scope is that has present vectors."""
+        parameters = Parameters(self._dialect)
+        parameters.add(list(vector))
+        where = self._statements.conditions(parameters, scope)
+        rows = f"{self._dialect.table} JOIN {self._dialect.vectors} ON item_id = id AND item_version = version"
+        return await self._similarities(f"{rows} WHERE {where}", parameters.values)
+
+    async def _similarities(self, rows: str, values: list[Any]) -> dict[str, Near]:
+        """Return how near the items of rows with ``_COMPARED`` are; the vector is the first value."""
+        given = f"$1::real[]::{self._vector}"
+        cosine = f"1 - (embedding {self._distance} {given})"
+        # As four values, which are read sooner than four for each row.
+        text = f"SELECT array_agg(item_id), array_agg({cosine}), array_agg(part), array_agg(parts) FROM {rows}"
+        ((ids, cosines, parts, counts),) = await self._server.fetch(text, values)
+        compared = zip(ids or (), cosines or (), parts or (), counts or (), repeat(None))
+        return best_of_each(compared, self.weights.damping)
 
     def missing(self, page: int) -> AsyncGenerator[list[Lacking], None]:
         """Yield pages of live items with text that have no present vector."""
@@ -242,6 +264,10 @@ class Vectors:
                 return
             after = rows[-1]["id"]
             yield [(row["id"], row["content"], row["version"]) for row in rows]
+
+    def _best(self, rows: Iterable[Any]) -> dict[str, Near]:
+        compared = ((row["id"], row["cosine"], row["part"], row["parts"], row) for row in rows)
+        return best_of_each(compared, self.weights.damping)
 
     async def _one_by_one(self, vector: Sequence[float], wanted: Filter, limit: int, columns: str | None) -> list[Any]:
         parameters = Parameters(self._dialect)
