@@ -23,14 +23,27 @@ def test_an_item_has_its_documented_defaults() -> None:
     assert int(item.id, 16) >= 0
 
 
-def test_the_text_of_an_item_leaves_out_what_is_none() -> None:
-    item = AIMemory(id="a", content="hi", created_at="2026-01-01", metadata=MemoryMetadata(user_id="ada"), mood="fine")
+def test_the_text_of_an_item_leaves_out_what_every_new_one_has() -> None:
+    item = AIMemory(id="a", content="hi", created_at="2026-01-01", metadata=MemoryMetadata(user_id="ada"), mood=None)
     time = "'2026-01-01T00:00:00.000000+00:00'"
     assert repr(item) == (
-        "AIMemory(id='a', content='hi', memory_type='ai', status=<MemoryStatus.ACCEPTED: 'accepted'>, "
-        "metadata=MemoryMetadata(user_id='ada', namespace=(), extra={}), "
-        f"created_at={time}, updated_at={time}, version=0, tool_calls=[], mood='fine')"
+        "AIMemory(id='a', content='hi', metadata=MemoryMetadata(user_id='ada'), "
+        f"created_at={time}, updated_at={time}, mood=None)"
     )
+
+
+def test_the_text_of_an_item_shows_all_that_is_not_usual() -> None:
+    metadata = MemoryMetadata(namespace=("users", "ada"), extra={"k": 0})
+    item = ToolMemory(content="", is_error=True, status="draft", version=3, metadata=metadata)
+    for told in (
+        "content=''",
+        "is_error=True",
+        "status=<MemoryStatus.DRAFT: 'draft'>",
+        "version=3",
+        "namespace=('users', 'ada')",
+        "extra={'k': 0}",
+    ):
+        assert told in repr(item)
 
 
 def test_every_item_has_an_id_of_its_own() -> None:

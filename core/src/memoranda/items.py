@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -71,10 +72,6 @@ def _same_as_created(values: dict[str, Any]) -> str:
     return str(values.get("created_at") or now_text())
 
 
-def _new_id() -> str:
-    return uuid.uuid4().hex
-
-
 def _input_error(model: str, error: ValidationError) -> InputError:
     """Say in one sentence which field of which model is wrong, without repeating the value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -92,10 +89,25 @@ class _Model(BaseModel):
             raise _input_error(type(self).__name__, error) from error
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Give what a text of the model shows: all but None. ``asyncio.run`` may make a text of what it returns."""
-        known, told = type(self).__pydantic_fields__, self.__dict__ | (getattr(self, "__pydantic_extra__", None) or {})
-        said = [name for name, value in told.items() if value is not None]
-        return [(name, told[name]) for name in said if name not in known or known[name].repr]
+        """Give what a text of the model shows: all but what every new one has."""
+        shown = []
+        for name, usual in _shown(type(self)):
+            value = self.__dict__.get(name, usual)
+            if value is not usual and (type(value) is not type(usual) or value != usual):
+                shown.append((name, value))
+        return [*shown, *(getattr(self, "__pydantic_extra__", None) or {}).items()]
+
+    def __repr__(self) -> str:
+        # Written out: ``asyncio.run`` may make two texts of each of the first items that it returns.
+        return f"{type(self).__name__}({', '.join([f'{name}={value!r}' for name, value in self.__repr_args__()])})"
+
+
+@cache
+def _shown(model: type[BaseModel]) -> list[tuple[str, Any]]:
+    """Return the fields that texts of a model show, each with what a new one has there, if it is always the same."""
+    made: dict[Any, Any] = {list: [], dict: {}}
+    fields = model.__pydantic_fields__.items()
+    return [(name, made.get(field.default_factory, field.default)) for name, field in fields if field.repr]
 
 
 UtcText = Annotated[str, BeforeValidator(utc_text)]
@@ -180,7 +192,7 @@ class MemoryItem(_Model):
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
     model_config = ConfigDict(extra="allow", validate_assignment=True, ser_json_inf_nan="constants")
 
-    id: str = Field(default_factory=_new_id, min_length=1)
+    id: str = Field(default_factory=lambda: uuid.uuid4().hex, min_length=1)
     content: str
     memory_type: str = "item"
     status: MemoryStatus = MemoryStatus.ACCEPTED
