@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
-from memoranda.integrity import answered_ids, answers, call_ids, is_whole, pairs, whole_groups
+from memoranda.integrity import (
+    answered_ids,
+    answers,
+    are_side_by_side,
+    call_ids,
+    is_whole,
+    linked_by_calls,
+    pairs,
+    whole_groups,
+)
 from memoranda.windowing import last_rounds, newest
 
 
@@ -152,6 +161,31 @@ def test_a_context_that_was_cut_stays_as_it_is(items: list[MemoryItem]) -> None:
 @given(histories(), st.integers(0, 15), st.integers(0, 4))
 def test_any_window_is_a_valid_context_after_the_cut(items: list[MemoryItem], limit: int, rounds: int) -> None:
     assert_every_call_has_its_results(whole_groups(newest(last_rounds(items, rounds), limit)))
+
+
+@st.composite
+def told_in_turns(draw: Any) -> list[MemoryItem]:
+    """Conversations in which results mostly stand right behind their calls, now and then another agent's or none."""
+    items: list[MemoryItem] = []
+    for _ in range(draw(st.integers(0, 5))):
+        agent = draw(st.sampled_from("xy"))
+        ids = draw(st.lists(st.sampled_from("ab"), max_size=2))
+        calls = [{"id": call_id} for call_id in ids]
+        items.append(AIMemory(content="c", tool_calls=calls, metadata=MemoryMetadata(agent_id=agent)))
+        for call_id in draw(st.permutations(ids)):
+            who = MemoryMetadata(agent_id=draw(st.sampled_from([agent, agent, agent, "z"])))
+            further = draw(st.sampled_from([[], [], [], ["b"]]))
+            items.append(ToolMemory(content="r", tool_call_id=call_id, also_answers=further, metadata=who))
+        items += draw(st.sampled_from([[], [HumanMemory(content="h")], [HumanMemory(content="h", group="g")]]))
+    gone = draw(st.sampled_from([None, None, *range(len(items))]))
+    return [item for position, item in enumerate(items) if position != gone]
+
+
+@given(told_in_turns())
+def test_what_is_whole_at_a_glance_is_whole(items: list[MemoryItem]) -> None:
+    looked_at_closely = whole_groups(items, linked=linked_by_calls(items))
+    assert whole_groups(items) == looked_at_closely
+    assert not are_side_by_side(items) or looked_at_closely == items
 
 
 def test_pairs_name_the_caller_of_each_result_and_what_is_missing() -> None:

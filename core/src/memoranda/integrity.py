@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
-from typing import NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 
 from memoranda.items import MemoryItem
 
@@ -80,6 +80,8 @@ def whole_groups(
     were found to be linked by, where that is known.
     """
     said = items if history is None else history
+    if linked is None and len(items) == len(said) and are_side_by_side(items):
+        return list(items)
     links, missing, orphans, _ = linked_by_calls(said) if linked is None else linked
     hidden = orphans | {caller for caller, count in missing.items() if count}
     positions: Iterable[int] = range(len(items))
@@ -94,6 +96,32 @@ def whole_groups(
     if not hidden:
         return list(items)
     return [item for item, position in zip(items, positions, strict=True) if position not in hidden]
+
+
+def are_side_by_side(items: Sequence[MemoryItem]) -> bool:
+    """Whether results stand right behind their calls, all of them, and there are no groups: as in most conversations.
+
+    All items are whole then, which shows at a glance; whose results are whose otherwise takes several times as long.
+    """
+    waiting: list[str] = []
+    owner: Any = None
+    for item in items:
+        held = item.__dict__
+        kind = held["memory_type"]
+        if held["group"] is not None or (waiting and kind != "tool"):
+            return False
+        if kind == "tool":
+            call_id, theirs = held.get("tool_call_id"), held["metadata"]
+            if call_id not in waiting or held.get("also_answers", True):
+                return False
+            if theirs is not owner and _whose(theirs.__dict__) != _whose(owner.__dict__):
+                return False
+            waiting.remove(call_id)
+        elif kind == "ai" and held.get("tool_calls", True):
+            waiting, owner = call_ids(item), held["metadata"]
+            if "" in waiting:
+                return False
+    return not waiting
 
 
 class Answer(NamedTuple):
@@ -115,16 +143,12 @@ def pairs(items: Sequence[MemoryItem]) -> tuple[dict[int, int], dict[int, int]]:
     Results that answer nothing are not among the first; one that answers several items' calls has the last of them.
     """
     links, missing, _, _ = linked_by_calls(items)
-    return {link.result: link.caller for link in sorted(links, key=_by_result)}, missing
+    return {link.result: link.caller for link in sorted(links, key=attrgetter("result", "caller"))}, missing
 
 
 def shown_together(items: Sequence[MemoryItem]) -> list[list[int]]:
     """Return the sets of two and more positions whose items are shown all or none, each in order, oldest first."""
     return sorted(_together(items, linked_by_calls(items).links))
-
-
-def _by_result(link: Answer) -> tuple[int, int]:
-    return link.result, link.caller
 
 
 class Linked(NamedTuple):

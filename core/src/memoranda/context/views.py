@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memoranda.integrity import conversation_of, linked_by_calls, whole_groups
+from memoranda.integrity import are_side_by_side, conversation_of, linked_by_calls, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import InBranch
@@ -89,6 +89,8 @@ class View:
         if len(staying) > 1 and not tail.is_whole and not _is_at_the_beginning(row, staying):
             return None  # Summaries come behind the system items at the beginning, which the newest do not show.
         shown = said = _said(staying, tail.entries)
+        if len(said) <= page.limit and are_side_by_side(said):
+            return [copy_item(item) for item in said]
         linked = linked_by_calls(said)
         while linked.unclaimed and not tail.is_whole:
             if not tail.read_on():
