@@ -105,9 +105,9 @@ class _Model(BaseModel):
 @cache
 def _shown(model: type[BaseModel]) -> list[tuple[str, Any]]:
     """Return the fields that texts of a model show, each with what a new one has there, if it is always the same."""
-    made: dict[Any, Any] = {list: [], dict: {}}
+    made: dict[int, Any] = {id(list): [], id(dict): {}}  # By id, since what makes a default need not be hashable.
     fields = model.__pydantic_fields__.items()
-    return [(name, made.get(field.default_factory, field.default)) for name, field in fields if field.repr]
+    return [(name, made.get(id(field.default_factory), field.default)) for name, field in fields if field.repr]
 
 
 UtcText = Annotated[str, BeforeValidator(utc_text)]
