@@ -291,10 +291,12 @@ async def test_a_conversation_of_anything_but_items_is_an_input_error(conversati
         await ContextManager().assemble_context("go", conversation=conversation)
 
 
-@pytest.mark.parametrize("option", ["soul_path", "recent_hours", "token_counter", "token_budget", "recent_limit"])
+@pytest.mark.parametrize(
+    "option", ["soul_path", "recent_hours", "token_counter", "token_budget", "recent_limit", "long_term_limit"]
+)
 @pytest.mark.parametrize("value", [b"x", ["x"], object(), -(10**5000)], ids=["bytes", "list", "object", "number"])
 def test_options_that_make_no_sense_are_input_errors(option: str, value: Any) -> None:
-    with pytest.raises(InputError, match=option.replace("recent_limit", "limit")):
+    with pytest.raises(InputError, match=option):
         ContextManager(**{option: value})
 
 

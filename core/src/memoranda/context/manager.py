@@ -20,7 +20,6 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
 from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import Capability
-from memoranda.store.filters import check_limit
 from memoranda.store.pages import EVERYTHING
 from memoranda.store.protocol import MemoryStore
 from memoranda.tokens import TokenCounter, estimate_tokens
@@ -83,8 +82,8 @@ class ContextManager:
         if token_counter is not None and not callable(token_counter):
             raise wrong("token_counter", "a function from an item to a number", token_counter)
         self.recent_hours = number(recent_hours, "recent_hours")
-        self.recent_limit = check_limit(recent_limit)
-        self.long_term_limit = check_limit(long_term_limit)
+        self.recent_limit = whole_number(recent_limit, "recent_limit")
+        self.long_term_limit = whole_number(long_term_limit, "long_term_limit")
 
     async def assemble_context(
         self,
