@@ -48,6 +48,23 @@ class FailingEmbeddings(HashingEmbeddings):
         return await super().aembed(text)
 
 
+class WaitingEmbeddings(HashingEmbeddings):
+    """An embedder that never comes to an end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def aembed(self, text: str) -> list[float]:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+        raise AssertionError("nobody wakes it")
+
+
 async def fetch(url: str, text: str, *values: Any) -> list[Any]:
     connection = await asyncpg.connect(url)
     try:
@@ -144,6 +161,26 @@ async def test_a_change_by_a_store_without_an_embedder_makes_the_vector_stale(
     assert "1 items have none" in findings["pgvector"].detail
     await store.reindex()
     assert await best(store, "something else entirely") == "item-0"
+
+
+async def test_a_search_that_is_broken_off_breaks_the_embedder_off(url: str) -> None:
+    embeddings = WaitingEmbeddings()
+    async with PostgresMemoryStore(url, embeddings=embeddings) as store:
+        search = asyncio.create_task(store.search(query="cat", metadata=ALICE, mode="hybrid"))
+        await embeddings.begun.wait()
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        assert embeddings.ended.is_set()
+
+
+async def test_a_failing_embedder_fails_a_search_by_words_and_meaning(url: str) -> None:
+    embeddings = FailingEmbeddings()
+    async with PostgresMemoryStore(url, embeddings=embeddings) as store:
+        await store.add(said(0))
+        embeddings.failing = True
+        with pytest.raises(EmbeddingError):
+            await store.search(query="cat", metadata=ALICE, mode="hybrid")
 
 
 @pytest.mark.parametrize("whole_scope", [1_000, 1])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 from memoranda.embeddings import Embeddings, embed_texts, usual_weights
 from memoranda.errors import OtherModelError
@@ -38,6 +39,8 @@ _OFF_LOOP = 300
 
 _GONE = 20
 """How many of the best may be gone by the time that they are read."""
+
+T = TypeVar("T")
 
 Types = Callable[[], Mapping[str, type[MemoryItem]]]
 
@@ -75,21 +78,26 @@ class Retrieval:
         scope = wanted.scope()
         if mode == "semantic":
             return await self._semantic(query, wanted, scope, limit, store)
+        if mode == "hybrid":
+            # What is found by words needs no vector, which some embedders take long to make.
+            async with _beside(self._query_vector(query, scope, store)) as vector:
+                return await self._ranked(query, wanted, scope, limit, vector)
+        return await self._ranked(query, wanted, scope, limit, None)
+
+    async def _ranked(
+        self, query: str, wanted: Filter, scope: Filter, limit: int, vector: asyncio.Task[list[float]] | None
+    ) -> list[RankedItem]:
+        """Rank by words, and with a vector by meaning, too."""
+
+        async def nearest(most: int, size: int) -> list[Hit]:
+            return [] if vector is None else await self._nearest(await vector, scope, most, size)
+
         known = self._known  # What is purged meanwhile is not kept with what others read after it.
-        vector = await self._query_vector(query, scope, store) if mode == "hybrid" else None
-        answers = Answers(
-            self._text,
-            scope,
-            wanted,
-            query_terms(query),
-            known,
-            self._counts,
-            lambda most, size: self._nearest(vector or (), scope, most, size),
-        )
+        answers = Answers(self._text, scope, wanted, query_terms(query), known, self._counts, nearest)
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
         candidates = await gathered_async(gathering, answers.answer)
-        near = {} if vector is None else await self._similarities(vector, answers, scope)
+        near = {} if vector is None else await self._similarities(await vector, answers, scope)
 
         def scored() -> list[Scored]:
             return rank_hybrid(
@@ -161,6 +169,19 @@ class Retrieval:
     def _present_vectors(self) -> Vectors:
         assert self._vectors is not None, "a mode without its capability is refused before"
         return self._vectors
+
+
+@contextlib.asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, T]) -> AsyncGenerator[asyncio.Task[T], None]:
+    """Have work go on beside what is inside; it is broken off where that ends without it."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # Whoever waited for it has been told.
 
 
 def named_model(model: str, dimension: int) -> str:
