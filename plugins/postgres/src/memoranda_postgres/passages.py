@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memoranda.ranking import held_back, passage_at
+from memoranda.ranking import Passage, held_back, passage_at
 from memoranda_postgres.dialect import PostgresDialect
 
 KEY = "PRIMARY KEY (item_id, part)"
@@ -31,6 +31,18 @@ class Near(NamedTuple):
     def passage(self, content: str) -> str:
         """Return the nearest passage; the empty text where there is only one."""
         return passage_at(content, self.part, self.parts) if self.parts > 1 else ""
+
+
+class Nearness(NamedTuple):
+    """How near items are, by their ids, and of the long ones which passage is."""
+
+    similarities: Mapping[str, float]
+    divided: Mapping[str, Near]
+
+    def passage(self, passage: Passage) -> str:
+        """Return the nearest part of an item; the empty text where there is only one."""
+        near = self.divided.get(passage.key)
+        return "" if near is None else near.passage(passage.text)
 
 
 def divide_vectors(dialect: PostgresDialect) -> list[str]:

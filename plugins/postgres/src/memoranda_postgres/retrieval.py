@@ -28,7 +28,7 @@ from memoranda.store import Filter, SearchMode, readable
 from memoranda_postgres.counts import Counts
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.known import version_of
-from memoranda_postgres.passages import Near
+from memoranda_postgres.passages import Nearness
 from memoranda_postgres.rows import item_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.text import SEEN, Answers, Hit, TextSearch
@@ -97,18 +97,18 @@ class Retrieval:
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
         candidates = await gathered_async(gathering, answers.answer)
-        near = {} if vector is None else await self._similarities(await vector, answers, scope)
+        near = Nearness({}, {}) if vector is None else await self._similarities(await vector, answers, scope)
 
         def scored() -> list[Scored]:
             return rank_hybrid(
                 query,
                 candidates.windows,
-                {key: found.similarity for key, found in near.items()},
+                near.similarities,
                 total=candidates.total,
                 frequencies=candidates.frequencies,
                 weights=self._weights,
                 limit=None if filtered else limit + _GONE,
-                nearest=lambda passage: near[passage.key].passage(passage.text),
+                nearest=near.passage,
             )
 
         ranked = scored() if len(answers.turns) < _OFF_LOOP else await asyncio.to_thread(scored)
@@ -128,13 +128,13 @@ class Retrieval:
                 break
         return ranked[:limit]
 
-    async def _similarities(self, vector: Sequence[float], answers: Answers, scope: Filter) -> dict[str, Near]:
+    async def _similarities(self, vector: Sequence[float], answers: Answers, scope: Filter) -> Nearness:
         """Return how near each of the items is that were found."""
         vectors = self._present_vectors()
         if answers.is_whole:
             return await vectors.similarities_within(vector, scope)
-        ids = [turn.passage.key for turn in answers.turns.values()]
-        return await vectors.similarities(vector, ids, list(map(version_of, answers.turns)))
+        versions = {turn.passage.key: version_of(mark) for mark, turn in answers.turns.items()}
+        return await vectors.similarities(vector, versions)
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
         vector = await self._query_vector(query, scope, store)

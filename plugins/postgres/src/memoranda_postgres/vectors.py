@@ -8,6 +8,7 @@ schema's version.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
@@ -21,7 +22,7 @@ from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.locking import lock_items
-from memoranda_postgres.passages import KEY, PART, PARTS, Kept, Near, best_of_each, in_batches, numbered
+from memoranda_postgres.passages import KEY, PART, PARTS, Kept, Near, Nearness, best_of_each, in_batches, numbered
 from memoranda_postgres.rows import READ_COLUMNS
 from memoranda_postgres.server import UNHURRIED, Server
 
@@ -213,34 +214,37 @@ class Vectors:
                 return best[:limit]
         return None
 
-    async def similarities(
-        self, vector: Sequence[float], ids: Sequence[str], versions: Sequence[int]
-    ) -> dict[str, Near]:
-        """Return how near each of these items is that has vectors of its version."""
-        # One by one, and not as a join: that would be done by reading all vectors where there are a few thousand ids.
-        lookup = (
-            f"SELECT {_COMPARED} FROM {self._dialect.vectors} WHERE item_id = id AND item_version = version OFFSET 0"
-        )
-        rows = f"unnest($2::text[], $3::integer[]) AS given (id, version), LATERAL ({lookup}) AS found"
-        return await self._similarities(rows, [list(vector), list(ids), list(versions)])
+    async def similarities(self, vector: Sequence[float], versions: Mapping[str, int]) -> Nearness:
+        """Return how near each of these items is, by their ids, that has vectors of its version."""
+        # One by one, and not as a join: for a few thousand ids the server would read all vectors.
+        same = "item_id = id AND item_version = version::integer"
+        found = f"LATERAL (SELECT {_COMPARED} FROM {self._dialect.vectors} WHERE {same} OFFSET 0) AS found"
+        # As JSON, since the driver looks at every value of an array several times.
+        rows = f"json_each_text($2::text::json) AS given (id, version), {found}"
+        return await self._nearness(rows, [list(vector), json.dumps(versions)])
 
-    async def similarities_within(self, vector: Sequence[float], scope: Filter) -> dict[str, Near]:
+    async def similarities_within(self, vector: Sequence[float], scope: Filter) -> Nearness:
         """Return how near each item of a scope is that has present vectors."""
         parameters = Parameters(self._dialect)
         parameters.add(list(vector))
         where = self._statements.conditions(parameters, scope)
         rows = f"{self._dialect.table} JOIN {self._dialect.vectors} ON item_id = id AND item_version = version"
-        return await self._similarities(f"{rows} WHERE {where}", parameters.values)
+        return await self._nearness(f"{rows} WHERE {where}", parameters.values)
 
-    async def _similarities(self, rows: str, values: list[Any]) -> dict[str, Near]:
+    async def _nearness(self, rows: str, values: list[Any]) -> Nearness:
         """Return how near the items of rows with ``_COMPARED`` are; the vector is the first value."""
-        given = f"$1::real[]::{self._vector}"
-        cosine = f"1 - (embedding {self._distance} {given})"
+        # Of a vector of zeros the engine says that its distance is not a number.
+        cosine = f"coalesce(1 - nullif(embedding {self._distance} $1::real[]::{self._vector}, 'NaN'), 0)"
         # As four values, which are read sooner than four for each row.
         text = f"SELECT array_agg(item_id), array_agg({cosine}), array_agg(part), array_agg(parts) FROM {rows}"
         ((ids, cosines, parts, counts),) = await self._server.fetch(text, values)
-        compared = zip(ids or (), cosines or (), parts or (), counts or (), repeat(None))
-        return best_of_each(compared, self.weights.damping)
+        if ids is None:
+            return Nearness({}, {})
+        compared = zip(ids, cosines, parts, counts, repeat(None))
+        long = [each for each in compared if each[3] > 1] if max(counts) > 1 else ()
+        divided = best_of_each(long, self.weights.damping)
+        similarities = dict(zip(ids, cosines, strict=True))
+        return Nearness(similarities | {key: near.similarity for key, near in divided.items()}, divided)
 
     def missing(self, page: int) -> AsyncGenerator[list[Lacking], None]:
         """Yield pages of live items with text that have no present vector."""
