@@ -13,7 +13,7 @@ import pytest_asyncio
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Filter
 from memoranda_postgres import PostgresMemoryStore, counts
-from memoranda_postgres.counts import Counted, Counts
+from memoranda_postgres.counts import Counted, Counts, tells_all
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.server import Server, ServerOptions
 
@@ -148,3 +148,14 @@ async def test_after_a_removal_all_terms_are_looked_for_again(counting: Counting
     await counting.change("DELETE FROM memory_items WHERE id = 'i7'")
     assert await counting.looked_for("amber", "tea") == 2
     assert await counting.looked_for("amber", "tea") == 0
+
+
+async def test_what_a_later_search_saw_holds_for_one_that_began_before_it(counting: Counting) -> None:
+    await counting.change("UPDATE memory_items SET expires_at = '2024-05-02' WHERE id < 'i2'")
+    later = await counting.counted(counting.counts, 2, "tea")
+    assert await counting.counted(counting.counts, 1, "tea") == later
+
+
+@pytest.mark.parametrize(("snapshot", "all_told"), [("7:7:", True), ("7:9:7,8", True), ("7:9:", False)])
+def test_a_snapshot_of_a_standby_does_not_tell_who_is_under_way(snapshot: str, all_told: bool) -> None:
+    assert tells_all(snapshot) is all_told

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
@@ -15,7 +16,11 @@ import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError, VersionConflictError
+from memoranda.store import Filter
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_postgres.counts import Counts
+from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
+from memoranda_postgres.server import Server, ServerOptions
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import PostgresGroup, PostgresNode, postgres_group, query
 
@@ -310,3 +315,27 @@ class TestWithReplicas(StoreConformance):
             return PostgresMemoryStore(kit_url, **options)
 
         return reopen
+
+
+async def test_counts_on_a_replica_know_who_ended_while_an_older_one_goes_on(group: PostgresGroup, url: str) -> None:
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many([item(f"item {number}") for number in range(3)])
+    older, younger = [await asyncpg.connect(url) for _ in range(2)]
+    primary = urlsplit(url)
+    replica = primary._replace(netloc=primary.netloc.replace(str(primary.port), str(group.standbys[0].port)))
+    server = Server(ServerOptions(urlunsplit(replica), 1, 1, None, None, 20.0, 30.0))
+    await server.open()
+    counts, scope = Counts(server, PostgresStatements(PostgresDialect("public"))), Filter.of(metadata=ADA)
+    try:
+        await older.execute("BEGIN; UPDATE memory_items SET token = 1 WHERE id = 'item 0'")
+        await younger.execute("BEGIN; DELETE FROM memory_items WHERE id = 'item 1'")
+        query(url, "UPDATE memory_items SET token = 1 WHERE id = 'item 2'")  # It began last and ends first.
+        await caught_up(group, url)
+        assert (await counts.of(scope, ["tea"])).total == 3
+        await younger.execute("COMMIT")
+        await caught_up(group, url)
+        assert (await counts.of(scope, ["tea"])).total == 2
+    finally:
+        await server.close()
+        await older.close()
+        await younger.close()

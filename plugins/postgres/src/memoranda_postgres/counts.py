@@ -88,7 +88,9 @@ class _Kept:
 
     def holds_for(self, server: str, snapshot: str, now: str) -> bool:
         """Whether all is as it was: nothing was written, and nothing has expired."""
-        return (server, snapshot) == (self.server, self.snapshot) and (self.until is None or now < self.until)
+        if (server, snapshot) != (self.server, self.snapshot) or not tells_all(snapshot):
+            return False
+        return self.until is None or now < self.until
 
     def counted(self, terms: Iterable[str]) -> Counted:
         """Return the counts of terms that are known."""
@@ -130,7 +132,9 @@ class Counts:
         """Return how many items the scope has, and how many of them have each of the terms."""
         key, now = self._key(scope), _now(scope)
         kept = self._kept.get(key)
-        if kept is not None and kept.now <= now:
+        if kept is not None:
+            if kept.now > now:  # A search that began later was here before. For a store, time never goes back.
+                scope, now = _at(scope, kept.now), kept.now
             unknown = [term for term, number in _keyed(terms) if number not in kept.having]
             if not unknown and await self._is_unchanged(kept, now):
                 return kept.counted(terms)
@@ -232,6 +236,17 @@ def _with_key(recent: Recent, key: int) -> int:
 
 def _keyed(terms: Iterable[str]) -> list[tuple[str, int]]:
     return [(term, term_key(term)) for term in terms]
+
+
+def tells_all(snapshot: str) -> bool:
+    """Whether a snapshot, as text, names all transactions that are under way: on a standby it names none of them."""
+    oldest, following, under_way = snapshot.split(":")
+    return oldest == following or under_way != ""
+
+
+def _at(scope: Filter, now: str) -> Filter:
+    further = tuple(Expiry(now) if isinstance(each, Expiry) else each for each in scope.further)
+    return replace(scope, further=further)
 
 
 def _now(scope: Filter) -> str:
