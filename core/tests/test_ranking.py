@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -760,6 +761,28 @@ def test_who_calls_somebody_by_name_is_not_whom_the_query_names() -> None:
     ranked = rank_text("On which lake does Ada sail?", [[Passage(text, text, session=text)] for text in talk])
     assert keys(ranked)[0] == talk[1]
     assert [("speaker" in found.parts) for found in ranked] == [True, False]
+
+
+def talk_of_two(calls: Sequence[int]) -> list[Passage]:
+    """Twenty turns, of which these call Ada, and two that say the same, an even and an odd number of turns later."""
+    texts = [f"Hey Ada! How is number {turn}?" if turn in calls else f"Number {turn} is well." for turn in range(20)]
+    return conversation(*texts, "I sail on the lake.", "I sail on the lake.", "Bye!")
+
+
+def test_where_two_take_turns_every_other_one_is_of_the_one_who_is_called() -> None:
+    """By age alone the later of the two would come first, since neither of them calls anybody."""
+    answering = talk_of_two(range(1, 20, 2))  # Turn 19 is said to Ada, so 20 is hers.
+    assert keys(rank_text("On which lake does Ada sail?", [answering]))[0] == answering[20].key
+    calling = talk_of_two(range(0, 20, 2))
+    assert keys(rank_text("On which lake does Ada sail?", [calling]))[0] == calling[21].key
+
+
+@pytest.mark.parametrize(
+    "calls", [(1, 3, 5, 19), (0, 1, 3, 4, 6, 7, 9, 10, 12, 13, 15, 16, 18, 19)], ids=["few", "not in turn"]
+)
+def test_calls_that_are_few_or_not_an_even_number_of_turns_apart_tell_of_no_others(calls: Sequence[int]) -> None:
+    found = rank_text("On which lake does Ada sail?", [talk_of_two(calls)])
+    assert [("speaker" in each.parts) for each in found if "lake" in each.terms] == [True, True]
 
 
 def test_where_speakers_are_named_it_is_they_who_tell_what_was_said_by_whom() -> None:

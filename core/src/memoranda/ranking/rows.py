@@ -13,7 +13,7 @@ from itertools import compress, groupby, pairwise
 from math import fsum
 from operator import attrgetter
 
-from memoranda.ranking.calling import called
+from memoranda.ranking.calling import called, said_by_callers
 from memoranda.ranking.dates import date_terms
 from memoranda.ranking.dividing import passage_at, passage_count
 from memoranda.ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
@@ -268,7 +268,8 @@ class Row:
     def leave_out_calls(self, counts: Sequence[Counts], own: Mapping[str, Counts], query: str) -> tuple[str, set[int]]:
         """Count no name where somebody is called by it; return whom the query names, and what this one may have said.
 
-        Where nothing tells who speaks, this much is known: nobody calls herself. All others are returned, if any does.
+        Where nothing tells who speaks, this much is known: nobody calls herself. All others are returned, if any does,
+        and where two take turns, every other one.
         """
         name, calling = called(query, [passage.text for passage in self.items])
         words = frozenset(index_terms(name))
@@ -276,7 +277,12 @@ class Row:
             if term in words:
                 for place in map(self.first_place.__getitem__, calling):
                     found[place] = found.get(place, 0.0) - places.pop(place, 0.0)
-        return name, set(range(len(self.items))) - calling if calling else set()
+        return name, set(range(len(self.items))) - said_by_callers(calling, self._stretch_of) if calling else set()
+
+    def _stretch_of(self, item: int) -> tuple[int, int]:
+        """Return the first of the items that follow each other around this one, and the one after the last."""
+        start, end = self.stretches[self.first_place[item]]
+        return self.item_at[start], self.item_at[end - 1] + 1
 
     def of_asked_person(self, query: str) -> set[int]:
         """Return what was said by whom a query in the first person is about: the user, or an assistant.
