@@ -707,6 +707,14 @@ def test_a_question_needs_no_mark() -> None:
     assert rank_hybrid(f"{query}?", [facts], near) == rank_hybrid(query, [facts], near)
 
 
+def test_a_date_says_when_and_not_what_a_query_means() -> None:
+    """Its words do not make the query one of many words, of which the meaning counts more."""
+    facts = conversation("I bought a boat.", *["So I see."] * 12, "I sail on the lake.")
+    near = dict(zip((fact.key for fact in facts), [*[0.1] * 13, 0.4], strict=True))
+    undated = rank_hybrid("Who bought a boat?", [facts], near)
+    assert rank_hybrid("Who bought a boat on 13 October 1999?", [facts], near) == undated
+
+
 def test_an_embedder_that_does_not_know_the_language_changes_nothing() -> None:
     """To such a one all texts are alike, so that what it finds nearest is chance."""
     facts = conversation("พี่สาวเป็นพยาบาล", "ประตูห้องครัวสีเขียว", "นัดหมอฟันวันพฤหัสบดี", "จักรยานถูกขโมย")

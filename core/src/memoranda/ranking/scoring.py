@@ -123,7 +123,7 @@ def rank_hybrid(
     # Elsewhere than in English other forms of the words are found by their letters alone.
     covered = _covered(own, asked) if near and query_language(query) == "english" else 1.0
     asking = "?" in query or not _ASKING.isdisjoint(said)
-    share = partial(semantic_share, weights.semantic, len(set(terms) - names), covered=covered, asking=asking)
+    share = partial(semantic_share, weights.semantic, len(asked), covered=covered, asking=asking)
     scoring = _Scoring(row, words, letters, near, share, bonuses)
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
     speaking = (entry for entry in scoring.best_first() if row.terms[entry[2]] or row.items[entry[2]].text.strip())
