@@ -399,6 +399,17 @@ def test_overlapping_windows_are_joined(query: str, windows: list[list[Passage]]
     assert rank_text(query, pairs) == rank_text(query, windows)
 
 
+@given(query=texts, windows=passage_runs(), bonus=st.sampled_from([0.0, 0.1, 5.0]), limit=st.integers(0, 9))
+def test_the_first_results_are_those_with_the_highest_scores(
+    query: str, windows: list[list[Passage]], bonus: float, limit: int
+) -> None:
+    weights = Weights(statement=bonus, time=bonus, asked_speaker=bonus)
+    everything = rank_text(query, windows, weights=weights)
+    assert everything == sorted(everything, key=lambda scored: -scored.score)
+    assert all(scored.score == pytest.approx(sum(scored.parts.values())) for scored in everything)
+    assert rank_text(query, windows, weights=weights, limit=limit) == everything[:limit]
+
+
 @given(query=st.text(), contents=st.lists(st.text(), max_size=4), speaker=st.text(), date=st.text())
 def test_any_text_can_be_ranked(query: str, contents: list[str], speaker: str, date: str) -> None:
     turns = [Passage(str(place), text, speaker, date) for place, text in enumerate(contents)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from math import fsum, sqrt
 
@@ -22,14 +22,14 @@ _SHORTEST, _LONGEST = 0.7, 1.6
 """How far the length of a query changes what its meaning counts."""
 
 
-def standing_out(similarities: Mapping[int, float], total: int) -> dict[int, float]:
-    """Return how far each similarity lies above the mean of ``total`` items; those below come last, in their order.
+def standing_out(similarities: Sequence[float]) -> list[float]:
+    """Return how far each similarity lies above the mean; those below come last, in their order.
 
     Texts have much in common by the vectors of any model, and nearly all by those of some: the difference tells.
     """
-    mean = fsum(similarities.values()) / total
+    mean = fsum(similarities) / len(similarities)
     last = mean / (1 - _BELOW)
-    return {key: each - mean if each > last else _BELOW * each for key, each in similarities.items()}
+    return [each - mean if each > last else _BELOW * each for each in similarities]
 
 
 def semantic_share(

@@ -7,11 +7,13 @@ only what it says close to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from itertools import compress, groupby, pairwise
-from math import fsum
-from operator import attrgetter
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import accumulate, chain, compress, pairwise
+from math import fsum, inf
+from operator import add, mul
+from typing import TypeVar
 
 from memoranda.ranking.calling import called, said_by_callers
 from memoranda.ranking.dates import date_terms
@@ -32,6 +34,8 @@ _LONG_QUESTION = 30
 
 _LEAST_LENT = 0.25
 """How much of what neighbours lend counts where the terms of a query stand near each other only by chance."""
+
+T = TypeVar("T")
 
 Counts = dict[int, float]
 """How often a term occurs, by place in the row; places where it does not occur are left out."""
@@ -64,45 +68,35 @@ def joined(windows: Iterable[Sequence[Passage]]) -> Sequence[Sequence[Passage]]:
 
 
 class Row:
-    """Passages in one row, with the stretch of consecutive turns of the same session that each place stands in.
+    """Passages in one row, with the stretches of consecutive turns of the same session that stand in it.
 
     ``items`` are the passages as they were given, and ``item_at`` says which of them stands at a place; at the
-    ``divided`` ones stands a part of an item.
+    ``divided`` ones stands a part of an item. ``sittings`` are the first item and the end of each stretch, and
+    ``stretches`` its first place and its end.
     """
 
-    def __init__(self, runs: Iterable[Sequence[Passage]], weights: Weights) -> None:
+    def __init__(self, runs: Sequence[Sequence[Passage]], weights: Weights) -> None:
         self.weights = weights
-        self.items: list[Passage] = []
-        self.item_at: list[int] = []
-        self.first_place: list[int] = []
-        self.stretches: list[tuple[int, int]] = []
-        self.terms: list[Sequence[str]] = []
+        self.items = list(chain.from_iterable(runs))
+        self.terms = [each.terms if each.terms is not None else index_terms(each.text) for each in self.items]
+        self.lengths = list(map(len, self.terms))
+        self.item_at: Sequence[int] = range(len(self.items))
+        self.first_place: Sequence[int] = range(len(self.items) + 1)
         self.divided: set[int] = set()
-        self.lengths: list[int] = []
-        for run in runs:
-            for _, turns in groupby(run, key=attrgetter("session")):
-                start = len(self.item_at)
-                self._add(list(turns))
-                self.stretches.extend([(start, len(self.item_at))] * (len(self.item_at) - start))
-        self.first_place.append(len(self.item_at))
+        if passage_count(max(self.lengths, default=0), weights.passage) > 1:
+            self._divide()
+        ends, sessions = set(accumulate(map(len, runs))), pairwise([each.session for each in self.items])
+        breaks = [at for at, (left, right) in enumerate(sessions, start=1) if at in ends or left != right]
+        self.sittings = list(pairwise([0, *breaks, len(self.items)]))
+        self.stretches = [(self.first_place[first], self.first_place[end]) for first, end in self.sittings]
 
-    def _add(self, turns: list[Passage]) -> None:
-        terms = [turn.terms if turn.terms is not None else index_terms(turn.text) for turn in turns]
-        lengths, size = list(map(len, terms)), self.weights.passage
-        first, place = len(self.items), len(self.item_at)
-        self.items += turns
-        self.terms += terms
-        if passage_count(max(lengths), size) == 1:
-            self.item_at += range(first, first + len(turns))
-            self.first_place += range(place, place + len(turns))
-            self.lengths += lengths
-            return
-        for item, length in enumerate(lengths, first):
-            parts = passage_count(length, size)
-            place = len(self.item_at)
-            self.first_place.append(place)
-            self.item_at.extend([item] * parts)
-            self.lengths.extend((part + 1) * length // parts - part * length // parts for part in range(parts))
+    def _divide(self) -> None:
+        lengths, counts = self.lengths, [passage_count(length, self.weights.passage) for length in self.lengths]
+        self.first_place = [0, *accumulate(counts)]
+        self.item_at = [item for item, parts in enumerate(counts) for _ in range(parts)]
+        self.lengths = []
+        for place, length, parts in zip(self.first_place, lengths, counts, strict=False):
+            self.lengths += [(part + 1) * length // parts - part * length // parts for part in range(parts)]
             if parts > 1:
                 self.divided.update(range(place, place + parts))
 
@@ -115,8 +109,8 @@ class Row:
 
     def age(self, item: int) -> tuple[str, int, str]:
         """Return what orders items that nothing else tells apart: when, which turn, and the key."""
-        place = self.first_place[item]
-        return self.items[item].date, place - self.stretches[place][0], self.items[item].key
+        first, _ = self.sittings[bisect_right(self.sittings, (item, inf)) - 1]
+        return self.items[item].date, self.first_place[item] - self.first_place[first], self.items[item].key
 
     def passage(self, place: int) -> str:
         """Return about the words at a place of an item with several passages: not every word is one term."""
@@ -138,10 +132,11 @@ class Row:
                     for counts in counts_of[term]:
                         counts[place] = counts.get(place, 0.0) + 1.0
                 continue
-            length, parts = len(terms), end - place
-            for at in compress(range(length), map(is_wanted, terms)):
+            at, length, parts = -1, len(terms), end - place
+            for term in filter(is_wanted, terms):
+                at = terms.index(term, at + 1)
                 part = place + ((at + 1) * parts - 1) // length
-                for counts in counts_of[terms[at]]:
+                for counts in counts_of[term]:
                     counts[part] = counts.get(part, 0.0) + 1.0
         return found
 
@@ -156,25 +151,20 @@ class Row:
         each term tells, ``having`` how many items of the scope have it, and ``total`` how many there are.
         """
         reach, enough = self.weights.reach, self.weights.coherence
-        values: Counts = {}
+        if not any(holders) or not enough:
+            return 1.0
+        values = [0.0] * len(self.items)
         for items, tells in zip(holders, told, strict=True):
             for item in items:
-                values[item] = values.get(item, 0.0) + tells * tells
-        if not values or not enough:
-            return 1.0
+                values[item] += tells * tells
         everywhere = fsum(tells * tells * items for tells, items in zip(told, having, strict=True))
-        near, chance = [], []
-        at, first_place, stretches = self.item_at, self.first_place, self.stretches
-        for item, value in values.items():
-            start, end = stretches[first_place[item]]
-            after = at[end - 1] - item
-            if after > reach:
-                after = reach
-            near += [value * values[other] for other in range(item + 1, item + after + 1) if other in values]
-            chance.append(value * (everywhere - value) * (min(item - at[start], reach) + after))
+        spaced = _spaced(values, self.sittings, reach)
+        near = fsum(chain.from_iterable(map(mul, spaced, spaced[far:]) for far in range(1, reach + 1)))
+        around = zip(values, _along(self.sittings, reach, add), strict=True)
+        chance = fsum([value * (everywhere - value) * count for value, count in around])
         # A few pairs tell little: one of the most telling items, as it would be in a conversation, is added to them.
-        one = max(values.values()) ** 2
-        times = (2 * fsum(near) + (1 + enough) * one) / (max(fsum(chance), 0.0) / max(total - 1, 1) + one)
+        one = max(values) ** 2
+        times = (2 * near + (1 + enough) * one) / (max(chance, 0.0) / max(total - 1, 1) + one)
         return min(1.0, max(_LEAST_LENT, (times - 1) / enough))
 
     @cached_property
@@ -182,7 +172,7 @@ class Row:
         """The number of each place's turn, where any goes on: what one known speaker says without a break is one."""
         turns = list(range(len(self.items)))
         for item, (left, right) in enumerate(pairwise(self.items), start=1):
-            if left.speaker == right.speaker and left.session == right.session and left.speaker not in UNKNOWN:
+            if left.speaker not in UNKNOWN and left.speaker == right.speaker and left.session == right.session:
                 turns[item] = turns[item - 1]
         return [turns[item] for item in self.item_at] if len(set(turns)) < len(turns) else []
 
@@ -192,65 +182,70 @@ class Row:
         ends = self.first_place
         return frozenset(ends[item + 1] - 1 for item, passage in enumerate(self.items) if "?" in passage.text)
 
-    def with_neighbours(self, own: Counts, lending: float) -> Counts:
-        """Return the counts with a share of each one added to the places around it.
+    def with_neighbours(self, own: Sequence[Counts], lending: float) -> list[Counts]:
+        """Return the counts of each term with a share of each one added to the places around it.
 
         A short turn needs what was said around it; one of several passages says enough by itself and takes nothing.
         """
-        shares, answer, alike = _shares(self.weights, lending), 1 + self.weights.answer, self.weights.same_speaker
-        counts, divided, turns = dict(own), self.divided, self._going_on
-        stretches, asking, reach = self.stretches, self._asking, self.weights.reach
-        is_plain, get = not divided and not turns, counts.get
-        for place, count in own.items():
-            start, end = stretches[place]
-            if is_plain and start + reach <= place < end - reach and place not in asking:
-                for offset, share in shares:
+        shares, alike = self._shares(own, lending), self.weights.same_speaker
+        turns, divided = self._going_on, self.divided
+        is_plain = not turns and not divided
+        together = []
+        for alone in own:
+            counts = dict(alone)
+            get = counts.get
+            for place, count in alone.items():
+                for offset, share in shares[place]:
                     near = place + offset
+                    if not is_plain:
+                        if near in divided:
+                            continue
+                        if turns and turns[near] == turns[place]:
+                            share *= alike
                     counts[near] = get(near, 0.0) + share * count
-                continue
-            for offset, share in shares:
-                near = place + offset
-                if start <= near < end and near not in divided:
-                    if offset == 1 and place in asking:
-                        share *= answer
-                    if turns and turns[near] == turns[place]:
-                        share *= alike
-                    counts[near] = get(near, 0.0) + share * count
-        return counts
+            together.append(counts)
+        return together
+
+    def _shares(self, own: Iterable[Counts], lending: float) -> list[list[tuple[int, float]]]:
+        """Return which share of what stands at each place counts how far from it in its stretch, later ones above 0."""
+        reach, answer = self.weights.reach, 1 + self.weights.answer
+        faded = _faded(self.weights, lending)
+        every = [pair for far, after, before in faded for pair in ((far, after), (-far, before)) if pair[1] > 0]
+
+        @cache
+        def fitting(before: int, after: int, first: float = 1.0) -> list[tuple[int, float]]:
+            fit = [(offset, share) for offset, share in every if -before <= offset <= after]
+            return [(offset, share * first if offset == 1 else share) for offset, share in fit]
+
+        shares = _along(self.stretches, reach, fitting)
+        for place in self._asking.intersection(chain.from_iterable(own)):
+            start, end = self.stretches[bisect_right(self.stretches, (place, inf)) - 1]
+            shares[place] = fitting(min(place - start, reach), min(end - 1 - place, reach), answer)
+        return shares
 
     def lengths_with_neighbours(self, lending: float) -> list[float]:
         """Return the number of terms that each count was taken from, weighted in the same way."""
         reach = self.weights.reach
-        stretches = list(dict.fromkeys(self.stretches))
         # All stretches in one list, far enough from each other, so that a few passes over it do for all of them.
-        spaced: list[float] = [0.0] * reach
-        for start, end in stretches:
-            spaced += self.lengths[start:end]
-            spaced += [0.0] * reach
-        spread = spaced[reach : len(spaced) - reach]
-        for offset, share in _shares(self.weights, lending):
-            moved = spaced[reach - offset : len(spaced) - reach - offset]
-            spread = [length + share * near for length, near in zip(spread, moved, strict=True)]
-        together: list[float] = []
-        place = 0
-        for start, end in stretches:
-            together += spread[place : place + end - start]
-            place += end - start + reach
+        spaced = [*[0.0] * reach, *_spaced(self.lengths, self.stretches, reach)]
+        end = len(spaced) - reach
+        spread: Sequence[float] = spaced[reach:end]
+        for far, after, before in _faded(self.weights, lending):
+            moved = zip(spread, spaced[reach - far : end - far], spaced[reach + far : end + far], strict=True)
+            spread = [length + after * earlier + before * later for length, earlier, later in moved]
+        together = list(compress(spread, _spaced([1.0] * len(self), self.stretches, reach)))
         for place in self.divided:
             together[place] = self.lengths[place]
         return together
 
-    def telling_time(self) -> set[int]:
-        """Return the items that mention a time."""
-        return {item for item, terms in enumerate(self.terms) if not _TIME_TERMS.isdisjoint(terms)}
+    def tells_time(self, item: int) -> bool:
+        """Whether an item mentions a time."""
+        return not _TIME_TERMS.isdisjoint(self.terms[item])
 
-    def stating(self) -> set[int]:
-        """Return the items that tell something: those that do not end in a question, and long ones."""
-        return {
-            item
-            for item, passage in enumerate(self.items)
-            if len(self.terms[item]) > _LONG_QUESTION or not passage.text.rstrip().endswith(_QUESTION_MARKS)
-        }
+    def states(self, item: int) -> bool:
+        """Whether an item tells something: it does not end in a question, or is long."""
+        text = self.items[item].text
+        return len(self.terms[item]) > _LONG_QUESTION or not text.rstrip().endswith(_QUESTION_MARKS)
 
     def add_speakers(self, counts: Sequence[Counts], terms: Sequence[str]) -> set[int]:
         """Count the speakers' names as occurrences and return the items whose speaker the query names."""
@@ -320,10 +315,29 @@ class Row:
                 counts[place] = counts.get(place, 0.0) + weight
 
 
-def _shares(weights: Weights, lending: float) -> list[tuple[int, float]]:
-    """Return how much of a turn's terms counts for the turn at each distance from it, later ones above 0."""
-    shares = []
-    for distance in range(1, weights.reach + 1):
-        faded = lending * weights.fading ** (distance - 1)
-        shares += [(distance, weights.before * faded), (-distance, weights.after * faded)]
-    return [(offset, share) for offset, share in shares if share > 0]
+def _along(stretches: Iterable[tuple[int, int]], reach: int, of: Callable[[int, int], T]) -> list[T]:
+    """Return for each place what is said of how many places of its stretch are in reach before and after it."""
+    found: list[T] = []
+    known: dict[int, list[T]] = {}
+    for length in (end - start for start, end in stretches):
+        if length not in known:
+            first = [of(at, min(length - 1 - at, reach)) for at in range(min(reach, length))]
+            last = [of(min(at, reach), length - 1 - at) for at in range(max(reach, length - reach), length)]
+            known[length] = [*first, *[of(reach, reach)] * (length - 2 * reach), *last]
+        found += known[length]
+    return found
+
+
+def _spaced(values: Sequence[float], stretches: Iterable[tuple[int, int]], reach: int) -> list[float]:
+    """Return the values with zeros behind each stretch, so that none is in reach of another one's."""
+    spaced: list[float] = []
+    for start, end in stretches:
+        spaced += values[start:end]
+        spaced += [0.0] * reach
+    return spaced
+
+
+def _faded(weights: Weights, lending: float) -> list[tuple[int, float, float]]:
+    """Return each distance, and how much of a turn's terms counts for the turn so far after and before it."""
+    faded = [(far, lending * weights.fading ** (far - 1)) for far in range(1, weights.reach + 1)]
+    return [(far, weights.before * share, weights.after * share) for far, share in faded]

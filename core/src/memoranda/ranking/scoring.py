@@ -9,10 +9,11 @@ and in languages with many forms the others too, are looked for by their letters
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from heapq import merge
-from itertools import groupby, islice
+from functools import partial, reduce
+from heapq import heappop, heappush, merge
+from itertools import chain, islice, pairwise
 from math import fsum, log
+from operator import add
 
 from memoranda.ranking.dates import query_date_terms
 from memoranda.ranking.fusion import semantic_share, standing_out
@@ -91,7 +92,7 @@ def rank_hybrid(
     told = _rarities([len(own[term]) * more for term, more in zip(terms, times, strict=True)], passages)
     having = [len(held) * more for held, more in zip(holders, times, strict=True)]
     lending = row.lending(holders, told, having, items)
-    counts = [row.with_neighbours(own[term], lending) for term in terms]
+    counts = row.with_neighbours(list(own.values()), lending)
     named = row.add_speakers(counts, terms)
     called, perhaps = ("", set[int]()) if named else row.leave_out_calls(counts, own, query)
     dates = query_date_terms(query)
@@ -102,57 +103,56 @@ def rank_hybrid(
     missing = [term for term, frequency in zip(terms, reached, strict=True) if not frequency]
     lengths = row.lengths_with_neighbours(lending)
     words = _bm25(counts, _rarities(reached, passages), lengths, weights.saturation, weights.length)
-    if weights.own and words:
+    if weights.own:
         alone = _bm25(list(own.values()), told, row.lengths, weights.saturation, _LENGTH_ALONE)
-        _raise(words, alone, weights.own / (weights.own + lending * (1 - weights.own)))
+        words = _raised(words, alone, weights.own / (weights.own + lending * (1 - weights.own)))
     letters = _by_letters(row, query, dict(zip(terms, times, strict=True)), missing, passages)
-    near = {
-        item: similarity
-        for item, passage in enumerate(row.items if similarities else ())
-        if (similarity := similarities.get(passage.key, 0.0)) > 0
-    }
+    alike = (similarities.get(passage.key, 0.0) for passage in row.items if similarities)
+    near = [similarity if similarity > 0 else 0.0 for similarity in alike]
     said = fold_words(query)
-    bonuses = {
-        "speaker": (named | perhaps | row.of_asked_person(query), weights.asked_speaker),
-        "time": (set() if _ASKING_FOR_TIME.isdisjoint(said) else row.telling_time(), weights.time),
-        "statement": (row.stating(), weights.statement),
-    }
+    bonuses: dict[str, tuple[Callable[[int], bool], float]] = {}
+    if speaking := named | perhaps | row.of_asked_person(query):
+        bonuses["speaker"] = speaking.__contains__, weights.asked_speaker
+    if not _ASKING_FOR_TIME.isdisjoint(said):
+        bonuses["time"] = row.tells_time, weights.time
+    bonuses["statement"] = row.states, weights.statement
     people = {called, *(row.items[item].speaker for item in named)}
     names = {term for name in people for term in index_terms(name)}  # They are not embedded.
     asked = {term: tells for term, tells in zip(terms, told, strict=True) if term not in names | dates}
     # Elsewhere than in English other forms of the words are found by their letters alone.
-    covered = _covered(own, asked) if near and query_language(query) == "english" else 1.0
+    covered = _covered(row, own, asked) if any(near) and query_language(query) == "english" else 1.0
     asking = "?" in query or not _ASKING.isdisjoint(said)
     share = partial(semantic_share, weights.semantic, len(asked), covered=covered, asking=asking)
     scoring = _Scoring(row, words, letters, near, share, bonuses)
     # What says nothing answers nothing, whatever was said around it: a turn that only calls tools, say.
-    speaking = (entry for entry in scoring.best_first() if row.terms[entry[2]] or row.items[entry[2]].text.strip())
-    chosen = (entry for entry in speaking if wanted is None or wanted(entry[0]))
+    saying = (entry for entry in scoring.best_first() if row.terms[entry[2]] or row.items[entry[2]].text.strip())
+    chosen = (entry for entry in saying if wanted is None or wanted(entry[0]))
     return [
         Scored(key, score, scoring.parts(item), row.found_in(item, own), scoring.passage(item, nearest))
         for key, score, item in islice(chosen, limit)
     ]
 
 
-def _covered(own: Mapping[str, Counts], asked: Mapping[str, float]) -> float:
+def _covered(row: Row, own: Mapping[str, Counts], asked: Mapping[str, float]) -> float:
     """Return the greatest part of what is asked for that one place has, terms by what they tell; figures tell all."""
     every = fsum(asked.values())
-    values: Counts = {}
+    values = [0.0] * len(row)
     for term, tells in asked.items():
+        value = tells if term.isalpha() else every
         for place in own[term]:
-            values[place] = values.get(place, 0.0) + (tells if term.isalpha() else every)
-    return max(values.values(), default=0.0) / every if asked else 1.0
+            values[place] += value
+    return max(values) / every if asked else 1.0
 
 
 def _by_letters(
     row: Row, query: str, times: Mapping[str, float], missing: Sequence[str], passages: float
-) -> dict[int, float]:
-    """Return the score of every place that has letters of the query's terms; ``times`` are those of _times_more."""
+) -> Sequence[float]:
+    """Return the score of each place by the letters of the query's terms; ``times`` are those of _times_more."""
     weights = row.weights
     found = 0.0 if query_language(query) == "english" else _FOUND_TERM
     looked_for = {term: weight for term in times if (weight := 1.0 if term in missing else found) > 0}
     if not looked_for or not weights.letters:
-        return {}
+        return ()
     groups = group_weights(looked_for)
     forms = sharing(frozenset[str]().union(*row.terms), looked_for)
     shared = {group: counts for group, counts in row.occurrences(forms, groups).items() if counts}
@@ -165,106 +165,93 @@ def _by_letters(
 class _Scoring:
     """The relevance of each item by its words and its meaning, with the bonuses that come on top.
 
-    Of an item with several passages the best one counts, less the more there are: many find something by chance.
+    Both are taken in their proportions, each relative to its own best, and together relative to the most relevant item.
+    Of one with several passages the best counts, less the more there are: many find something by chance.
     """
 
     def __init__(
         self,
         row: Row,
-        words: Mapping[int, float],
-        letters: Mapping[int, float],
-        near: Mapping[int, float],
+        words: Sequence[float],
+        letters: Sequence[float],
+        near: Sequence[float],
         share_of: Callable[[Iterable[float], Iterable[float]], float],
-        bonuses: Mapping[str, tuple[set[int], float]],
+        bonuses: Mapping[str, tuple[Callable[[int], bool], float]],
     ) -> None:
         self._row = row
         self._bonuses = bonuses
-        self._session = row.weights.session
-        self._best_place: dict[int, int] = {}
-        found: dict[int, float] = {}
-        scores = dict(words)
-        for place, score in letters.items():
-            scores[place] = scores.get(place, 0.0) + score
-        if not row.divided:  # Each item has its one place.
-            found = {place: score for place, score in scores.items() if score > 0}
-            self._best_place = dict(zip(found, found, strict=True))
-            scores = {}
-        for place, score in scores.items():
-            item = row.item_at[place]
-            if score > found.get(item, 0.0):
-                found[item], self._best_place[item] = score, place
-        self._texts, self._near, self._letters = found, standing_out(near, len(row.items)), {}
+        self._letters = letters
+        self._scores = texts = list(map(add, words, letters)) if letters else words
         if row.divided:
-            self._texts = {item: score / row.parts(item) ** row.weights.damping for item, score in found.items()}
-        if letters:
-            self._letters = {item: letters.get(place, 0.0) / found[item] for item, place in self._best_place.items()}
-        self._best_text = max(self._texts.values(), default=1.0)
-        self._best_near = max(self._near.values(), default=1.0)
-        self._share = share_of(self._texts.values(), self._near.values())
-        self._relevances = self._relative()
-        self._best_of_session: dict[str, float] = {}
-        for item, relevance in self._relevances.items():
-            name = row.items[item].session
-            if relevance > self._best_of_session.get(name, 0.0):
-                self._best_of_session[name] = relevance
+            highest = (max(self._scores[start:end]) for start, end in pairwise(row.first_place))
+            texts = [score / row.parts(item) ** row.weights.damping for item, score in enumerate(highest)]
+        meanings = standing_out(near) if near else [0.0] * len(row.items)
+        share = share_of(texts, meanings)
+        best_text, best_meaning = max(texts) or 1.0, max(meanings) or 1.0
+        self._by_words = [(1 - share) * text / best_text for text in texts]
+        self._by_meaning = [share * meaning / best_meaning for meaning in meanings]
+        relevances = list(map(add, self._by_words, self._by_meaning))
+        self._best = best = max(relevances) or 1.0
+        self._relevances = [relevance / best for relevance in relevances]
+        self._of_session: dict[str, float] = {}
+        for first, end in row.sittings:
+            name, bonus = row.items[first].session, row.weights.session * max(self._relevances[first:end])
+            self._of_session[name] = max(bonus, self._of_session.get(name, 0.0))
 
     def best_first(self) -> Iterator[tuple[str, float, int]]:
         """Yield key, score and number of every item that has to do with the query.
 
-        They come by score, then the newest first, then by key, so that there is one order for all.
+        They come by score, then the newest first, then by key, so that there is one order for all. Whether an item has
+        a bonus is asked when it may be the next, since most never are.
         """
-        row, of_session = self._row, self._best_of_session
-        bonuses = [bonus for bonus in self._bonuses.values() if bonus[1]]
-        scores: dict[int, float] = {}
-        for item, relevance in self._relevances.items():
-            score = relevance + self._session * of_session[row.items[item].session]
-            for items, bonus in bonuses:
-                if item in items:
-                    score += bonus
-            scores[item] = score
-        for score, equal in groupby(_descending(scores), scores.__getitem__):
-            yield from ((row.items[item].key, score, item) for item in sorted(equal, key=row.age, reverse=True))
+        row, relevances = self._row, self._relevances
+        scores: list[float] = []
+        for first, end in row.sittings:
+            bonus = self._of_session[row.items[first].session]
+            scores += [relevance + bonus for relevance in relevances[first:end]]
+        waiting: list[tuple[float, int]] = []
+        for item in chain(_descending(scores), (None,)):
+            while waiting and (item is None or -waiting[0][0] > self._with_bonuses(scores[item])):
+                score, equal = waiting[0][0], list[int]()
+                while waiting and waiting[0][0] == score:
+                    equal.append(heappop(waiting)[1])
+                yield from ((row.items[each].key, -score, each) for each in sorted(equal, key=row.age, reverse=True))
+            if item is not None and relevances[item] > 0:
+                heappush(waiting, (-self._with_bonuses(scores[item], item), item))
 
-    def _relative(self) -> dict[int, float]:
-        """Return how relevant each item is by its words and its meaning, relative to the most relevant, which has 1.
+    def _with_bonuses(self, score: float, item: int | None = None) -> float:
+        """Return a score with the bonuses of an item, or with all that there are."""
+        return reduce(add, (bonus for has, bonus in self._bonuses.values() if item is None or has(item)), score)
 
-        Both are taken in their proportions, each relative to its own best.
-        """
-        words, meaning, best_text, best_near = 1 - self._share, self._share, self._best_text, self._best_near
-        relevances = {item: words * score / best_text for item, score in self._texts.items()}
-        for item, similarity in self._near.items() if meaning else ():
-            relevances[item] = relevances.get(item, 0.0) + meaning * similarity / best_near
-        self._best = max(relevances.values(), default=0.0) or 1.0
-        return {item: relevance / self._best for item, relevance in relevances.items() if relevance > 0}
-
-    def _by_meaning(self, item: int) -> float:
-        return self._share * self._near.get(item, 0.0) / self._best_near / self._best
+    def _best_place(self, item: int) -> int:
+        return max(range(*self._row.first_place[item : item + 2]), key=self._scores.__getitem__)
 
     def parts(self, item: int) -> dict[str, float]:
         """Return what the score of an item is made of."""
-        text = (1 - self._share) * self._texts.get(item, 0.0) / self._best_text / self._best
-        in_letters, semantic = self._letters.get(item, 0.0), self._by_meaning(item)
+        place, text, semantic = self._best_place(item), self._by_words[item] / self._best, self._by_meaning[item]
+        in_letters = self._letters[place] / self._scores[place] if text and self._letters else 0.0
         parts = {"text": text * (1 - in_letters)} if text else {}
-        parts |= {"letters": text * in_letters} if text and in_letters else {}
-        parts |= {"semantic": semantic} if semantic else {}
-        parts["session"] = self._session * self._best_of_session[self._row.items[item].session]
-        parts.update((name, bonus) for name, (items, bonus) in self._bonuses.items() if item in items)
+        parts |= {"letters": text * in_letters} if in_letters else {}
+        parts |= {"semantic": semantic / self._best} if semantic else {}
+        parts["session"] = self._of_session[self._row.items[item].session]
+        parts.update((name, bonus) for name, (has, bonus) in self._bonuses.items() if has(item))
         return parts
 
     def passage(self, item: int, nearest: Callable[[Passage], str] | None) -> str:
         """Return the passage by which an item was found, if it has several: by what counts more, words or meaning."""
-        if nearest is not None and self._by_meaning(item) > self._relevances[item] / 2:
+        if nearest is not None and self._by_meaning[item] / self._best > self._relevances[item] / 2:
             return nearest(self._row.items[item])
-        return self._row.passage(self._best_place[item]) if item in self._best_place else ""
+        place = self._best_place(item)
+        return self._row.passage(place) if self._scores[place] else ""
 
 
-def _descending(scores: Mapping[int, float]) -> Iterable[int]:
+def _descending(scores: Sequence[float]) -> Iterable[int]:
     """Return the items by their scores, the highest first.
 
     A long list is sorted in parts, since a thread that sorts gives way to nobody, and joined as far as it is read.
     """
-    items, by_score = list(scores), scores.__getitem__
-    parts = [items[start : start + _SORTED_AT_ONCE] for start in range(0, len(items), _SORTED_AT_ONCE)]
+    by_score = scores.__getitem__
+    parts = [range(len(scores))[start : start + _SORTED_AT_ONCE] for start in range(0, len(scores), _SORTED_AT_ONCE)]
     return merge(*(sorted(part, key=by_score, reverse=True) for part in parts), key=by_score, reverse=True)
 
 
@@ -278,25 +265,25 @@ def _rarities(frequencies: Sequence[float], total: float) -> list[float]:
     return [log(1 + max(total - frequency + 0.5, 0.5) / (frequency + 0.5)) for frequency in frequencies]
 
 
-def _raise(words: dict[int, float], alone: Mapping[int, float], part: float) -> None:
-    """Raise each place to this part of what its own terms are worth alone, both relative to their best."""
-    best = max(alone.values(), default=0.0)
-    if best > 0:
-        part *= max(words.values()) / best
-        for place, score in alone.items():
-            if part * score > words[place]:
-                words[place] = part * score
+def _raised(words: list[float], alone: Sequence[float], part: float) -> list[float]:
+    """Return the scores, each raised to this part of what its own terms are worth alone, relative to their best."""
+    best = max(alone)
+    if best <= 0:
+        return words
+    part *= max(words) / best
+    return [raised if (raised := part * own) > score else score for score, own in zip(words, alone, strict=True)]
 
 
 def _bm25(
     counts: Sequence[Counts], rarities: Sequence[float], lengths: Sequence[float], k1: float, b: float
-) -> dict[int, float]:
-    """Return the score of every place that has a term; ``k1`` and ``b`` are BM25's own."""
+) -> list[float]:
+    """Return the score of each place; ``k1`` and ``b`` are BM25's own."""
     mean = fsum(lengths) / len(lengths) or 1.0
     least, per_term = k1 * (1 - b), k1 * b / mean
-    scores: dict[int, float] = {}
+    held_back = [per_term * length for length in lengths]
+    scores = [0.0] * len(lengths)
     for found, rarity in zip(counts, rarities, strict=True):
         most = rarity * (k1 + 1)
         for place, count in found.items():
-            scores[place] = scores.get(place, 0.0) + most * count / (count + least + per_term * lengths[place])
+            scores[place] += most * count / (count + least + held_back[place])
     return scores
