@@ -8,6 +8,7 @@ only what it says close to them.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import accumulate, chain, compress, pairwise
@@ -44,17 +45,20 @@ Counts = dict[int, float]
 def joined(windows: Iterable[Sequence[Passage]]) -> Sequence[Sequence[Passage]]:
     """Return the windows with those that share passages made into one, each passage once."""
     windows = list(windows)
-    passages = {passage.key: passage for window in windows for passage in window}
-    if len(passages) == sum(map(len, windows)):
-        return windows
+    times = Counter([passage.key for window in windows for passage in window])
+    shared = {key for key, count in times.items() if count > 1}
+    runs: list[Sequence[Passage]] = []
+    sharing: list[Sequence[Passage]] = []
+    for window in windows:
+        (runs if shared.isdisjoint([passage.key for passage in window]) else sharing).append(window)
+    passages = {passage.key: passage for window in sharing for passage in window}
     following: dict[str, str] = {}
     preceded: set[str] = set()
-    for window in windows:
+    for window in sharing:
         for left, right in pairwise(window):
             if left.key not in following and right.key not in preceded:
                 following[left.key] = right.key
                 preceded.add(right.key)
-    runs = []
     for first in sorted(passages, key=preceded.__contains__):
         run = []
         key: str | None = first
@@ -103,10 +107,6 @@ class Row:
     def __len__(self) -> int:
         return len(self.item_at)
 
-    def parts(self, item: int) -> int:
-        """Return how many passages an item has."""
-        return self.first_place[item + 1] - self.first_place[item]
-
     def age(self, item: int) -> tuple[str, int, str]:
         """Return what orders items that nothing else tells apart: when, which turn, and the key."""
         first, _ = self.sittings[bisect_right(self.sittings, (item, inf)) - 1]
@@ -115,8 +115,8 @@ class Row:
     def passage(self, place: int) -> str:
         """Return about the words at a place of an item with several passages: not every word is one term."""
         item = self.item_at[place]
-        parts, number = self.parts(item), place - self.first_place[item]
-        return passage_at(self.items[item].text, number, parts) if parts > 1 else ""
+        first, end = self.first_place[item], self.first_place[item + 1]
+        return passage_at(self.items[item].text, place - first, end - first) if end - first > 1 else ""
 
     def occurrences(self, keys: Mapping[str, Sequence[str]], counted: Iterable[str]) -> dict[str, Counts]:
         """Return, for each of the ``counted`` keys, how often words occur that stand for it in ``keys``."""

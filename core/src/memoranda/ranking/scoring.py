@@ -107,7 +107,7 @@ def rank_hybrid(
         alone = _bm25(list(own.values()), told, row.lengths, weights.saturation, _LENGTH_ALONE)
         words = _raised(words, alone, weights.own / (weights.own + lending * (1 - weights.own)))
     letters = _by_letters(row, query, dict(zip(terms, times, strict=True)), missing, passages)
-    alike = (similarities.get(passage.key, 0.0) for passage in row.items if similarities)
+    alike = [similarities.get(passage.key, 0.0) for passage in row.items if similarities]
     near = [similarity if similarity > 0 else 0.0 for similarity in alike]
     said = fold_words(query)
     bonuses: dict[str, tuple[Callable[[int], bool], float]] = {}
@@ -183,8 +183,8 @@ class _Scoring:
         self._letters = letters
         self._scores = texts = list(map(add, words, letters)) if letters else words
         if row.divided:
-            highest = (max(self._scores[start:end]) for start, end in pairwise(row.first_place))
-            texts = [score / row.parts(item) ** row.weights.damping for item, score in enumerate(highest)]
+            parts, damping = pairwise(row.first_place), row.weights.damping
+            texts = [max(self._scores[start:end]) / (end - start) ** damping for start, end in parts]
         meanings = standing_out(near) if near else [0.0] * len(row.items)
         share = share_of(texts, meanings)
         best_text, best_meaning = max(texts) or 1.0, max(meanings) or 1.0

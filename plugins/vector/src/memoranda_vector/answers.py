@@ -95,7 +95,7 @@ class Answers:
 
     def _windows(self, rows: Rows, around: int) -> list[list[Passage]]:
         windows = self._words.windows(rows, self._inside, around)
-        passages = [[self._words.passage(row) for row in window] for window in windows]
+        passages = [self._words.passages(window) for window in windows]
         given = chain.from_iterable
         self.rows = {passage.key: row for passage, row in zip(given(passages), given(windows), strict=True)}
         return passages

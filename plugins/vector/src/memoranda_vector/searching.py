@@ -21,7 +21,7 @@ from memoranda.ranking import (
     taking_part,
 )
 from memoranda.store import Filter, copy_item
-from memoranda.turns import aside, dividing, loaded
+from memoranda.turns import AT_ONCE, aside, dividing, loaded
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.answers import Answers
 from memoranda_vector.batches import Matrix
@@ -108,7 +108,8 @@ class Searcher:
             cosines[near[0]] = near[1]
             similar = dict(zip(rows, cosines[list(rows.values())].tolist(), strict=True))
         # Now, as they are: another may have the row before the ranking is done.
-        items = {key: table.item(row) for key, row in rows.items()}
+        held = zip(rows, map(table.items.__getitem__, rows.values()), strict=True)
+        items = {key: item for key, item in held if item is not None}
 
         def ranked() -> list[RankedItem]:
             scored = rank_hybrid(
@@ -126,7 +127,9 @@ class Searcher:
             )
             return [RankedItem.of(copy_item(items[result.key]), result) for result in scored]
 
-        weight = max(len(items), dividing(sum(len(item.content) for item in items.values())))
+        weight = len(items)
+        if weight <= AT_ONCE:  # They may be long.
+            weight = max(weight, dividing(sum(len(item.content) for item in items.values())))
         return await aside(weight, ranked)
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:

@@ -155,9 +155,9 @@ class WordIndex:
         # A term lists each row once.
         return listed[-1] if len(listed) <= 2 else np.unique(np.concatenate(listed))
 
-    def passage(self, row: int) -> Passage:
-        """Return what a row says, which is listed."""
-        return self._passages[row]
+    def passages(self, rows: Iterable[int]) -> list[Passage]:
+        """Return what rows say, which are listed."""
+        return list(map(self._passages.__getitem__, rows))
 
     def windows(self, rows: Rows, scope: Mask, around: int) -> list[list[int]]:
         """Return the rows with so many turns around each, as runs of consecutive turns of each conversation."""
