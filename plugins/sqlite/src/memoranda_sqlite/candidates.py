@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from memoranda.ranking import (
@@ -106,7 +107,7 @@ class Answers:
     def _windows(self, hits: Sequence[int], around: int) -> list[list[Passage]]:
         """Return each row with its neighbours in the conversation, oldest first."""
         windows = [*self._chains(hits, around, in_session=True), *self._chains(hits, around, in_session=False)]
-        turns = self._turns(number for window in windows for number in window)
+        turns = self._turns(chain.from_iterable(windows))
         return [[turns[number].passage for number in window if number in turns] for window in windows]
 
     def _chains(self, hits: Sequence[int], around: int, *, in_session: bool) -> Iterator[list[int]]:
@@ -145,7 +146,7 @@ class Answers:
     def _turns(self, numbers: Iterable[int]) -> dict[int, Turn]:
         """Return the turns of these rows, which lie in the scope, in this order."""
         turns = self._passages.of(self._rows.connection, numbers)
-        self.numbers.update((turn.passage.key, number) for number, turn in turns.items())
+        self.numbers |= {turn.passage.key: number for number, turn in turns.items()}
         return turns
 
 
