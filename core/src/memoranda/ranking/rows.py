@@ -109,7 +109,7 @@ class Row:
 
     def age(self, item: int) -> tuple[str, int, str]:
         """Return what orders items that nothing else tells apart: when, which turn, and the key."""
-        first, _ = self.sittings[bisect_right(self.sittings, (item, inf)) - 1]
+        first, _ = self._sitting_of(item)
         return self.items[item].date, self.first_place[item] - self.first_place[first], self.items[item].key
 
     def passage(self, place: int) -> str:
@@ -272,12 +272,11 @@ class Row:
             if term in words:
                 for place in map(self.first_place.__getitem__, calling):
                     found[place] = found.get(place, 0.0) - places.pop(place, 0.0)
-        return name, set(range(len(self.items))) - said_by_callers(calling, self._stretch_of) if calling else set()
+        return name, set(range(len(self.items))) - said_by_callers(calling, self._sitting_of) if calling else set()
 
-    def _stretch_of(self, item: int) -> tuple[int, int]:
+    def _sitting_of(self, item: int) -> tuple[int, int]:
         """Return the first of the items that follow each other around this one, and the one after the last."""
-        start, end = self.stretches[self.first_place[item]]
-        return self.item_at[start], self.item_at[end - 1] + 1
+        return self.sittings[bisect_right(self.sittings, (item, inf)) - 1]
 
     def of_asked_person(self, query: str) -> set[int]:
         """Return what was said by whom a query in the first person is about: the user, or an assistant.
