@@ -16,7 +16,16 @@ import memoranda
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import usual_weights
 from memoranda.errors import EmbeddingError
-from memoranda.ranking import Passage, cosines, index_terms, pack_vector, rank_hybrid
+from memoranda.ranking import (
+    Passage,
+    Weights,
+    cosines,
+    index_terms,
+    pack_vector,
+    query_without_names,
+    rank_hybrid,
+    rank_text,
+)
 from memoranda_embed_static import StaticEmbeddings
 from memoranda_embed_static.minilm import MiniLMEmbeddings
 
@@ -118,3 +127,51 @@ def test_what_goes_on_finds_the_facts_that_matter_as_well_by_words_and_meaning_a
         ranked = rank_hybrid(situation, [row], near, weights=usual_weights(embeddings), limit=10)
         by_both += fact in {found.key for found in ranked}
     assert by_both >= 0.95 * by_meaning > 0.5 * len(facts)
+
+
+def talk(name: str) -> tuple[list[Passage], list[tuple[str, set[str]]]]:
+    """Read a talk: "Ada: a turn #1", "? A question | 1" about the marked turns right before it, and "@" for a day."""
+    turns: list[Passage] = []
+    questions: list[tuple[str, set[str]]] = []
+    marked: dict[str, str] = {}
+    asked, day = False, 1
+    for number, line in enumerate((Path(__file__).parent / name).read_text(encoding="utf-8").splitlines()):
+        if line == "@":
+            day += 1
+        elif line.startswith("? "):
+            question, marks = line[2:].split(" | ")
+            questions.append((question, {marked[mark] for mark in marks.split()}))
+            asked = True
+        else:
+            marked, asked = ({} if asked else marked), False
+            speaker, said = line.split(": ", 1)
+            text, _, mark = said.partition(" #")
+            marked[mark] = str(number)
+            turns.append(Passage(str(number), text, speaker, f"2024-02-{day:02d}", str(day), index_terms(text)))
+    return turns, questions
+
+
+@pytest.mark.parametrize("name", ["team.txt", "siblings.txt"])
+def test_words_with_their_neighbours_find_more_than_alone_and_with_meaning_more_than_either(name: str) -> None:
+    """Six people, and two who write several short messages in a row; questions are in other words than the answers."""
+    turns, questions = talk(name)
+    embeddings = StaticEmbeddings()
+    vectors = embeddings.embed_many([turn.text for turn in turns])
+    packed = [pack_vector(vector, embeddings.dimension) for vector in vectors]
+    plain = Weights(before=0, after=0, speaker=0, date=0, asked_speaker=0, session=0, time=0, statement=0, letters=0)
+    found = dict.fromkeys(("plain", "text", "semantic", "hybrid"), 0.0)
+    for question, wanted in questions:
+        meant = query_without_names(question, {turn.speaker for turn in turns})
+        near = dict(zip((turn.key for turn in turns), cosines(embeddings.embed(meant), packed), strict=True))
+        first = {
+            "plain": [each.key for each in rank_text(question, [turns], weights=plain, limit=10)],
+            "text": [each.key for each in rank_text(question, [turns], limit=10)],
+            "semantic": nlargest(10, near, key=near.__getitem__),
+            "hybrid": [
+                each.key for each in rank_hybrid(question, [turns], near, weights=usual_weights(embeddings), limit=10)
+            ],
+        }
+        for mode, keys in first.items():
+            found[mode] += len(wanted.intersection(keys)) / len(wanted)
+    assert found["plain"] < found["text"]
+    assert found["hybrid"] > max(found["text"], found["semantic"])
