@@ -33,7 +33,7 @@ MOST_HITS = 300
 NEWEST_FOUND = 100
 """How many are taken of each day, month, speaker or beginning of a word: the newest."""
 
-NEAREST = 200
+NEAREST = 150
 """How many of the most similar items are ranked beside those that share a word."""
 
 MOST_COUNTED = 200_000
