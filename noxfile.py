@@ -39,8 +39,9 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 DOCS = ROOT / "docs" / "mkdocs.yml"
 EXAMPLE = ROOT / "docs" / "examples" / "memoranda-jsonl"
 REPORTS = ROOT / ".nox" / "reports"
-# Each worker of a test run starts servers of its own, so more of them than this cost more than they bring.
-WORKERS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist=loadgroup"]
+# Each worker of a test run starts servers of its own, so more of them than this cost more than they bring. A module's
+# tests stay with one of them, which makes its clusters, large tables and environments once.
+WORKERS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist=loadfile"]
 EVERYTHING = "--everything"
 SCALE = [
     *(f"plugins/postgres/tests/test_postgres_{name}.py" for name in ("pooler", "replicas", "failover", "locking")),

@@ -15,9 +15,6 @@ import pytest
 from memoranda.plugins import HOOKS
 from memoranda_cli.new_plugin import Kind
 
-# One environment for all of them, in one worker.
-pytestmark = pytest.mark.xdist_group("new plugins")
-
 ROOT = Path(__file__).parents[1]
 OURS = [ROOT / "core", ROOT / "plugins" / "cli", ROOT / "plugins" / "testing"]
 

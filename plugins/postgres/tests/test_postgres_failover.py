@@ -26,8 +26,6 @@ from memoranda_testing.servers import (
     postgres_group,
 )
 
-pytestmark = pytest.mark.xdist_group("failover")
-
 FAULTS = ("paused", "killed", "cut off")
 OUTAGES = (0.3, 0.0, 1.5, 4.0)
 """How many seconds there is no primary at all: less and more than a call is tried again for."""

@@ -19,8 +19,6 @@ from memoranda_postgres.pooling import Pooler, look_for_pooler, pooler_finding
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import MissingServerError, PgBouncer, pgbouncer
 
-pytestmark = pytest.mark.xdist_group("pgbouncer")
-
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 
 

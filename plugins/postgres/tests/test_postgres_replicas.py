@@ -24,8 +24,6 @@ from memoranda_postgres.server import Server, ServerOptions
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import PostgresGroup, PostgresNode, postgres_group, query
 
-pytestmark = pytest.mark.xdist_group("replicas")
-
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 
 ADA, BEN = MemoryMetadata(user_id="ada"), MemoryMetadata(user_id="ben")

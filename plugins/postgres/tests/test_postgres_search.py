@@ -19,9 +19,6 @@ from memoranda.store import Expiry, Filter, InMemoryStore, Listing, Page
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 
-# One worker makes the large tables that most of them ask.
-pytestmark = pytest.mark.xdist_group("postgres searches")
-
 USERS = ["alice", "bob", "", "Ünï %_\\"]
 WORDS = [
     "Straße",

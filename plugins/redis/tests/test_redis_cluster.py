@@ -20,8 +20,6 @@ from memoranda_testing import Reopen, StoreConformance
 from memoranda_testing.histories import History, Writers, broken_promises
 from memoranda_testing.servers import RedisCluster, redis_cluster
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisCluster]:

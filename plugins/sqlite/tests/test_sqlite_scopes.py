@@ -18,9 +18,6 @@ from memoranda.ranking import RankedItem, candidates
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore, scope_rows
 
-# One worker makes the large file that most of them ask.
-pytestmark = pytest.mark.xdist_group("sqlite scopes")
-
 MINE = MemoryMetadata(user_id="ada", session_id="mine", task_id="mine", agent_id="mine", extra={"team": "mine"})
 THEIRS = MemoryMetadata(user_id="ada", session_id="s", task_id="t", agent_id="a", extra={"team": "theirs"})
 """Only the user is the same: every other field tells them apart, each by itself."""
