@@ -126,6 +126,7 @@ async def compact(
     check_store(store)
     conflict: VersionConflictError | None = None
     for attempt in range(ATTEMPTS):
+        await give_way(attempt)
         try:
             live = await _unarchived(store, metadata)
             if await _finish(store, live):
@@ -137,7 +138,6 @@ async def compact(
             return await _swap(store, planned, answers)
         except VersionConflictError as error:
             conflict = error  # Somebody changed a source or compacted first; what is there now decides.
-            await give_way(attempt)
     assert conflict is not None
     raise conflict
 

@@ -55,11 +55,11 @@ async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | 
     check_store(store)
     conflict: VersionConflictError | None = None
     for attempt in range(ATTEMPTS):
+        await give_way(attempt)
         try:
             restored = await _undo_once(store, summary_id, metadata)
         except VersionConflictError as error:
             conflict = error
-            await give_way(attempt)
             continue
         if restored is None and attempt == 0:
             raise SummaryError(f"There is no compaction with a summary {summary_id!r} here.")
@@ -69,8 +69,9 @@ async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | 
 
 
 async def give_way(attempt: int) -> None:
-    """Wait longer after each attempt, at random: of two that go on in step, one would be the later every time."""
-    await asyncio.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))
+    """Wait before another attempt, longer each time, at random: of two in step one would be the later every time."""
+    if attempt:
+        await asyncio.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))
 
 
 def check_store(store: object) -> None:
