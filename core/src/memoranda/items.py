@@ -72,6 +72,10 @@ def _same_as_created(values: dict[str, Any]) -> str:
     return str(values.get("created_at") or now_text())
 
 
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
 def _input_error(model: str, error: ValidationError) -> InputError:
     """Say in one sentence which field of which model is wrong, without repeating the value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -192,7 +196,7 @@ class MemoryItem(_Model):
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
     model_config = ConfigDict(extra="allow", validate_assignment=True, ser_json_inf_nan="constants")
 
-    id: str = Field(default_factory=lambda: uuid.uuid4().hex, min_length=1)
+    id: str = Field(default_factory=_new_id, min_length=1)
     content: str
     memory_type: str = "item"
     status: MemoryStatus = MemoryStatus.ACCEPTED
