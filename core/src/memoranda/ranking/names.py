@@ -17,7 +17,9 @@ UNKNOWN = frozenset({"", "human"})
 """What stands for a speaker where nothing is known: most items are stored so."""
 
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
-_LONGEST_LABEL = 100
+LONGEST_LABEL = 100
+"""Within how many letters a content says who speaks, or whom it calls by name."""
+
 _TOLD_BY_YOU = re.compile(r"\b(?:did|had|have) you\b|\byou (?:\w+ed|told|said|gave|made|wrote)\b", re.IGNORECASE)
 _POSSESSIVE = r"(?:['’]s?(?!\w))?"
 
@@ -26,7 +28,7 @@ def speaker_of(name: str | None, role: str, content: str) -> str:
     """Return who speaks: the name, else a label that the content begins with ("Ana: hello"), else the role."""
     if name:
         return name
-    beginning = content[:_LONGEST_LABEL]
+    beginning = content[:LONGEST_LABEL]
     label = _LABEL.match(beginning) if ":" in beginning else None
     return label[1] if label and label[1][:1].isupper() else role
 

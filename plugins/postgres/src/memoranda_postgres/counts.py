@@ -19,7 +19,7 @@ from memoranda.sql import Parameters
 from memoranda.store import Expiry, Filter, InBranch
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import TERMS_VECTOR, keys_of, term_key, user_key
+from memoranda_postgres.terms import TERMS_VECTOR, has_term, term_key, user_key, user_of
 
 MOST_SCOPES = 256
 """Of how many scopes counts are kept; those that were searched last."""
@@ -187,7 +187,7 @@ class Counts:
         seen = ", ".join((_STATE, until, "count(*)", written, *counts))
         text = f"SELECT {seen} FROM ({rows}) AS few"
         ((snapshot, server, ends, total, recents, *having),) = await self._server.fetch(text, parameters.values)
-        user = _user(scope)
+        user = user_of(scope)
         return _Look(
             server,
             snapshot,
@@ -199,9 +199,8 @@ class Counts:
 
     def _count(self, parameters: Parameters, scope: Filter, term: str) -> str:
         where = self._statements.conditions(parameters, scope)
-        keys = parameters.add(keys_of(term, _user(scope)))
         table = self._statements.dialect.table
-        return f"(SELECT count(*) FROM {table} WHERE {where} AND {TERMS_VECTOR} @> {keys}::integer[])"
+        return f"(SELECT count(*) FROM {table} WHERE {where} AND {has_term(parameters, term, scope)})"
 
 
 def _settled(look: _Look, kept: _Kept | None, now: str) -> _Kept | None:
@@ -252,7 +251,3 @@ def _at(scope: Filter, now: str) -> Filter:
 def _now(scope: Filter) -> str:
     """Return the time by which expiry is judged."""
     return next((each.now for each in scope.further if isinstance(each, Expiry) and not each.expired), "")
-
-
-def _user(scope: Filter) -> str | None:
-    return scope.metadata.user_id if scope.metadata is not None else None

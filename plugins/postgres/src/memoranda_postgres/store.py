@@ -49,6 +49,7 @@ from memoranda_postgres.retrieval import Retrieval
 from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
 from memoranda_postgres.schema import Layout, is_there, prepare
 from memoranda_postgres.server import Server, ServerOptions
+from memoranda_postgres.terms import user_of
 from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.writing import Writer
 
@@ -506,5 +507,5 @@ def _users_of(items: Sequence[MemoryItem]) -> set[str | None]:
 
 def _users(wanted: Filter) -> tuple[str | None, ...] | None:
     """Return the only user whose items a filter can match, or None where it does not name one."""
-    user = None if wanted.metadata is None else wanted.metadata.user_id
+    user = user_of(wanted)
     return None if user is None else (user,)

@@ -13,7 +13,8 @@ from typing import TypeVar
 from zlib import crc32
 
 from memoranda.ranking import index_terms
-from memoranda.store import fold
+from memoranda.sql import Parameters
+from memoranda.store import Filter, fold
 
 TERM_KEYS = "term_keys"
 
@@ -64,9 +65,16 @@ def user_key(user_id: str) -> int:
     return ~_user_number(user_id)
 
 
-def keys_of(term: str, user_id: str | None) -> list[int]:
-    """Return the numbers that an item has which a term finds, in a user's scope or in any."""
-    return [term_key(term)] if user_id is None else [term_key(term), user_key(user_id)]
+def user_of(scope: Filter) -> str | None:
+    """Return the only user whose items a filter can match, or None where it does not name one."""
+    return None if scope.metadata is None else scope.metadata.user_id
+
+
+def has_term(parameters: Parameters, term: str, scope: Filter) -> str:
+    """Return the condition on the items of a scope which a term finds."""
+    user = user_of(scope)
+    keys = [term_key(term)] if user is None else [term_key(term), user_key(user)]
+    return f"{TERMS_VECTOR} @> {parameters.add(keys)}::integer[]"
 
 
 def term_keys(terms: Iterable[str], user_id: str | None) -> list[int]:

@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from memoranda.ranking import (
+    LONGEST_LABEL,
     MOST_COUNTED,
     WHOLE_SCOPE,
     Around,
@@ -35,7 +36,7 @@ from memoranda_postgres.counts import Counted, Counts
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.known import MARK, TURN_COLUMNS, id_of, said, turns_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import FOLDED, TERMS_VECTOR, keys_of
+from memoranda_postgres.terms import FOLDED, has_term
 
 
 class Hit(NamedTuple):
@@ -54,10 +55,6 @@ SEEN = _HIT_COLUMNS.replace(MOMENT, f"{MOMENT}::text AS seen")
 """The columns as they are read. A moment goes to and fro as the server's own text, since it knows more than Python."""
 
 
-_BEGINNING = 100
-"""How many letters of a content are looked at for who speaks."""
-
-
 class TextSearch:
     """Reads what ranked searches of one store look at."""
 
@@ -73,7 +70,7 @@ class TextSearch:
         text, values = self._statements.search(scope, Page(heard), ("extra_json", "content"))
         name = "CASE WHEN strpos(extra_json, '\"name\"') > 0 THEN extra_json ELSE '{}' END"
         # Who speaks, and who is called by name, is told by how a content begins.
-        begun = f"SELECT ARRAY[{name}, left(content, {_BEGINNING})] FROM ({text}) AS newest"
+        begun = f"SELECT ARRAY[{name}, left(content, {LONGEST_LABEL})] FROM ({text}) AS newest"
         columns = f"vector_model, vector_dimension, ARRAY({begun}) AS heard"
         ((model, dimension, turns),) = await self._server.fetch(
             f"SELECT {columns} FROM {self._statements.dialect.meta}", values
@@ -167,11 +164,10 @@ class TextSearch:
 
     def _matches(self, parameters: Parameters, term: str, scope: Filter) -> str:
         """Return what yields the items of a scope that have the term."""
-        user = scope.metadata.user_id if scope.metadata is not None else None
         where = self._statements.conditions(parameters, scope)
         return (
             f"(SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} "
-            f"WHERE {where} AND {TERMS_VECTOR} @> {parameters.add(keys_of(term, user))}::integer[]) AS matched"
+            f"WHERE {where} AND {has_term(parameters, term, scope)}) AS matched"
         )
 
     async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> list[list[str]]:
