@@ -85,8 +85,8 @@ def name_in(extra_json: str) -> str | None:
     """Return who spoke, from a row's other fields, read only where they can say so. Raises ValueError if that fails."""
     try:
         name = json.loads(extra_json).get("name") if '"name"' in extra_json else None
-    except (AttributeError, RecursionError):
-        name = ()
+    except (AttributeError, RecursionError) as error:
+        raise ValueError("the other fields cannot be read") from error
     if name is not None and type(name) is not str:
         raise ValueError("the name is no text")
     return name
