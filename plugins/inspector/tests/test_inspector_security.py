@@ -138,7 +138,7 @@ async def test_whatever_is_stored_is_shown_as_text(store: BaseStore, inspecting:
         for page in pages:
             assert not re.search(r"<script>|<img|<b>.?script|<i>s|<u>|<em>|<c>|<k>", page)
             assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e\u2066]", page)
-            assert "49" not in re.findall(r"red.{0,40}", page)
+        assert "{{ 7*7 }}" in pages[1]
 
 
 @given(st.text())

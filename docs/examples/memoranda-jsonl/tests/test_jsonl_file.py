@@ -166,7 +166,7 @@ async def test_what_was_purged_is_not_in_the_file(tmp_path: Path) -> None:
         await store.purge(metadata=MemoryMetadata(user_id="ada"))
 
     assert b"my secret" not in path.read_bytes()
-    assert b"ada" not in path.read_bytes()
+    assert b'"ada"' not in path.read_bytes()
 
 
 async def test_waiting_for_another_process_does_not_stop_the_event_loop(tmp_path: Path) -> None:
