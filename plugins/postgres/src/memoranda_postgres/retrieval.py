@@ -97,7 +97,7 @@ class Retrieval:
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
         candidates = await gathered_async(gathering, answers.answer)
-        near = Nearness({}, {}) if vector is None else await self._similarities(await vector, answers, scope)
+        near = Nearness({}, {}) if vector is None else await self._similarities(await vector, answers)
 
         def scored() -> list[Scored]:
             return rank_hybrid(
@@ -128,13 +128,10 @@ class Retrieval:
                 break
         return ranked[:limit]
 
-    async def _similarities(self, vector: Sequence[float], answers: Answers, scope: Filter) -> Nearness:
+    async def _similarities(self, vector: Sequence[float], answers: Answers) -> Nearness:
         """Return how near each of the items is that were found."""
-        vectors = self._present_vectors()
-        if answers.is_whole:
-            return await vectors.similarities_within(vector, scope)
         versions = {turn.passage.key: version_of(mark) for mark, turn in answers.turns.items()}
-        return await vectors.similarities(vector, versions)
+        return await self._present_vectors().similarities(vector, versions)
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
         vector = await self._query_vector(query, scope, store)
