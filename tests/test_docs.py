@@ -39,6 +39,8 @@ PAGES = sorted(
         *(ROOT / "docs" / "pages").rglob("*.md"),
     ]
 )
+# With any of these a shell or a CI asks for colours, or another width, where nobody looks on.
+COLOURING = ("FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TERMINAL_WIDTH")
 LANGUAGES = {"python", "text", "console", "toml", "json", "sql", "yaml"}
 SHOWN_FILE = re.compile(r"--8<--\n(?P<path>\S+)\n--8<--")
 FENCE = re.compile(
@@ -247,7 +249,8 @@ def test_the_blocks_of_a_page_run(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.delenv("MEMORANDA_URL", raising=False)
+    for name in ("MEMORANDA_URL", *COLOURING):
+        monkeypatch.delenv(name, raising=False)
     runner = PageRunner(page, addresses)
     try:
         for block in blocks_of(page):
