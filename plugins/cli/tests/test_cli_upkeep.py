@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from memoranda_cli.plot import svg_plot
 
 Command = Callable[..., Any]
 
-MODEL = f"{sys.executable} -c \"import sys; print('- They met,', len(sys.stdin.read()) > 0)\""
+PYTHON = shlex.quote(sys.executable)
+MODEL = f"{PYTHON} -c \"import sys; print('- They met,', len(sys.stdin.read()) > 0)\""
 
 
 @pytest.fixture
@@ -178,8 +180,8 @@ def test_compact_archives_and_undo_brings_back(command: Command, url: str) -> No
         ((), 2, "--model"),
         (("--model", "m", "--base-url", "ftp://host"), 2, "https://"),
         (("--command", "no-such-program-anywhere"), 1, "cannot be started"),
-        (("--command", f"{sys.executable} -c 'raise SystemExit(3)'"), 1, "exit code 3"),
-        (("--command", f"{sys.executable} -c pass"), 1, "empty answer"),
+        (("--command", f"{PYTHON} -c 'raise SystemExit(3)'"), 1, "exit code 3"),
+        (("--command", f"{PYTHON} -c pass"), 1, "empty answer"),
     ],
 )
 def test_a_model_that_is_missing_or_fails_changes_nothing(

@@ -168,6 +168,7 @@ async def test_a_server_of_ones_own_needs_no_key(server: Any, make: Any, monkeyp
 
 async def test_without_any_key_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(EmbeddingError, match="OPENAI_API_KEY"):
         await OpenAIEmbeddings().aembed("a")
 

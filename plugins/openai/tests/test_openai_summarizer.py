@@ -109,8 +109,8 @@ async def test_a_server_that_is_not_there_is_unavailable(make: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    with pytest.raises(SummarizerUnavailableError, match="cannot be reached"):
-        await make(base_url=url, max_retries=0).summarize("x")
+        with pytest.raises(SummarizerUnavailableError, match="cannot be reached"):
+            await make(base_url=url, max_retries=0).summarize("x")
 
 
 @pytest.mark.parametrize(
