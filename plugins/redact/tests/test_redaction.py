@@ -159,8 +159,9 @@ def test_long_text_takes_linear_time(redactor: Redactor, part: str) -> None:
         redactor.redact_text(part * many)
         return time.thread_time() - start
 
-    # Four times as much text: linear is 4 times the time, quadratic 16.
-    assert seconds(50_000) < 9 * min(seconds(12_500) for _ in range(3)) + 0.05
+    # Four times as much text: linear is 4 times the time, quadratic 16. Now and then garbage is collected meanwhile.
+    most = 9 * min(seconds(12_500) for _ in range(3)) + 0.05
+    assert any(seconds(50_000) < most for _ in range(3))
 
 
 async def test_a_store_keeps_only_hashes_at_any_depth() -> None:
