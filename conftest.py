@@ -1,4 +1,4 @@
-"""What every suite of this repository shares: settings of hypothesis, and the markers `rare` and `slow`.
+"""What every suite of this repository shares: settings of hypothesis, the markers `rare` and `slow`, and no proxy.
 
 Of what is rare a stable sample runs by default, and nothing of what is slow; all of both with `--everything`, which
 also lets hypothesis try a hundred examples, new ones each time, in place of the same forty.
@@ -27,6 +27,7 @@ for.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -74,6 +75,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose how many examples hypothesis tries, before the modules are imported that may ask for a multiple of it."""
     settings.load_profile("everything" if config.getoption("everything") else "memoranda")
+    _pass_by_proxies()
+
+
+def _pass_by_proxies() -> None:
+    """Let no proxy that a machine needs on its way out stand before the servers that tests start on it."""
+    there = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if there.strip() != "*" and "127.0.0.1" not in there:
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(filter(None, [there, "127.0.0.1", "localhost"]))
 
 
 @pytest.hookimpl(trylast=True)
