@@ -198,11 +198,11 @@ class ModelCases(Cases):
 
     async def test_nothing_of_the_store_is_left_after_close(self, store: BaseStore) -> None:
         """After close() no thread, task, file or socket of the store is left."""
-        calls, patience = leftovers.everyday(self.scope(session_id="s")), min(self.patience, 5.0)
+        calls = leftovers.everyday(self.scope(session_id="s"))
         await leftovers.used(store, calls)  # What is made once and shared is there from here on.
-        left = await leftovers.left_by(store, calls, patience)
+        left = await leftovers.left_by(store, calls, self.patience)
         if left:
-            raise ExpectationError(await leftovers.told(store, left, calls, patience))
+            raise ExpectationError(await leftovers.told(store, left, calls, min(self.patience, 5.0)))
         await store.init()
 
 
