@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Awaitable
 from types import FrameType
@@ -16,9 +17,10 @@ A_CALL = 1e-6
 async def longest_turn(work: Awaitable[object]) -> int:
     """Await the work and return the most function calls that this thread made between two turns of the event loop.
 
-    The number is the same on every machine: meanwhile ``time.perf_counter`` goes on by a microsecond with each call.
-    Work that is done in parts, or in another thread, has turns that stay of one length while what it works on grows. A
-    profiler that is set on this thread is put back afterwards.
+    The number is the same on every machine: meanwhile ``time.perf_counter`` goes on by a microsecond with each call,
+    and the garbage collector rests, which might call what others left behind. Work that is done in parts, or in another
+    thread, has turns that stay of one length while what it works on grows. A profiler that is set on this thread is put
+    back afterwards.
     """
     longest = calls = before_this_turn = 0
     done = False
@@ -39,13 +41,16 @@ async def longest_turn(work: Awaitable[object]) -> int:
 
     others = asyncio.ensure_future(take_turns())
     await asyncio.sleep(0)
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()
     sys.setprofile(count)
     try:
         with mock.patch("time.perf_counter", clock):
             await work
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
         done = True
         await others
     return max(longest, calls)
