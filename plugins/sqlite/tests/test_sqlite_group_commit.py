@@ -106,7 +106,7 @@ async def test_the_log_is_brought_into_the_file_once_the_text_index_is_full(tmp_
         before = path.stat().st_size
         await store.add_many([HumanMemory(content=f"number {number}", metadata=ADA) for number in range(200)])
         await store.fill_indexes()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(200):
             while path.stat().st_size == before:
                 await asyncio.sleep(0.01)
 
@@ -125,7 +125,7 @@ async def test_an_add_beside_the_closing_of_a_database_in_memory_comes_to_its_en
     store = SQLiteMemoryStore()
     await store.init()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(200):
         added, _ = await asyncio.gather(store.add(HumanMemory(content="x")), store.close(), return_exceptions=True)
 
     assert added is None
@@ -143,9 +143,9 @@ def test_a_loop_that_stops_in_the_middle_of_an_add_holds_up_nobody_elses(tmp_pat
     loop.run_forever()
     assert not adding.done()
 
-    asyncio.run(asyncio.wait_for(store.add(HumanMemory(id="two", content="x")), 30))
+    asyncio.run(asyncio.wait_for(store.add(HumanMemory(id="two", content="x")), 200))
     found = asyncio.run(store.get_many(["one", "two"]))
-    loop.run_until_complete(asyncio.wait_for(adding, 30))
+    loop.run_until_complete(asyncio.wait_for(adding, 200))
     loop.run_until_complete(store.close())
     loop.close()
 
@@ -191,6 +191,7 @@ async def test_an_add_does_not_wait_until_the_text_indexes_are_full(
 ) -> None:
     monkeypatch.setattr("memoranda_sqlite.indexing.FILL_AT", 1_500)
     monkeypatch.setattr("memoranda_sqlite.indexing.REST", 0.05)
+    monkeypatch.setattr("memoranda_sqlite.indexing.BREATH", 0.05)  # Filling takes seconds, and begins at once.
     path = tmp_path / "a.db"
 
     def indexed() -> int:
@@ -204,5 +205,6 @@ async def test_an_add_does_not_wait_until_the_text_indexes_are_full(
         await store.add(HumanMemory(content="in between"))
         assert indexed() < 1_500
 
+        monkeypatch.setattr("memoranda_sqlite.indexing.BREATH", 0.0)
         while indexed() < 1_501:  # The next pause is used.
             await asyncio.sleep(0.02)

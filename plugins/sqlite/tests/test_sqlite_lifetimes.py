@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_sqlite import SQLiteMemoryStore, erasing
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")
 START = 1_714_557_600.0
@@ -69,8 +69,9 @@ async def test_what_was_swept_is_off_the_disk_when_the_store_is_closed(tmp_path:
     assert b"xylophone" not in path.read_bytes()
 
 
-async def test_sweeps_share_one_erasing(tmp_path: Path) -> None:
+async def test_sweeps_share_one_erasing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing the file anew for every item that expires would keep writers waiting."""
+    monkeypatch.setattr(erasing, "SWEPT", 1_000.0)
     path = tmp_path / "a.db"
     async with SQLiteMemoryStore(path) as store:
         now = START

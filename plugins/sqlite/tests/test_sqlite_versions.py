@@ -196,11 +196,11 @@ def started(path: Path, kind: str) -> subprocess.Popen[bytes]:
 def test_a_program_killed_within_a_step_leaves_the_one_before_and_the_next_goes_on(tmp_path: Path, file: Path) -> None:
     path = made(tmp_path / "a.db", file)
     process = started(path, "killed")
-    process.communicate(timeout=100)
+    process.communicate(timeout=240)
     assert process.returncode == -signal.SIGKILL
     assert version_of(path) == len(schema.MIGRATIONS) + 1
     assert "memoranda_changes" not in all_tables(path)
-    assert started(path, "whole").communicate(timeout=100)[0] == b"True\n"
+    assert started(path, "whole").communicate(timeout=240)[0] == b"True\n"
     assert_changed_once(path)
 
 
@@ -209,7 +209,7 @@ def test_a_program_killed_within_a_step_leaves_the_one_before_and_the_next_goes_
 def test_programs_that_open_a_file_at_once_do_each_step_once(tmp_path: Path, file: Path) -> None:
     path = made(tmp_path / "a.db", file)
     processes = [started(path, "whole") for _ in range(6)]
-    assert [process.communicate(timeout=100)[0] for process in processes] == [b"True\n"] * 6
+    assert [process.communicate(timeout=240)[0] for process in processes] == [b"True\n"] * 6
     assert_changed_once(path)
 
 
