@@ -289,6 +289,7 @@ def test_nothing_is_left_after_a_test_run_that_never_closed_its_server(ending: s
     assert not _listening(int(port))
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # From Python 3.12 on.
 def test_a_forked_process_does_not_end_its_parents_server() -> None:
     with redis_server(private=True) as server:
         child = os.fork()

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,8 +142,8 @@ READ_ONLY = textwrap.dedent(
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that other users may enter: pytest's own are closed to them."""
-    folder = Path(f"/tmp/memoranda-read-only-{os.getpid()}")
-    folder.mkdir(mode=0o755)
+    folder = Path(tempfile.mkdtemp(prefix="memoranda-read-only-", dir="/tmp"))
+    folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -244,12 +245,14 @@ def test_a_third_party_runs_the_kit_with_pytest(tmp_path: Path, mode: str) -> No
         "pytest",
         "-q",
         "-rfs",
+        "--color=no",
         "-p",
         "no:cacheprovider",
         "-k",
         "search_returns_newest_first or semantic or removals_survive",
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    plain = {**os.environ, "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True, timeout=240, check=False)
     assert "1 failed, 3 passed" in done.stdout, done.stdout
     assert "FAILED test_theirs.py::TestWrong::test_search_returns_newest_first" in done.stdout
     assert "does not declare the capability 'semantic'" in done.stdout
