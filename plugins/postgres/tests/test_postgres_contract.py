@@ -18,8 +18,8 @@ from memoranda.errors import MemoryError
 from memoranda.store import ITEM_FIELDS, OPERATORS, InMemoryStore
 from memoranda_postgres import PostgresMemoryStore
 
-_eras = itertools.count(1_800_000_000.0, 10_000)
-"""When each history begins: later than all before it, as expiry is judged by the latest time that a store has seen."""
+_eras = itertools.count(4_000_000_000.0, 10_000)
+"""When each history begins: later than now and all before it, as expiry is judged by the latest time that was seen."""
 
 RANDOMLY = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
