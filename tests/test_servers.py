@@ -31,7 +31,7 @@ from memoranda_testing.servers import (
     RedisServer,
     ServerError,
     UnreliableNetwork,
-    free_port,
+    closed_port,
     fresh_database,
     pgbouncer,
     postgres_group,
@@ -186,6 +186,23 @@ def test_a_paused_redis_is_silent_until_it_is_resumed(durable_redis: RedisServer
         assert patient.ping()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Only Linux lets a server listen on a port that is held.")
+def test_the_port_of_a_stopped_server_is_given_to_nobody_else(durable_redis: RedisServer) -> None:
+    durable_redis.stop()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", durable_redis.port))
+    assert not _listening(durable_redis.port)
+    durable_redis.start()
+    assert _listening(durable_redis.port)
+
+
+def test_nobody_listens_on_a_closed_port_and_nobody_can() -> None:
+    with closed_port() as port:
+        assert not _listening(port)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+
+
 def test_a_redis_with_a_password_refuses_clients_without_it() -> None:
     with redis_server(password="p/w:ü") as server:
         with redis.Redis.from_url(server.url) as client:
@@ -313,12 +330,13 @@ def _listening(port: int) -> bool:
 
 
 async def test_a_network_to_a_server_that_is_gone_breaks_the_connection() -> None:
-    async with UnreliableNetwork(f"postgresql://127.0.0.1:{free_port()}/x") as network:
-        address = urlsplit(network.url)
-        reader, writer = await asyncio.open_connection(address.hostname, address.port)
-        with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), 60) == b""
-        writer.close()
+    with closed_port() as port:
+        async with UnreliableNetwork(f"postgresql://127.0.0.1:{port}/x") as network:
+            address = urlsplit(network.url)
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 60) == b""
+            writer.close()
 
 
 @pytest.fixture

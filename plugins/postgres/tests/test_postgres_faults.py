@@ -16,7 +16,7 @@ import pytest_asyncio
 from memoranda import HumanMemory, MemoryError, MemoryItem, MemoryMetadata
 from memoranda.errors import InputError, StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_testing.servers import UnreliableNetwork, free_port, postgres_server
+from memoranda_testing.servers import UnreliableNetwork, closed_port, postgres_server
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 
@@ -271,12 +271,12 @@ async def test_connecting_to_a_silent_server_ends_with_the_connect_timeout(url: 
 
 
 async def test_nobody_listening_is_a_clear_error_at_once() -> None:
-    port = free_port()
-    store = PostgresMemoryStore(f"postgresql://someone@127.0.0.1:{port}/nothing")
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}/nothing could not be reached"):
-        await store.init()
-    assert time.monotonic() - started < 15
+    with closed_port() as port:
+        store = PostgresMemoryStore(f"postgresql://someone@127.0.0.1:{port}/nothing")
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}/nothing could not be reached"):
+            await store.init()
+        assert time.monotonic() - started < 15
 
 
 async def test_a_missing_database_is_named(url: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from redis.asyncio import Redis, RedisCluster
 
 from memoranda_redis import ShortTermMemoryManager
-from memoranda_testing.servers import redis_cluster, redis_server
+from memoranda_testing.servers import closed_port, redis_cluster, redis_server
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +46,13 @@ async def raw(url: str) -> AsyncIterator[Any]:
         client = Redis.from_url(url, decode_responses=True)
     yield client
     await client.aclose()
+
+
+@pytest.fixture
+def absent() -> Iterator[int]:
+    """A port of this machine on which nobody listens."""
+    with closed_port() as port:
+        yield port
 
 
 @pytest.fixture

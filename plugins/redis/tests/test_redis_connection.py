@@ -23,7 +23,7 @@ from memoranda.store import Observer
 from memoranda_redact.redactor import Redactor
 from memoranda_redis import ShortTermMemoryManager, get_short_term_memory
 from memoranda_redis.plugin import memoranda_backends, memoranda_item_types
-from memoranda_testing.servers import RedisServer, free_port, redis_cluster, redis_server
+from memoranda_testing.servers import RedisServer, redis_cluster, redis_server
 
 
 @pytest.fixture
@@ -289,8 +289,8 @@ async def test_a_server_that_lost_its_scripts_is_given_them_again(own_server: Re
 # Failures
 
 
-async def test_an_absent_server_is_a_connection_error_in_bounded_time() -> None:
-    memory = ShortTermMemoryManager(f"redis://127.0.0.1:{free_port()}/0", timeout=1)
+async def test_an_absent_server_is_a_connection_error_in_bounded_time(absent: int) -> None:
+    memory = ShortTermMemoryManager(f"redis://127.0.0.1:{absent}/0", timeout=1)
     start = time.monotonic()
 
     with pytest.raises(ConnectionError, match=r"cannot be reached|did not answer") as caught:
@@ -313,8 +313,8 @@ async def test_a_silent_server_is_a_connection_error_in_bounded_time() -> None:
         await memory.disconnect()
 
 
-async def test_an_absent_cluster_is_a_connection_error_in_bounded_time() -> None:
-    memory = ShortTermMemoryManager(f"redis+cluster://127.0.0.1:{free_port()}/0", timeout=1)
+async def test_an_absent_cluster_is_a_connection_error_in_bounded_time(absent: int) -> None:
+    memory = ShortTermMemoryManager(f"redis+cluster://127.0.0.1:{absent}/0", timeout=1)
     start = time.monotonic()
 
     with pytest.raises(ConnectionError):
@@ -332,8 +332,8 @@ async def test_a_plain_server_is_no_cluster(own_server: RedisServer) -> None:
     await memory.disconnect()
 
 
-async def test_reading_and_writing_without_a_server_are_connection_errors() -> None:
-    memory = ShortTermMemoryManager(f"redis://127.0.0.1:{free_port()}/0", timeout=1)
+async def test_reading_and_writing_without_a_server_are_connection_errors(absent: int) -> None:
+    memory = ShortTermMemoryManager(f"redis://127.0.0.1:{absent}/0", timeout=1)
 
     with pytest.raises(ConnectionError):
         await memory.add_interaction("t", "x")
@@ -728,8 +728,8 @@ async def test_context_assembly_fetches_from_a_manager_that_is_not_connected(url
     await memory.disconnect()
 
 
-async def test_context_assembly_without_redis_is_a_warning() -> None:
-    memory = ShortTermMemoryManager(f"redis://127.0.0.1:{free_port()}/0", timeout=0.5)
+async def test_context_assembly_without_redis_is_a_warning(absent: int) -> None:
+    memory = ShortTermMemoryManager(f"redis://127.0.0.1:{absent}/0", timeout=0.5)
 
     context = await ContextManager().assemble_context("hello", short_term_manager=memory)
 

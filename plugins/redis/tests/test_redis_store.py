@@ -24,7 +24,7 @@ from memoranda.errors import (
 )
 from memoranda.store import Finding
 from memoranda_redis import EpisodicMemory, RedisMemoryStore
-from memoranda_testing.servers import RedisServer, free_port, redis_server
+from memoranda_testing.servers import RedisServer, redis_server
 
 ADA = MemoryMetadata(user_id="ada", session_id="s1")
 BOB = MemoryMetadata(user_id="bob", session_id="s1")
@@ -114,8 +114,8 @@ async def test_data_of_a_later_release_is_left_alone(url: str, namespace: str, r
     assert await keys_of(raw, namespace) == {"schema"}
 
 
-async def test_an_absent_server_is_unavailable_in_bounded_time() -> None:
-    store = RedisMemoryStore(f"redis://127.0.0.1:{free_port()}/0", timeout=1)
+async def test_an_absent_server_is_unavailable_in_bounded_time(absent: int) -> None:
+    store = RedisMemoryStore(f"redis://127.0.0.1:{absent}/0", timeout=1)
 
     async with asyncio.timeout(30):
         with pytest.raises(ConnectionError) as caught:

@@ -35,7 +35,7 @@ from memoranda_testing.servers._postgres import (
 from memoranda_testing.servers._process import ExternalServer, LocalServer, Server
 from memoranda_testing.servers._redis import REDIS_VARIABLE, RedisServer, redis_server
 from memoranda_testing.servers._replication import PostgresGroup, PostgresNode, postgres_group
-from memoranda_testing.servers._system import MissingServerError, ServerError, free_port
+from memoranda_testing.servers._system import MissingServerError, ServerError, closed_port, free_port
 from memoranda_testing.servers._tls import Certificates
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "Server",
     "ServerError",
     "UnreliableNetwork",
+    "closed_port",
     "completion",
     "free_port",
     "fresh_database",

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Self
 
 from memoranda_testing.servers._system import (
+    HeldPort,
     ServerError,
     account_options,
     alive,
     descendants,
-    free_port,
     temporary_folder,
     wait_until,
 )
@@ -136,6 +136,7 @@ class LocalServer(Server):
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._reaper: subprocess.Popen[bytes] | None = None
+        self._held: HeldPort | None = None
         self.port = 0
 
     @abstractmethod
@@ -178,19 +179,21 @@ class LocalServer(Server):
             self._launch()
             return
         for attempt in range(3):
-            self.port = self._choose_port()
+            self._held = self._hold_port()
+            self.port = self._held.number
             try:
                 self._launch()
             except ServerError as error:
-                # Somebody may have taken the port between the look and the start.
+                self._held.close()
+                # Where a port cannot be held, somebody may have taken it between the look and the start.
                 if attempt == 2 or "in use" not in str(error):
                     self.close()
                     raise
             else:
                 return
 
-    def _choose_port(self) -> int:
-        return free_port()
+    def _hold_port(self) -> HeldPort:
+        return HeldPort()
 
     def _launch(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
@@ -249,6 +252,8 @@ class LocalServer(Server):
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
+        if self._held is not None:
+            self._held.close()
         if self._reaper is not None and self._reaper.stdin is not None:
             self._reaper.stdin.close()
             self._reaper.wait()

@@ -12,7 +12,7 @@ from typing import IO
 from urllib.parse import quote
 
 from memoranda_testing.servers._process import ExternalServer, LocalServer
-from memoranda_testing.servers._system import ServerError, free_port
+from memoranda_testing.servers._system import HeldPort, ServerError
 from memoranda_testing.servers._tls import Certificates, TLSEntrance
 
 REDIS_VARIABLE = "MEMORANDA_TEST_REDIS_URL"
@@ -113,6 +113,12 @@ class RedisServer(LocalServer):
 
     def _url(self, credentials: str) -> str:
         if self._entrance is not None:
+    def close(self) -> None:
+        """End the server and remove its folder; it cannot be started again."""
+        super().close()
+        if self._entrance is not None:
+            self._entrance.release()
+
             return f"rediss://{credentials}localhost:{self._entrance.port}/0"
         return f"redis://{credentials}127.0.0.1:{self.port}/0"
 
@@ -147,8 +153,8 @@ class RedisNode(RedisServer):
 
     name = "Redis cluster node"
 
-    def _choose_port(self) -> int:
-        return free_port(also_above=10_000)
+    def _hold_port(self) -> HeldPort:
+        return HeldPort(also_above=10_000)
 
     def _command(self) -> list[str]:
         arguments = super()._command()

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
@@ -32,15 +32,68 @@ class AccountOptions(TypedDict, total=False):
 
 
 def free_port(*, also_above: int = 0) -> int:
-    """Return a free loopback port; with `also_above`, the port that much higher is free too."""
+    """Return a loopback port that is free now; with `also_above`, the port that much higher is free too."""
+    sockets = _bound(also_above)
+    port: int = sockets[0].getsockname()[1]
+    for each in sockets:
+        each.close()
+    return port
+
+
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """Give a loopback port on which nobody listens, and nobody can for the block."""
+    (holder,) = _bound(0)
+    with holder:
+        yield holder.getsockname()[1]
+
+
+class HeldPort:
+    """A loopback port for a server, which nobody else is given before it starts, or while it is stopped.
+
+    A socket that does not listen holds it. Linux lets a server listen beside that one, if both ask to reuse addresses,
+    as servers do. Where that is not so, the port is merely free at first.
+    """
+
+    def __init__(self, *, also_above: int = 0) -> None:
+        self._sockets = _bound(also_above)
+        self.number: int = self._sockets[0].getsockname()[1]
+        for each in self._sockets:
+            # Not before it was bound: nobody was to have the port already, listening or not.
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if not all(map(_can_be_shared, self._sockets)):
+            self.close()
+
+    def close(self) -> None:
+        """Leave the port to others."""
+        for each in self._sockets:
+            each.close()
+
+
+def _bound(also_above: int) -> list[socket.socket]:
+    """Return a socket with a port that nobody else has, and with `also_above` one with the port that much higher."""
     for _ in range(200):
-        wanted = random.randrange(20_000, 32_000) if also_above else 0
-        with socket.socket() as lower, socket.socket() as upper, contextlib.suppress(OSError):
-            lower.bind(("127.0.0.1", wanted))
-            port: int = lower.getsockname()[1]
-            upper.bind(("127.0.0.1", port + also_above if also_above else 0))
-            return port
+        with contextlib.ExitStack() as on_failure, contextlib.suppress(OSError):
+            lower = on_failure.enter_context(socket.socket())
+            lower.bind(("127.0.0.1", random.randrange(20_000, 32_000) if also_above else 0))
+            sockets = [lower]
+            if also_above:
+                sockets.append(on_failure.enter_context(socket.socket()))
+                sockets[-1].bind(("127.0.0.1", lower.getsockname()[1] + also_above))
+            on_failure.pop_all()
+            return sockets
     raise ServerError("No free loopback port was found for a test server.")
+
+
+def _can_be_shared(holder: socket.socket) -> bool:
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(holder.getsockname())
+            server.listen()
+        except OSError:
+            return False
+    return True
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

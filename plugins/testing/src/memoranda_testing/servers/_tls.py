@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from memoranda_testing.servers._system import ServerError, free_port
+from memoranda_testing.servers._system import HeldPort, ServerError
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class TLSEntrance:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._like: TLSEntrance | None = None
+        self._held: HeldPort | None = None
         self.port = 0
 
     @property
@@ -46,8 +47,15 @@ class TLSEntrance:
 
     def reserve(self) -> int:
         """Return the port, chosen before there is anything to listen for."""
-        self.port = self.port or free_port()
+        if self._held is None:
+            self._held = HeldPort()
+            self.port = self._held.number
         return self.port
+
+    def release(self) -> None:
+        """Leave the port to others; the entrance is not opened again."""
+        if self._held is not None:
+            self._held.close()
 
     def share(self, other: TLSEntrance) -> None:
         """Use the certificates of another entrance, which is opened first."""
