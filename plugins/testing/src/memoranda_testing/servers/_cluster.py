@@ -8,12 +8,14 @@ from collections.abc import Callable
 from functools import partial
 
 from memoranda_testing.servers._process import START_SECONDS, Server
-from memoranda_testing.servers._redis import RedisNode, command, command_list, redis_binary
+from memoranda_testing.servers._redis import APPEND_ONLY, RedisNode, command, command_list, redis_binary
 from memoranda_testing.servers._system import ServerError, wait_until
 from memoranda_testing.servers._tls import Certificates, TLSEntrance
 
 _SLOTS = 16384
 _MOVED_TOGETHER = 50
+_MOVED_WITHIN = "20000"
+"""Milliseconds, fewer than a command waits for its answer."""
 
 
 def redis_cluster(nodes: int = 3, *, replicas: int = 0, tls: bool = False) -> RedisCluster:
@@ -33,7 +35,7 @@ class RedisCluster(Server):
 
     def __init__(self, masters: int, replicas: int = 0, *, tls: bool = False) -> None:
         binary = redis_binary()
-        settings = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", "appendonly": "yes"}
+        settings = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", **APPEND_ONLY}
         self._entrances = [TLSEntrance() for _ in range(masters)] if tls else []
         for entrance in self._entrances[1:]:
             entrance.share(self._entrances[0])
@@ -123,7 +125,7 @@ class RedisCluster(Server):
         command(target.port, "CLUSTER", "SETSLOT", number, "IMPORTING", names[source])
         command(source.port, "CLUSTER", "SETSLOT", number, "MIGRATING", names[target])
         while keys := command_list(source.port, "CLUSTER", "GETKEYSINSLOT", number, str(_MOVED_TOGETHER)):
-            command(source.port, "MIGRATE", "127.0.0.1", str(target.port), "", "0", "5000", "KEYS", *keys)
+            command(source.port, "MIGRATE", "127.0.0.1", str(target.port), "", "0", _MOVED_WITHIN, "KEYS", *keys)
         for node in (target, source, *(other for other in self.masters() if other not in names)):
             command(node.port, "CLUSTER", "SETSLOT", number, "NODE", names[target])
 

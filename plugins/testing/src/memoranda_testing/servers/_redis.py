@@ -17,6 +17,12 @@ from memoranda_testing.servers._tls import Certificates, TLSEntrance
 
 REDIS_VARIABLE = "MEMORANDA_TEST_REDIS_URL"
 
+# What is written before it is acknowledged is with the kernel, which a kill leaves alone. A server that also brings it
+# to the disk each second puts off what is written meanwhile, and stands still where the disk is slow.
+APPEND_ONLY = {"appendonly": "yes", "appendfsync": "no"}
+
+_ANSWER_SECONDS = 30.0
+
 
 def redis_server(
     *,
@@ -43,7 +49,7 @@ def redis_server(
         return ExternalServer(url, REDIS_VARIABLE)
     directives = dict(settings or {})
     if persistent:
-        directives = {"appendonly": "yes", "appendfsync": "always", **directives}
+        directives = {**APPEND_ONLY, **directives}
     return RedisServer(
         redis_binary(),
         settings=directives,
@@ -107,18 +113,18 @@ class RedisServer(LocalServer):
         self._close_entrance()
         super().kill()
 
-    def _close_entrance(self) -> None:
-        if self._entrance is not None:
-            self._entrance.close()
-
-    def _url(self, credentials: str) -> str:
-        if self._entrance is not None:
     def close(self) -> None:
         """End the server and remove its folder; it cannot be started again."""
         super().close()
         if self._entrance is not None:
             self._entrance.release()
 
+    def _close_entrance(self) -> None:
+        if self._entrance is not None:
+            self._entrance.close()
+
+    def _url(self, credentials: str) -> str:
+        if self._entrance is not None:
             return f"rediss://{credentials}localhost:{self._entrance.port}/0"
         return f"redis://{credentials}127.0.0.1:{self.port}/0"
 
@@ -209,7 +215,7 @@ def command_list(port: int, *words: str) -> list[str]:
 def _asked(port: int, words: Sequence[str]) -> str | list[str]:
     request = f"*{len(words)}\r\n" + "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in words)
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as connection,
+        socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_SECONDS) as connection,
         connection.makefile("rb") as answer,
     ):
         connection.sendall(request.encode())
