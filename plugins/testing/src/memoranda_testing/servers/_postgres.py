@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -196,7 +197,23 @@ def fresh_database(url: str, *, settings: Mapping[str, str] | None = None) -> It
         yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     finally:
         with contextlib.suppress(OSError):
-            _run_apart(_execute(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+            drop_database(url, name)
+
+
+def drop_database(url: str, name: str) -> None:
+    """Drop a database on the server at `url`, if it is there, and disconnect its clients.
+
+    The server waits a few seconds for them to be gone, and gives up; on a busy machine that takes longer.
+    """
+    import asyncpg
+
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return _run_apart(_execute(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+        except asyncpg.ObjectInUseError:
+            if time.monotonic() > deadline:
+                raise
 
 
 def query(url: str, *statements: str) -> Any:

@@ -28,7 +28,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 
 # Outlives a test run that was itself killed: the pipe on its standard input closes when the run is gone.
-_REAPER = 'cat >/dev/null; [ -s "$1/server.pid" ] && kill -9 "$(cat "$1/server.pid")"; sleep 0.2; rm -rf "$1"'
+_REAPER = 'cat >/dev/null; [ -s "$1/server.pid" ] && kill -9 "$(cat "$1/server.pid")" && sleep 0.2; rm -rf "$1"'
 
 
 class Server(ABC):
@@ -122,7 +122,7 @@ class ExternalServer(Server):
 class LocalServer(Server):
     """A server process on a free loopback port with a folder of its own under the temporary folder.
 
-    Start-up takes at most twenty seconds, else it is a `ServerError` with the end of the server's log. The
+    Start-up takes at most a minute, else it is a `ServerError` with the end of the server's log. The
     process ends and the folder goes at `close`, at the latest when Python exits, and even when Python is
     killed.
     """

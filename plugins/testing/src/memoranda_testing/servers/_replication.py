@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._postgres import PostgresServer, postgres_server, query
+from memoranda_testing.servers._postgres import PostgresServer, drop_database, postgres_server, query
 from memoranda_testing.servers._process import START_SECONDS
 from memoranda_testing.servers._system import ServerError, account_options, wait_until
 
@@ -65,7 +65,7 @@ class PostgresNode(PostgresServer):
     def promote(self) -> None:
         """Have a standby take writes; returns when it does."""
         self.source = None
-        if query(self.url, "SELECT pg_promote(true, 30)") is not True:
+        if query(self.url, "SELECT pg_promote(true, 50)") is not True:
             raise ServerError(f"The standby on port {self.port} could not be promoted: {self.log_tail}")
 
     def received(self) -> int:
@@ -87,7 +87,7 @@ class PostgresNode(PostgresServer):
         command = [
             str(self._binaries / "pg_basebackup"),
             *("-D", str(data), "-R", "--checkpoint=fast", "--no-sync", "-X", "stream"),
-            *("-d", _conninfo(source)),
+            *("-d", _conninfo(source, patience=START_SECONDS)),
         ]
         made = subprocess.run(
             command,
@@ -157,7 +157,7 @@ class PostgresGroup:
         try:
             yield urlunsplit(urlsplit(self.primary.url)._replace(path=f"/{name}"))
         finally:
-            query(self.primary.url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            drop_database(self.primary.url, name)
 
     def fail_over(self) -> PostgresNode:
         """Promote the most advanced standby that answers, have the others follow it, and return it.
@@ -185,5 +185,6 @@ class PostgresGroup:
             raise ServerError(f"Not all standbys follow the primary after {seconds:.0f} seconds. Their logs:\n{tails}")
 
 
-def _conninfo(source: PostgresServer) -> str:
-    return f"host=127.0.0.1 port={source.port} user=postgres password={source.password} connect_timeout=2"
+def _conninfo(source: PostgresServer, patience: float = 2) -> str:
+    place = f"host=127.0.0.1 port={source.port}"
+    return f"{place} user=postgres password={source.password} connect_timeout={patience:.0f}"
