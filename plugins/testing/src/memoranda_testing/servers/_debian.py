@@ -38,7 +38,7 @@ class DebianProgram(NamedTuple):
         if found is not None and reachable(found, account):
             return [str(found)]
         unpacked = folder / self.package
-        for package in self._packages():
+        for package in self._packages(folder):
             subprocess.run(["dpkg", "-x", str(package), str(unpacked)], check=True, capture_output=True)
         libraries = ":".join(sorted({str(path.parent) for path in unpacked.rglob("*.so*")}))
         program = next(path for path in unpacked.glob(f"usr/*/{self.name}") if path.parent.name in ("bin", "sbin"))
@@ -60,12 +60,11 @@ class DebianProgram(NamedTuple):
         found = shutil.which(self.name, path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
         return Path(found) if found else None
 
-    def _packages(self) -> list[Path]:
-        """Return Debian's packages, fetched once and kept in the user's cache."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memoranda-testing"
+    def _packages(self, folder: Path) -> list[Path]:
+        """Return Debian's packages, fetched once and kept in the user's cache; in `folder` for who has none."""
+        cache = _user_cache() or folder
         kept = cache / f"{self.package}-{platform.machine()}"
         if not kept.exists():
-            cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=cache) as temporary:
                 fetched = Path(temporary) / "packages"
                 fetched.mkdir()
@@ -102,6 +101,16 @@ class DebianProgram(NamedTuple):
         shown = subprocess.run(["dpkg-deb", "-f", str(package), "Depends"], capture_output=True, text=True, check=True)
         names = [word.split()[0] for word in shown.stdout.replace("|", ",").split(",") if word.strip()]
         return [name for name in names if name.startswith(tuple(self.libraries))]
+
+
+def _user_cache() -> Path | None:
+    # There may be no home, or one that can only be read.
+    with contextlib.suppress(OSError, RuntimeError):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memoranda-testing"
+        cache.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=cache).close()
+        return cache
+    return None
 
 
 def _apt_get(folder: Path, *arguments: str) -> str:

