@@ -252,7 +252,7 @@ async def test_a_network_that_swallows_everything_is_an_error_in_time(url: str) 
 
 async def test_closing_on_a_silent_network_ends(url: str) -> None:
     async with UnreliableNetwork(url) as network:
-        store = PostgresMemoryStore(network.url, timeout=1)
+        store = PostgresMemoryStore(network.url, timeout=3)
         await store.init()
         network.silent = True
         started = time.monotonic()

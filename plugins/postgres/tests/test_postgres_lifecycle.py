@@ -92,7 +92,7 @@ async def test_eight_processes_may_create_the_tables_at_once(each_url: str) -> N
     processes = [
         subprocess.Popen([sys.executable, "-c", OPENER, each_url, together], stderr=subprocess.PIPE) for _ in range(8)
     ]
-    outcomes = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+    outcomes = [(process.communicate(timeout=200)[1], process.returncode) for process in processes]
     assert [code for _, code in outcomes] == [0] * 8, outcomes
     async with PostgresMemoryStore(each_url, schema="shared") as store:
         assert await store.count() == 8
@@ -302,7 +302,7 @@ asyncio.run(main())
 
 
 def test_a_forked_child_is_refused_and_the_parent_goes_on(url: str) -> None:
-    done = subprocess.run([sys.executable, "-c", FORKER, url], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", FORKER, url], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
 
 

@@ -52,15 +52,31 @@ def places(*nodes: PostgresNode) -> str:
     return ",".join(f"127.0.0.1:{node.port}" for node in nodes)
 
 
+def on(node: PostgresNode, url: str) -> str:
+    """Return the URL of the same database on a replica."""
+    return urlunsplit(urlsplit(node.url)._replace(path=urlsplit(url).path))
+
+
 async def caught_up(group: PostgresGroup, url: str) -> None:
+    """Wait until all replicas show what was written so far, those included that have yet to come back."""
     connection = await asyncpg.connect(url)
     try:
-        behind = "SELECT bool_or(replay_lsn IS NULL OR replay_lsn < $1::pg_lsn) FROM pg_stat_replication"
+        showing = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= $1::pg_lsn"
         position = await connection.fetchval("SELECT pg_current_wal_lsn()")
-        while await connection.fetchval(behind, position):
+        while await connection.fetchval(showing, position) < len(group.standbys):
             await asyncio.sleep(0.02)
     finally:
         await connection.close()
+
+
+async def reached(group: PostgresGroup, url: str, store: PostgresMemoryStore) -> None:
+    """Read until a replica answers: one that a busy machine connects to slowly is left alone for a while."""
+    ours = "datname = current_database() AND application_name = 'memoranda' AND query ~ 'memory_items'"
+    answered = f"SELECT count(*) FROM pg_stat_activity WHERE {ours}"
+    await store.count()
+    while not any([await asyncio.to_thread(query, on(node, url), answered) for node in group.standbys]):
+        await asyncio.sleep(0.1)
+        await store.count()
 
 
 @contextmanager
@@ -87,7 +103,7 @@ async def test_others_writes_may_be_missing_from_a_read_unless_it_asks_for_the_p
         PostgresMemoryStore(url) as elsewhere,
         PostgresMemoryStore(url, replicas=places(*group.standbys), replica_lag=LONG) as store,
     ):
-        assert await store.count() == 0
+        await reached(group, url, store)
         with lagging(*group.standbys):
             await elsewhere.add(item("a"))
             # That the item is missing shows where the reads go.
@@ -108,6 +124,7 @@ async def test_a_store_reads_its_own_writes_while_the_replicas_lag(group: Postgr
         PostgresMemoryStore(url) as elsewhere,
         PostgresMemoryStore(url, replicas=places(*group.standbys), replica_lag=LONG) as store,
     ):
+        await reached(group, url, store)
         with lagging(*group.standbys):
             ada = store.scoped(user_id="ada")
             await ada.add(item("a"))
@@ -142,6 +159,7 @@ async def test_whoever_meets_a_conflict_reads_what_it_conflicted_with(group: Pos
     ):
         await store.add(item("a", content="0"))
         await caught_up(group, url)
+        await reached(group, url, store)
         with lagging(*group.standbys):
             there = await elsewhere.get("a")
             assert there is not None
@@ -195,7 +213,7 @@ async def test_reading_goes_on_while_the_primary_is_frozen(group: PostgresGroup,
     async with PostgresMemoryStore(url, replicas=places(*group.standbys), timeout=10) as store:
         await store.add(item("a"))
         await caught_up(group, url)
-        assert await store.get("a") is not None
+        await reached(group, url, store)
         await asyncio.to_thread(group.primary.pause)
         try:
             for _ in range(3):
@@ -319,9 +337,7 @@ async def test_counts_on_a_replica_know_who_ended_while_an_older_one_goes_on(gro
     async with PostgresMemoryStore(url) as store:
         await store.add_many([item(f"item {number}") for number in range(3)])
     older, younger = [await asyncpg.connect(url) for _ in range(2)]
-    primary = urlsplit(url)
-    replica = primary._replace(netloc=primary.netloc.replace(str(primary.port), str(group.standbys[0].port)))
-    server = Server(ServerOptions(urlunsplit(replica), 1, 1, None, None, 20.0, 30.0))
+    server = Server(ServerOptions(on(group.standbys[0], url), 1, 1, None, None, 20.0, 30.0))
     await server.open()
     counts, scope = Counts(server, PostgresStatements(PostgresDialect("public"))), Filter.of(metadata=ADA)
     try:

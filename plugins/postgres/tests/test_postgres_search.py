@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Iterator
@@ -162,6 +163,13 @@ async def full(full_url: str) -> AsyncIterator[str]:
     yield full_url
 
 
+async def disconnected(connection: asyncpg.Connection) -> None:
+    """Wait until no store is connected: by then the server's statistics tell what its connections did."""
+    ours = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'memoranda'"
+    while await connection.fetchval(ours):
+        await asyncio.sleep(0.02)
+
+
 def plan_nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", []):
@@ -286,6 +294,7 @@ class TestPlans:
         async def scans() -> dict[str, int]:
             connection = await asyncpg.connect(full)
             try:
+                await disconnected(connection)
                 indexes = await connection.fetch("SELECT indexrelname, idx_scan FROM pg_stat_user_indexes")
                 table = await connection.fetchval(
                     "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'memory_items'"
@@ -535,7 +544,7 @@ async def test_a_rare_text_is_looked_up_in_the_index_however_often_one_asks(url:
         await connection.execute("VACUUM ANALYZE memory_items")
         for _ in range(12):
             assert len(await store.search(query="phyrqua", limit=1)) == 1
-    # Closing its connections has told the server's statistics what they did.
+    await disconnected(connection)
     scans = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'memory_items_substring'"
     assert await connection.fetchval(scans) == 12
     await connection.close()
