@@ -7,10 +7,10 @@ import logging
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +32,15 @@ def own_server() -> Iterator[RedisServer]:
     with redis_server(private=True, persistent=True) as server:
         assert isinstance(server, RedisServer)
         yield server
+
+
+async def connections(server: RedisServer, most: int) -> int:
+    """Return how many connections the server has, the one that asks included, once it has noticed which were closed."""
+    deadline = time.monotonic() + 20
+    async with Redis.from_url(server.url) as raw:
+        while (found := len(await raw.client_list())) > most and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+    return found
 
 
 def contents(memories: list[Any]) -> list[str]:
@@ -56,8 +65,7 @@ async def test_disconnecting_closes_every_connection(own_server: RedisServer) ->
     await memory.disconnect()
     await memory.disconnect()
 
-    async with Redis.from_url(own_server.url) as raw:
-        assert len(await raw.client_list()) == 1
+    assert await connections(own_server, most=1) == 1
 
 
 async def test_a_manager_works_again_after_disconnecting(memory: ShortTermMemoryManager) -> None:
@@ -163,7 +171,7 @@ def test_several_processes_write_at_once(url: str, agent: str) -> None:
     )
     processes = [subprocess.Popen([sys.executable, "-c", program, url, agent, str(number)]) for number in range(3)]
 
-    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert [process.wait(200) for process in processes] == [0, 0, 0]
 
     async def found() -> list[Any]:
         async with ShortTermMemoryManager(url, agent) as memory:
@@ -192,8 +200,7 @@ async def test_two_hundred_coroutines_share_a_small_pool(url: str, agent: str) -
 async def test_no_more_connections_are_opened_than_allowed(own_server: RedisServer) -> None:
     async with ShortTermMemoryManager(own_server.url, max_connections=3) as memory:
         await asyncio.gather(*(memory.get_recent() for _ in range(100)))
-        async with Redis.from_url(own_server.url) as raw:
-            assert len(await raw.client_list()) <= 3 + 1
+        assert await connections(own_server, most=3 + 1) <= 3 + 1
 
 
 async def test_a_cancelled_write_takes_no_other_with_it(memory: ShortTermMemoryManager) -> None:
@@ -231,14 +238,15 @@ def test_writes_that_nobody_waits_for_do_not_keep_a_program_from_ending(own_serv
     assert time.monotonic() - start < 20
 
 
-async def test_a_local_socket_works(tmp_path: Path) -> None:
-    path = tmp_path / "redis.sock"
-    with redis_server(settings={"unixsocket": str(path)}):
+async def test_a_local_socket_works() -> None:
+    # The path of a socket has a hundred characters or so, fewer than those of some temporary folders.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, redis_server(settings={"unixsocket": f"{folder}/s"}):
+        path = f"{folder}/s"
         async with ShortTermMemoryManager(f"unix://{path}") as memory:
             await memory.add_interaction("t", "x")
 
             assert contents(await memory.get_recent()) == ["x"]
-            assert str(path) in repr(memory)
+            assert path in repr(memory)
 
 
 # Round trips
