@@ -100,7 +100,8 @@ class Writes:
 
 async def main(url: str, partitions: int, embedded: bool, seed: int) -> None:
     embeddings = HashingEmbeddings(16) if embedded else None
-    async with PostgresMemoryStore(url, partitions=partitions, embeddings=embeddings) as store:
+    # Whoever waits long for a turn has met no circle.
+    async with PostgresMemoryStore(url, partitions=partitions, embeddings=embeddings, timeout=200) as store:
         writers = [Writes(store, random.Random(seed * WRITERS + number)) for number in range(WRITERS)]
         await asyncio.gather(*(writer.run() for writer in writers))
 
