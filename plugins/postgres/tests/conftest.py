@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -39,7 +40,8 @@ class WithoutExtensions:
 
     def database(self) -> contextlib.AbstractContextManager[str]:
         """Create a database that looks for extensions where none are."""
-        return fresh_database(self._server.url, settings={"extension_control_path": "/nonexistent"})
+        # Not "/nonexistent", which some machines have, and which the server's user may not look into.
+        return fresh_database(self._server.url, settings={"extension_control_path": f"/{uuid.uuid4().hex}"})
 
 
 @pytest.fixture(scope="session")
