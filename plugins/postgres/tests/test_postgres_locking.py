@@ -107,7 +107,7 @@ async def test_a_change_of_the_model_never_waits_in_a_circle_with_reading_and_wr
 @pytest.mark.parametrize("cached", [pytest.param(0, marks=pytest.mark.rare("no prepared statements")), 100])
 async def test_a_scope_of_a_partitioned_table_is_removed_whole_however_large_it_is(url: str, cached: int) -> None:
     many, scope = 12_000, MemoryMetadata(user_id="u")
-    async with PostgresMemoryStore(url, partitions=2, statement_cache_size=cached) as store:
+    async with PostgresMemoryStore(url, partitions=2, statement_cache_size=cached, timeout=300) as store:
         await store.add(HumanMemory(content="somebody else's", metadata=MemoryMetadata(user_id="v")))
         await store.add_many([HumanMemory(content="x", metadata=scope) for _ in range(many)])
         assert await store.clear(metadata=scope) == many

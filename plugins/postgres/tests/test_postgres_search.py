@@ -155,7 +155,7 @@ def full_url(server: Any) -> Iterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def full(full_url: str) -> AsyncIterator[str]:
-    async with PostgresMemoryStore(full_url) as store:
+    async with PostgresMemoryStore(full_url, timeout=300) as store:
         await store.add_many([made(number) for number in range(SIZE)])
     connection = await asyncpg.connect(full_url)
     await connection.execute("VACUUM ANALYZE memory_items")
@@ -474,7 +474,7 @@ def huge_items() -> list[MemoryItem]:
 async def huge(wheel: Any, request: pytest.FixtureRequest) -> AsyncIterator[list[Any]]:
     """A store of ours with huge items, and the in-memory store with the same."""
     with wheel.database() as url:
-        async with PostgresMemoryStore(url, partitions=request.param) as ours, InMemoryStore() as theirs:
+        async with PostgresMemoryStore(url, partitions=request.param, timeout=300) as ours, InMemoryStore() as theirs:
             await fill([ours, theirs], huge_items())
             yield [ours, theirs]
 
@@ -497,7 +497,7 @@ async def test_every_word_of_a_huge_item_ranks_as_in_memory(huge: list[Any], wha
 async def huge_among_many(wheel: Any, request: pytest.FixtureRequest) -> AsyncIterator[PostgresMemoryStore]:
     """A store in which huge items lie in a scope too large to be read whole."""
     with wheel.database() as url:
-        async with PostgresMemoryStore(url, partitions=request.param) as store:
+        async with PostgresMemoryStore(url, partitions=request.param, timeout=300) as store:
             await store.add_many([*conversation(1_100), *huge_items()])
             yield store
 

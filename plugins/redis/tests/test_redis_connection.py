@@ -185,7 +185,7 @@ def test_several_processes_write_at_once(url: str, agent: str) -> None:
 
 
 async def test_two_hundred_coroutines_share_a_small_pool(url: str, agent: str) -> None:
-    async with ShortTermMemoryManager(url, agent, max_connections=4) as memory:
+    async with ShortTermMemoryManager(url, agent, max_connections=4, timeout=60) as memory:
 
         async def work(number: int) -> int:
             await memory.add_interaction("t", str(number))
