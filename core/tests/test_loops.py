@@ -102,6 +102,33 @@ def test_what_a_closed_loop_had_is_abandoned_when_another_asks() -> None:
     assert abandoned == ["first"]
 
 
+def test_what_another_loop_began_to_end_is_ended_by_its_own_that_comes_to_its_end() -> None:
+    seen: list[str] = []
+    there, begun = threading.Event(), threading.Event()
+
+    async def end(_: str) -> None:
+        seen.append("begun")
+        begun.set()
+        if len(seen) == 1:
+            await asyncio.sleep(300)
+        seen.append("done")
+
+    each = PerLoop(lambda: "mine", end=end, abandon=lambda _: seen.append("abandoned"))
+
+    async def main() -> None:
+        each.here()
+        there.set()
+        await asyncio.to_thread(begun.wait, 100)
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    assert there.wait(100)
+    asyncio.run(each.close())
+    thread.join(100)
+
+    assert seen == ["begun", "begun", "done"]
+
+
 def test_a_store_may_be_used_with_and_without_async() -> None:
     store = InMemoryStore()
     blocking = memoranda.sync.SyncStore(store)

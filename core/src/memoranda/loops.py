@@ -25,6 +25,9 @@ Loop = asyncio.AbstractEventLoop
 _LOOK = 0.002
 """How many seconds pass between two looks at what another loop does."""
 
+_LOOKS = 50
+"""How often a loop is looked at that does not run, as it may between the steps of its end, before it is given up."""
+
 
 class LoopLock:
     """A lock among the coroutines of all event loops; those of one loop take turns in order.
@@ -92,6 +95,15 @@ class _Entry(Generic[T]):
         self.value = value
         self.process = os.getpid()
         self.watch: AsyncGenerator[None, None] | None = None
+        self.ended = False
+        self._turn = asyncio.Lock()
+
+    async def end(self, end: Callable[[T], Awaitable[None]]) -> None:
+        """Await its end in its loop, once: who comes second waits for the first, unless that one is broken off."""
+        async with self._turn:
+            if not self.ended:
+                await end(self.value)
+                self.ended = True
 
 
 class PerLoop(Generic[T]):
@@ -159,11 +171,18 @@ class PerLoop(Generic[T]):
     async def _ended(self, loop: Loop, entry: _Entry[T], end: Callable[[T], Awaitable[None]] | None) -> None:
         async def finish() -> None:
             if end is not None:
-                await end(entry.value)
+                await entry.end(end)
             if entry.watch is not None:
-                await entry.watch.aclose()
+                with contextlib.suppress(RuntimeError):  # The loop comes to its end, and is about to do so itself.
+                    await entry.watch.aclose()
 
-        if not await run_in(loop, finish):
+        if await run_in(loop, finish) or self._abandon is None:
+            return
+        for _ in range(_LOOKS):
+            if entry.ended or loop.is_closed():
+                break
+            await asyncio.sleep(_LOOK)
+        if not entry.ended:
             self._abandoned(entry)
 
     def _new(self) -> _Entry[T]:
@@ -186,14 +205,13 @@ class PerLoop(Generic[T]):
             yield
         finally:
             with self._guard:
-                known = self._entries.get(loop) is entry
-                if known:
+                if self._entries.get(loop) is entry:
                     del self._entries[loop]
-            if known:
-                await end(entry.value)
+            await entry.end(end)
 
     def _abandoned(self, entry: _Entry[T]) -> None:
         if self._abandon is not None and entry.process == os.getpid():
+            entry.ended = True
             self._abandon(entry.value)
 
 
@@ -207,14 +225,24 @@ async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> b
         loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(work())))
     except RuntimeError:  # It is closed.
         return False
+    looks = 0
     while not (tasks and tasks[0].done()):
-        if not loop.is_running():
+        looks = 0 if loop.is_running() else looks + 1
+        if loop.is_closed() or looks > _LOOKS:
+            _leave(tasks)
             return False
         await asyncio.sleep(_LOOK)
     if tasks[0].cancelled():  # The loop was being ended meanwhile.
         return False
     tasks[0].result()
     return True
+
+
+def _leave(tasks: list[asyncio.Task[None]]) -> None:
+    """Close what a loop was given in its last moment and will never begin, of which Python would complain."""
+    for work in (task.get_coro() for task in tasks):
+        if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+            work.close()
 
 
 def hang_up(transport: Any) -> None:

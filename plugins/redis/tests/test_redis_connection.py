@@ -138,6 +138,38 @@ def test_a_manager_outlives_an_event_loop_that_ended_without_disconnecting(url: 
     assert [asyncio.run(one_more()), asyncio.run(one_more(last=True))] == [1, 2]
 
 
+LEAVING = """
+import asyncio, sys
+from memoranda_redis import ShortTermMemoryManager
+
+async def disconnect_while_others_connect(turns):
+    memory = ShortTermMemoryManager(sys.argv[1], sys.argv[2])
+    reads = [asyncio.create_task(memory.get_recent()) for _ in range(5)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await memory.disconnect()
+    assert await asyncio.gather(*reads) == [[]] * 5
+    await memory.disconnect()
+
+for turns in range(12):
+    asyncio.run(disconnect_while_others_connect(turns))
+
+memory = ShortTermMemoryManager(sys.argv[1], sys.argv[2])
+loop = asyncio.new_event_loop()
+loop.run_until_complete(memory.get_recent())
+loop.close()
+asyncio.run(memory.disconnect())
+"""
+
+
+def test_no_connection_is_left_to_the_garbage_collector(url: str, agent: str) -> None:
+    """Neither of who waits to connect while another disconnects, nor of a loop that was closed without a word."""
+    program = [sys.executable, "-W", "always::ResourceWarning", "-c", LEAVING, url, agent]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=250, check=False)
+    # The driver's client of a cluster, with a capital letter, can only be closed in its loop; its connections are.
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "unclosed" in line]) == (0, [])
+
+
 def test_a_manager_serves_several_threads(url: str, agent: str) -> None:
     memory = ShortTermMemoryManager(url, agent)
 

@@ -71,6 +71,7 @@ class _Client(ABC):
     def __init__(self, max_connections: int) -> None:
         self.connecting = asyncio.Lock()
         self.connected = False
+        self.closed = False
         self.active = 0
         self.idle = asyncio.Event()
         self._slots = asyncio.Semaphore(max_connections)
@@ -82,6 +83,7 @@ class _Client(ABC):
 
     async def close(self) -> None:
         """Wait for calls under way, whose deadline bounds the wait, and close every connection."""
+        self.closed = True
         while self.active:
             self.idle.clear()
             await self.idle.wait()
@@ -142,8 +144,9 @@ class _ServerClient(_Client):
                     self._free.append(connection)
 
     async def _disconnect(self) -> None:
-        while self._free:
-            await self._free.pop().disconnect()
+        for connection in self._free:  # Each stays there until all are closed, should this be broken off.
+            await connection.disconnect()
+        self._free.clear()
 
     def abandon(self) -> None:
         for connection in (*self._free, *self._busy):
@@ -190,11 +193,18 @@ class _ClusterClient(_Client):
 
     async def _disconnect(self) -> None:
         await self._driver.aclose()
+        # The driver takes itself for closed as soon as it begins, also where it was broken off then.
+        await asyncio.gather(*(node.disconnect() for node in self._nodes()))
 
     def abandon(self) -> None:
-        for node in self._driver.get_nodes():
+        for node in self._nodes():
             for connection in getattr(node, "_connections", ()):  # The driver has no public way to them.
                 _hang_up(connection)
+
+    def _nodes(self) -> list[Any]:
+        """Return the nodes of the cluster, and those that were asked which there are."""
+        manager = self._driver.nodes_manager
+        return [*manager.nodes_cache.values(), *manager.startup_nodes.values()]
 
 
 def _hang_up(connection: Any) -> None:
@@ -243,18 +253,14 @@ class RedisConnection:
         self._max_connections = whole_number(options.get("max_connections", 32), "max_connections", least=1)
         kind = _ClusterClient if address.cluster else _ServerClient
         self._clients: PerLoop[_Client] = PerLoop(
-            lambda: kind(address, self._max_connections, self.timeout), end=_Client.close, abandon=_Client.abandon
+            lambda: kind(address, self._max_connections, self.timeout),
+            end=lambda client: client.close(),
+            abandon=lambda client: client.abandon(),
         )
 
     async def connect(self) -> None:
         """Make sure that the server answers. Does nothing on an event loop that is already connected."""
-        client = self._clients.here()
-        if client.connected:
-            return
-        async with client.connecting:
-            if not client.connected:
-                await self._within(client, client.execute("PING"))
-                client.connected = True
+        await self._connected()
 
     async def close(self) -> None:
         """Wait for calls under way and close the connections of every event loop; the next use opens new ones."""
@@ -276,11 +282,13 @@ class RedisConnection:
         return await self._within(client, client.execute(*words))
 
     async def _connected(self) -> _Client:
-        """Return this event loop's client, connected; somebody may have closed the one there was meanwhile."""
-        client = self._clients.here()
-        while not client.connected:
-            await self.connect()
-            client = self._clients.here()
+        """Return this event loop's client, connected."""
+        while not (client := self._clients.here()).connected:
+            async with client.connecting:
+                # Another may have connected it while this one waited, or closed it: then there is a new one.
+                if not client.connected and not client.closed:
+                    await self._within(client, client.execute("PING"))
+                    client.connected = True
         return client
 
     async def _evaluate(self, client: _Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
