@@ -41,12 +41,9 @@ from hypothesis import HealthCheck, settings
 # A busy machine makes single examples slow, and chance draws many that do not fit: that says nothing about the code.
 UNSAID = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 # The default run says the same of the same code each time; new examples are looked for with `--everything`.
-settings.register_profile(
-    "memoranda", deadline=None, suppress_health_check=UNSAID, max_examples=40, derandomize=True, database=None
-)
-settings.register_profile(
-    "everything", deadline=None, suppress_health_check=UNSAID, max_examples=100, derandomize=False
-)
+EVERYTHING = settings(deadline=None, suppress_health_check=UNSAID, max_examples=100, derandomize=False)
+settings.register_profile("everything", EVERYTHING)
+settings.register_profile("memoranda", EVERYTHING, max_examples=40, derandomize=True, database=None)
 
 ONE_IN = 64
 SLOW_CASES = frozenset(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import compress, repeat
 from operator import attrgetter
 from typing import Any
 
@@ -225,13 +226,15 @@ class Vectors:
             f"SELECT {', '.join(f'array_agg({column})' for column in read)} FROM {self._dialect.vectors} "
             f"WHERE item_id = ANY (ARRAY(SELECT json_array_elements_text($2::text::json)))"
         )
-        ((ids, *columns),) = await self._server.fetch(text, [list(vector), json.dumps(list(versions))])
+        found = await self._server.fetch(text, [list(vector), json.dumps(list(versions))])
+        ((ids, stored, cosines, parts, counts),) = found
         if ids is None:
             return Nearness({}, {})
-        compared = zip(ids, *columns, strict=True)
-        present = [(key, *near, None) for key, version, *near in compared if versions[key] == version]
-        divided = best_of_each((each for each in present if each[3] > 1), self.weights.damping)
-        similarities = {key: cosine for key, cosine, *_ in present}
+        present = [versions[key] == version for key, version in zip(ids, stored, strict=True)]
+        similarities = dict(compress(zip(ids, cosines, strict=True), present))
+        compared = compress(zip(ids, cosines, parts, counts, repeat(None)), present)
+        long = [each for each in compared if each[3] > 1] if max(counts) > 1 else ()
+        divided = best_of_each(long, self.weights.damping)
         return Nearness(similarities | {key: near.similarity for key, near in divided.items()}, divided)
 
     def missing(self, page: int) -> AsyncGenerator[list[Lacking], None]:

@@ -31,13 +31,10 @@ class AccountOptions(TypedDict, total=False):
     extra_groups: list[str | int]
 
 
-def free_port(*, also_above: int = 0) -> int:
-    """Return a loopback port that is free now; with `also_above`, the port that much higher is free too."""
-    sockets = _bound(also_above)
-    port: int = sockets[0].getsockname()[1]
-    for each in sockets:
-        each.close()
-    return port
+def free_port() -> int:
+    """Return a loopback port that is free now."""
+    with closed_port() as port:
+        return port
 
 
 @contextlib.contextmanager
