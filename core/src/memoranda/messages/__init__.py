@@ -6,27 +6,11 @@ out changed, and what another provider's format cannot hold is told (see :class:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from memoranda.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from memoranda.messages.anthropic import from_anthropic, to_anthropic
-    from memoranda.messages.chat import from_openai, to_openai
-    from memoranda.messages.request import Dropped
-    from memoranda.messages.responses import from_responses, to_responses
-    from memoranda.messages.tool_calls import call_arguments, call_name
-
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "anthropic": ["from_anthropic", "to_anthropic"],
-        "chat": ["from_openai", "to_openai"],
-        "request": ["Dropped"],
-        "responses": ["from_responses", "to_responses"],
-        "tool_calls": ["call_arguments", "call_name"],
-    },
-)
+from memoranda.messages.anthropic import from_anthropic, to_anthropic
+from memoranda.messages.chat import from_openai, to_openai
+from memoranda.messages.request import Dropped
+from memoranda.messages.responses import from_responses, to_responses
+from memoranda.messages.tool_calls import call_arguments, call_name
 
 __all__ = [
     "Dropped",

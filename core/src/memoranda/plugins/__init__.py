@@ -2,59 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from memoranda.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from memoranda.plugins.hookspecs import (
-        API_VERSION,
-        HOOKS,
-        KINDS,
-        Backend,
-        CommandSpec,
-        EmbeddingsSpec,
-        IntegrationSpec,
-        ItemTypeSpec,
-        ObserverSpec,
-        RerankerSpec,
-        Spec,
-        SummarizerSpec,
-        TemplateSpec,
-        TokenCounterSpec,
-        hookimpl,
-    )
-    from memoranda.plugins.installing import how_to_install
-    from memoranda.plugins.loading import Plugin
-    from memoranda.plugins.opening import URL_VARIABLE, data_folder, default_url, embedder, open
-    from memoranda.plugins.registry import Registry, default_registry
-
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "hookspecs": [
-            "API_VERSION",
-            "Backend",
-            "CommandSpec",
-            "EmbeddingsSpec",
-            "HOOKS",
-            "IntegrationSpec",
-            "ItemTypeSpec",
-            "KINDS",
-            "ObserverSpec",
-            "RerankerSpec",
-            "Spec",
-            "SummarizerSpec",
-            "TemplateSpec",
-            "TokenCounterSpec",
-            "hookimpl",
-        ],
-        "installing": ["how_to_install"],
-        "loading": ["Plugin"],
-        "opening": ["URL_VARIABLE", "data_folder", "default_url", "embedder", "open"],
-        "registry": ["Registry", "default_registry"],
-    },
+from memoranda.plugins.hookspecs import (
+    API_VERSION,
+    HOOKS,
+    KINDS,
+    Backend,
+    CommandSpec,
+    EmbeddingsSpec,
+    IntegrationSpec,
+    ItemTypeSpec,
+    ObserverSpec,
+    RerankerSpec,
+    Spec,
+    SummarizerSpec,
+    TemplateSpec,
+    TokenCounterSpec,
+    hookimpl,
 )
+from memoranda.plugins.installing import how_to_install
+from memoranda.plugins.loading import Plugin
+from memoranda.plugins.opening import URL_VARIABLE, data_folder, default_url, embedder, open
+from memoranda.plugins.registry import Registry, default_registry
 
 __all__ = [
     "API_VERSION",

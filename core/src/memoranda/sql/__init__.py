@@ -5,23 +5,9 @@ No driver is imported here. A backend brings a :class:`Dialect`, its connections
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from memoranda.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from memoranda.sql.dialect import Dialect, Parameters
-    from memoranda.sql.rows import ITEM_COLUMNS, PAYLOAD_COLUMNS, Row, pack, unpack, unpack_payload
-    from memoranda.sql.statements import Change, Statement, Statements
-
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "dialect": ["Dialect", "Parameters"],
-        "rows": ["ITEM_COLUMNS", "PAYLOAD_COLUMNS", "Row", "pack", "unpack", "unpack_payload"],
-        "statements": ["Change", "Statement", "Statements"],
-    },
-)
+from memoranda.sql.dialect import Dialect, Parameters
+from memoranda.sql.rows import ITEM_COLUMNS, PAYLOAD_COLUMNS, Row, pack, unpack, unpack_payload
+from memoranda.sql.statements import Change, Statement, Statements
 
 __all__ = [
     "ITEM_COLUMNS",

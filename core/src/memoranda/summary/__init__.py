@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from memoranda.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from memoranda.summary.compaction import CompactionResult, compact, plan
-    from memoranda.summary.generation import (
-        Summarizer,
-        SummaryConfig,
-        SummaryResult,
-        SummaryTemplate,
-        TriggerResult,
-        check_trigger,
-        generate_summary,
-        installed_summarizer,
-    )
-    from memoranda.summary.parsing import Entry, cleaned, entries, normalised
-    from memoranda.summary.templates import PlainTemplate, Template, installed_template
-    from memoranda.summary.transcript import Transcript, transcribe
-    from memoranda.summary.undoing import expand, undo
-
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "compaction": ["CompactionResult", "compact", "plan"],
-        "generation": [
-            "Summarizer",
-            "SummaryConfig",
-            "SummaryResult",
-            "SummaryTemplate",
-            "TriggerResult",
-            "check_trigger",
-            "generate_summary",
-            "installed_summarizer",
-        ],
-        "parsing": ["Entry", "cleaned", "entries", "normalised"],
-        "templates": ["PlainTemplate", "Template", "installed_template"],
-        "transcript": ["Transcript", "transcribe"],
-        "undoing": ["expand", "undo"],
-    },
+from memoranda.summary.compaction import CompactionResult, compact, plan
+from memoranda.summary.generation import (
+    Summarizer,
+    SummaryConfig,
+    SummaryResult,
+    SummaryTemplate,
+    TriggerResult,
+    check_trigger,
+    generate_summary,
+    installed_summarizer,
 )
+from memoranda.summary.parsing import Entry, cleaned, entries, normalised
+from memoranda.summary.templates import PlainTemplate, Template, installed_template
+from memoranda.summary.transcript import Transcript, transcribe
+from memoranda.summary.undoing import expand, undo
 
 __all__ = [
     "CompactionResult",
