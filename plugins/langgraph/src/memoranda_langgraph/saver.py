@@ -17,6 +17,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from memoranda_langgraph.ancestors import delta_history
 from memoranda_langgraph.blocking import awaitable_store, blocking
 from memoranda_langgraph.threads import Threads
 
@@ -98,6 +99,12 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
         ValueError for a strategy that does not exist.
         """
         await self._threads.prune(self.serde, thread_ids, strategy)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return what was written to channels before a checkpoint, and the last value that was stored whole."""
+        return await delta_history(self.aget_tuple, config, channels)
 
     # The same without async
 
