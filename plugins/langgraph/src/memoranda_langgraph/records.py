@@ -17,6 +17,7 @@ from memoranda.items import MemoryItem, now_text, utc_text
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.shapes import check_text
 from memoranda_langgraph.opaque import comparable, is_plain, packed, packed_json, unpacked, unpacked_json
+from memoranda_langgraph.serializing import RefusedTypeError
 
 CHECKPOINT = "langgraph.checkpoint"
 WRITE = "langgraph.write"
@@ -115,13 +116,23 @@ def encoded(serde: SerializerProtocol, values: Mapping[str, Any]) -> str:
 
 
 def decoded(serde: SerializerProtocol, item: MemoryItem, name: str) -> Any:
-    """Return one of the values of an item's payload. Raises CorruptStoreError if it is not there."""
+    """Return one of the values of an item's payload.
+
+    Raises CorruptStoreError if it is not there, and RefusedTypeError, which says where, if its types are not allowed.
+    """
     try:
         kind, data = decode_payload(item.payload or "null")[name]
         data = unpacked(data)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unreadable(item) from error
-    return serde.loads_typed((kind, data))
+    try:
+        value = serde.loads_typed((kind, data))
+    except RefusedTypeError as error:
+        place = f"The {name} in the stored item {item.id!r} of {item.metadata.session_id!r}"
+        raise RefusedTypeError(error.types, place) from None
+    if name != "value" and not isinstance(value, dict):
+        raise _unreadable(item)
+    return value
 
 
 def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
