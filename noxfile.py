@@ -308,18 +308,21 @@ def oldest(session: nox.Session) -> None:
         run_pytest(session, *options, "--sample=48", *(path for each in tested for path in main_tests(each)))
 
 
-# The releases whose tests of stores are run, and in which of their modules these are.
+# The releases whose tests of stores and savers are run, and in which of their modules these are.
 LANGGRAPH_TESTS = {
     "langgraph-checkpoint==4.3.1": ["test_store.py"],
-    "langgraph-checkpoint-sqlite==3.1.2": ["test_store.py", "test_async_store.py", "test_ttl.py"],
+    "langgraph-checkpoint-sqlite==3.1.2": [
+        "test_store.py", "test_async_store.py", "test_ttl.py", "test_sqlite.py", "test_aiosqlite.py",
+        "test_delta_channel_migration.py", "test_delta_parent_walk.py", "test_get_delta_channel_history.py",
+    ],
     "langgraph-checkpoint-postgres==3.2.0": ["test_store.py", "test_async_store.py"],
-}
+}  # fmt: skip
 LANGGRAPH_CONFORMANCE = "langgraph-checkpoint-conformance==0.0.2"
 
 
 @nox.session(name="langgraph-suite")
 def langgraph_suite(session: nox.Session) -> None:
-    """Run LangGraph's own tests on our store and checkpointer: of those of stores a sample, or all that apply."""
+    """Run LangGraph's own tests on our store and checkpointer: a sample, or all that apply."""
     suite = (ROOT / "plugins/langgraph/tests/upstream").resolve()
     needed = [*LANGGRAPH_TESTS, LANGGRAPH_CONFORMANCE, "psycopg[binary]>=3.2", "pytest-mock"]
     session.install(*paths("plugins/langgraph", ("test",)), *needed, *group("test"))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +18,7 @@ from langgraph.checkpoint.base.id import uuid6
 
 import memoranda.sync
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.errors import InputError
+from memoranda.errors import CorruptStoreError, InputError
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_langgraph import MemorandaSaver
 
@@ -87,6 +90,148 @@ async def test_a_listing_filters_by_all_metadata_and_pages(store: BaseStore) -> 
     assert await listed(saver, None, filter={"tags": ["a", "y"]}, limit=2) == [59, 58]
     assert await listed(saver, None, filter={"missing": None, "step": 3}) == [3, 3]
     assert await listed(saver, None, limit=0) == []
+
+
+def named(checkpoint_id: str) -> Any:
+    """Return the configuration of a checkpoint."""
+    return {"configurable": {**THREAD["configurable"], "checkpoint_id": checkpoint_id}}
+
+
+async def test_an_empty_checkpoint_id_names_the_latest_one(store: BaseStore) -> None:
+    saver = MemorandaSaver(store.scoped(user_id="ada"))
+    await chain(saver, 3)
+    nothing = named("")
+
+    found = await saver.aget_tuple(nothing)
+
+    assert found is not None
+    assert found.metadata["step"] == 2
+    assert await saver.aget_tuple({"configurable": {**nothing["configurable"], "thread_id": "u"}}) is None
+    assert await listed(saver, nothing) == [2, 1, 0]
+    assert await listed(saver, nothing, before=nothing) == [2, 1, 0]
+    assert await listed(saver, nothing, before=named(found.checkpoint["id"]), limit=1) == [1]
+
+
+async def test_a_checkpoint_after_an_empty_id_has_no_parent(store: BaseStore) -> None:
+    saver = MemorandaSaver(store)
+    config = await saver.aput(named(""), checkpoint(n=1), {"step": 0}, {})
+
+    found = await saver.aget_tuple(config)
+
+    assert found is not None
+    assert found.parent_config is None
+    with pytest.raises(InputError, match="checkpoint"):
+        await saver.aput_writes(named(""), [("a", 1)], "task")
+
+
+@pytest.mark.parametrize("namespace", ["", None])
+async def test_no_namespace_is_every_one_in_a_listing_and_the_root_elsewhere(
+    store: BaseStore, namespace: str | None
+) -> None:
+    saver = MemorandaSaver(store)
+    for step, inner in enumerate(["", "inner"]):
+        there: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": inner}}
+        await saver.aput(there, checkpoint(), {"step": step}, {})
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": namespace}}
+
+    found = await saver.aget_tuple(config)
+
+    assert found is not None
+    assert found.metadata["step"] == 0
+    assert await listed(saver, config) == ([0] if namespace == "" else [1, 0])
+
+
+STRANGE_NAMES = [
+    *(
+        "",
+        " ",
+        "a b",
+        "it's",
+        '"quoted"',
+        "a[0]",
+        "[0]",
+        "$",
+        "$.a",
+        "$eq",
+        "%",
+        "_",
+        "\\",
+        "\n",
+        "a\0b",
+        "é",
+        "ключ",
+        "🫖",
+    ),
+    *(
+        ".",
+        "..",
+        "a.",
+        ".a",
+        "a.b.c",
+        "user.access-level",
+        "123abc",
+        "x') OR '1'='1",
+        "ada@example.org",
+        "555-123-4567",
+    ),
+    *("spot", "checkpoint_id", "metadata", "extra.a", "id", "k" * 2000),
+]
+
+
+@pytest.mark.parametrize("name", STRANGE_NAMES, ids=lambda name: repr(name)[:20])
+async def test_metadata_is_found_by_whatever_name_it_has(store: BaseStore, name: str) -> None:
+    saver = MemorandaSaver(store)
+    for step, metadata in enumerate([{name: "yes"}, {name: "no"}, {}, {name: None}, {name: 7}, {name: True}]):
+        await saver.aput(THREAD, checkpoint(), {"step": step, **metadata}, {})  # type: ignore[typeddict-item]
+
+    assert await listed(saver, None, filter={name: "yes"}) == [0]
+    assert await listed(saver, None, filter={name: "other"}) == []
+    assert await listed(saver, None, filter={name: None}) == [3, 2]
+    assert await listed(saver, None, filter={name: 7.0}) == [4]
+    assert await listed(saver, None, filter={name: True, "step": 5}) == [5]
+
+
+async def test_a_name_with_dots_leads_into_nested_metadata(store: BaseStore) -> None:
+    saver = MemorandaSaver(store)
+    nested: list[Any] = [
+        {"user": {"access-level": "nested", "123abc": 1, "tags": ["a", {"b": None}]}},
+        {"user.access-level": "flat"},
+        {"user": {"access-level": "inner"}, "user.access-level": "outer"},
+        {"user": "access-level"},
+    ]
+    for step, metadata in enumerate(nested):
+        await saver.aput(THREAD, checkpoint(), {"step": step, **metadata}, {})
+
+    assert await listed(saver, None, filter={"user.access-level": "nested"}) == [0]
+    assert await listed(saver, None, filter={"user.123abc": 1}) == [0]
+    assert await listed(saver, None, filter={"user.tags": ("a", {"b": None})}) == [0]
+    assert await listed(saver, None, filter={"user": nested[0]["user"]}) == [0]
+    assert await listed(saver, None, filter={"user.access-level": "flat"}) == [1]
+    assert await listed(saver, None, filter={"user.access-level": "outer"}) == [2]
+    assert await listed(saver, None, filter={"user.access-level": "inner"}) == []
+    assert await listed(saver, None, filter={"user.access-level": None}) == [3]
+
+
+async def test_numbers_are_found_however_they_are_written(store: BaseStore) -> None:
+    saver = MemorandaSaver(store)
+    for step, number in enumerate([3, 3.0, 3.5, 10**9, 1e9, True, -0.0]):
+        await saver.aput(THREAD, checkpoint(), {"step": step, "n": number}, {})  # type: ignore[typeddict-unknown-key]
+
+    assert await listed(saver, None, filter={"n": 3}) == await listed(saver, None, filter={"n": 3.0}) == [1, 0]
+    assert await listed(saver, None, filter={"n": 3.5}) == [2]
+    assert await listed(saver, None, filter={"n": 10**9}) == [4, 3]
+    assert await listed(saver, None, filter={"n": True}) == [5]
+    assert await listed(saver, None, filter={"n": 0}) == [6]
+    assert await listed(saver, None, filter={"n": math.inf}) == []
+
+
+async def test_a_filter_may_ask_for_many_names(store: BaseStore) -> None:
+    saver = MemorandaSaver(store)
+    many = {f"name{number % 9}{'x' * number}": number for number in range(200)}
+    await saver.aput(THREAD, checkpoint(), {"step": 0, **many}, {})  # type: ignore[typeddict-item]
+    await saver.aput(THREAD, checkpoint(), {"step": 1, **many, "name8" + "x" * 197: 0}, {})  # type: ignore[typeddict-item]
+
+    assert await listed(saver, THREAD, filter=many, before=named("f" * 36)) == [0]
 
 
 async def test_of_several_who_write_for_one_task_the_first_is_kept_whole(store: BaseStore) -> None:
@@ -166,6 +311,81 @@ async def test_pruning_keeps_what_a_channel_of_changes_is_read_from(store: BaseS
     assert await listed(saver, THREAD) == [4, 3, 2]
     assert await saver.aget_delta_channel_history(config=config, channels=["log"]) == before
     assert before["log"]["seed"] == ["whole"]
+
+
+async def put_each(saver: MemorandaSaver, parents: Mapping[str, str], **metadata: Any) -> None:
+    """Store checkpoints under ids, each after the one that is named as its parent, and a write to each."""
+    for step, (made, parent) in enumerate(parents.items()):
+        config = await saver.aput(named(parent), {**checkpoint(), "id": made}, {"step": step, **metadata}, {})  # type: ignore[typeddict-unknown-key]
+        await saver.aput_writes(config, [("log", made)], f"task-{made}")
+
+
+CIRCLES: dict[str, tuple[dict[str, str], list[str]]] = {
+    "its own parent": ({"a": "a"}, []),
+    "each other's parents": ({"a": "b", "b": "a"}, ["b"]),
+    "three in a circle": ({"a": "c", "b": "a", "c": "b"}, ["b", "c"]),
+    "a way into a circle": ({"b": "c", "c": "b", "a": "b"}, ["c", "b"]),
+    "a parent that is not there": ({"a": "gone"}, []),
+}
+
+
+@pytest.mark.parametrize("circle", list(CIRCLES))
+async def test_a_walk_to_parents_ends_wherever_these_lead(store: BaseStore, circle: str) -> None:
+    saver = MemorandaSaver(store)
+    parents, before = CIRCLES[circle]
+    await put_each(saver, parents, counters_since_delta_snapshot={"log": (1, 1)})
+
+    history = await saver.aget_delta_channel_history(config=named("a"), channels=["log", "none"])
+
+    assert history["none"] == {"writes": []}
+    assert history["log"] == {"writes": [(f"task-{made}", "log", made) for made in before]}
+    await saver.aprune(["t"])
+    assert await saver.aget_tuple(THREAD) is not None
+
+
+async def test_a_long_chain_is_read_and_pruned_to_its_beginning() -> None:
+    store = InMemoryStore()
+    saver = MemorandaSaver(store)
+    counters: Any = {"counters_since_delta_snapshot": {"log": (1, 1)}}
+    first = config = await saver.aput(THREAD, checkpoint(log=["whole"]), {"step": 0, **counters}, {})
+    await saver.aput_writes(first, [("log", 1)], "task")
+    for step in range(1, 10_000):
+        config = await saver.aput(config, checkpoint(), {"step": step, **counters}, {})
+
+    before = await saver.aget_delta_channel_history(config=config, channels=["log"])
+
+    assert before == {"log": {"writes": [("task", "log", 1)], "seed": ["whole"]}}
+    await saver.aprune(["t"])
+    assert await saver.aget_tuple(first) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("spot", "no such text"),
+        ("spot", ["t", "", "c"]),
+        ("spot", ["t", "", "c", ["c"]]),
+        ("spot", {"t": 1}),
+        ("spot", None),
+        ("write", ["", "task", "0", "a"]),
+    ],
+)
+async def test_items_that_were_never_written_so_are_reported_as_unreadable(name: str, kept: Any) -> None:
+    store = InMemoryStore()
+    saver = MemorandaSaver(store)
+    (config,) = await chain(saver, 1)
+    await saver.aput_writes(config, [("a", 1)], "task")
+    async for item in store.scan():
+        if name in item.metadata.extra:
+            packed = "_" + base64.urlsafe_b64encode(json.dumps(kept).encode()).decode()
+            extra = {**item.metadata.extra, name: packed if kept else kept}
+            await store.add(item.model_copy(update={"metadata": item.metadata.model_copy(update={"extra": extra})}))
+
+    with pytest.raises(CorruptStoreError):
+        await saver.aget_tuple(config)
+    with pytest.raises(CorruptStoreError):
+        await saver.acopy_thread("t", "u")
+    await saver.adelete_thread("t")
 
 
 @pytest.mark.parametrize("strategy", ["keep_latest", "delete"])

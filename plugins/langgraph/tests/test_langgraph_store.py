@@ -150,6 +150,45 @@ async def test_pages_follow_one_another(store: BaseStore) -> None:
         assert sorted(key for page in pages for key in page) == [f"k{number}" for number in range(9)]
 
 
+STRANGE_KEYS = [
+    *("", " ", "a b", "it's", '"quoted"', "a[0]", "[0]", "$", "$.a", "%", "_", "\\", "\n", "é", "ключ", "🫖"),
+    *(".", "..", "a.", ".a", "a.b.c", "123abc", "x') OR '1'='1", "extra.a", "id", "content", "k" * 2000),
+]
+
+
+@pytest.mark.parametrize("key", STRANGE_KEYS, ids=lambda key: repr(key)[:20])
+async def test_a_value_is_found_by_whatever_key_it_has(store: BaseStore, key: str) -> None:
+    adapter = MemorandaStore(store)
+    for name, value in {
+        "yes": "yes",
+        "no": "no",
+        "none": None,
+        "seven": 7,
+        "true": True,
+        "dict": {f"x{key}": "in"},
+    }.items():
+        await adapter.aput(("a",), name, {key: value})
+    await adapter.aput(("a",), "missing", {"other": "yes"})
+
+    assert await keys(adapter, "a", filter={key: "yes"}) == ["yes"]
+    assert await keys(adapter, "a", filter={key: "other"}) == []
+    assert sorted(await keys(adapter, "a", filter={key: None})) == ["missing", "none"]
+    assert await keys(adapter, "a", filter={key: {"$gt": 6}}) == ["seven"]
+    assert await keys(adapter, "a", filter={key: True}) == ["true"]
+    assert await keys(adapter, "a", filter={key: {f"x{key}": "in"}}) == ["dict"]
+    assert sorted(await keys(adapter, "a", filter={key: {"$ne": "yes"}})) == sorted(
+        ["no", "none", "seven", "true", "dict", "missing"]
+    )
+
+
+async def test_a_key_that_is_no_text_is_found_nowhere(store: BaseStore) -> None:
+    adapter = MemorandaStore(store)
+    await adapter.aput(("a",), "k", {"1": "x"})
+
+    assert await keys(adapter, "a", filter={1: "x"}) == []
+    assert await keys(adapter, "a", filter={1: None}) == ["k"]
+
+
 async def test_a_filter_is_asked_of_all_and_not_of_the_first_page(store: BaseStore) -> None:
     adapter = MemorandaStore(store)
     await adapter.abatch([PutOp(("a",), f"k{number}", {"in": {"n": number}}) for number in range(600)])

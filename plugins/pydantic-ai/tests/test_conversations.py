@@ -23,7 +23,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
-from memoranda.errors import UnsupportedError
+from memoranda.errors import CorruptStoreError, UnsupportedError
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_pydantic_ai import MemorandaConversationStore
 
@@ -270,6 +270,30 @@ async def test_an_entry_that_is_stored_already_is_refused(store: BaseStore) -> N
     other = ConversationRecord(conversation_id="other", head_id=entry.id)
     with pytest.raises(ConversationConflict):
         await conversations.write_record(other, new_entries=[entry], expected_revision=None)
+
+
+@pytest.mark.parametrize("parents", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "b"}])
+async def test_a_history_that_leads_in_a_circle_is_reported_and_can_be_deleted(
+    store: BaseStore, parents: dict[str, str]
+) -> None:
+    conversations = MemorandaConversationStore(store)
+    entries = [ConversationEntry(id=name, parent_id=parent, message=asked(name)) for name, parent in parents.items()]
+    record = ConversationRecord(conversation_id="chat", head_id="a")
+    await conversations.write_record(record, new_entries=entries, expected_revision=None)
+
+    with pytest.raises(CorruptStoreError, match="before itself"):
+        await conversations.read_history("a")
+
+    assert [entry.id for entry in await conversations.read_history("a", limit=1)] == ["a"]
+    await conversations.delete("chat")
+    assert await store.count(include_deleted=True) == 0
+
+
+async def test_a_long_history_is_read_to_its_beginning() -> None:
+    conversations = MemorandaConversationStore(InMemoryStore())
+    await conversations.save(talk(*map(str, range(10_000))))
+
+    assert texts((await loaded(conversations)).messages) == list(map(str, range(10_000)))
 
 
 async def test_conversations_are_listed_by_scope_the_latest_first(store: BaseStore) -> None:

@@ -9,10 +9,17 @@ from memoranda.lazy import lazy_names
 if TYPE_CHECKING:
     from memoranda_langgraph.blocking import SyncCallError
     from memoranda_langgraph.saver import MemorandaSaver
+    from memoranda_langgraph.serializing import CheckpointSerializer, RefusedTypeError
     from memoranda_langgraph.store import MemorandaStore
 
-__all__ = ["MemorandaSaver", "MemorandaStore", "SyncCallError"]
+__all__ = ["CheckpointSerializer", "MemorandaSaver", "MemorandaStore", "RefusedTypeError", "SyncCallError"]
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"blocking": ["SyncCallError"], "saver": ["MemorandaSaver"], "store": ["MemorandaStore"]}
+    __name__,
+    {
+        "blocking": ["SyncCallError"],
+        "saver": ["MemorandaSaver"],
+        "serializing": ["CheckpointSerializer", "RefusedTypeError"],
+        "store": ["MemorandaStore"],
+    },
 )

@@ -95,7 +95,7 @@ def _has_dict(operand: Any) -> bool:
 
 def found_at(value: Mapping[str, Any], key: str) -> Any:
     """Return what a key names: the key as it is, or else the nested value that its dots lead to; None for nothing."""
-    if key in value or "." not in key:
+    if key in value or not isinstance(key, str) or "." not in key:
         return value.get(key)
     found: Any = value
     for part in key.split("."):

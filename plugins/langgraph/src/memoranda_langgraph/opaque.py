@@ -11,6 +11,12 @@ import json
 from typing import Any
 
 _SIGN = "_"
+_FEW_DIGITS = 6
+
+
+def is_plain(text: str) -> bool:
+    """Whether no observer takes a text for an address or a number."""
+    return text.isascii() and "@" not in text and "%" not in text and sum(map(str.isdigit, text)) < _FEW_DIGITS
 
 
 def packed(data: bytes) -> str:

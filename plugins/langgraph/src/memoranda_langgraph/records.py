@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import NoneType
 from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
@@ -15,7 +16,8 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, now_text, utc_text
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.shapes import check_text
-from memoranda_langgraph.opaque import comparable, packed, packed_json, unpacked, unpacked_json
+from memoranda_langgraph.opaque import comparable, is_plain, packed, packed_json, unpacked, unpacked_json
+from memoranda_langgraph.serializing import RefusedTypeError
 
 CHECKPOINT = "langgraph.checkpoint"
 WRITE = "langgraph.write"
@@ -24,6 +26,9 @@ _METADATA = "metadata."
 """Stands before the names of a checkpoint's metadata, where its own names stand beside them in ``extra``."""
 
 _SMALL = 10**6
+
+_MOST_PUSHED = 60
+"""How many names of metadata the store looks for at once. It takes a few conditions more, which others need."""
 
 _GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
 
@@ -45,16 +50,13 @@ class Spot(NamedTuple):
                 "A checkpointer needs a thread: {'configurable': {'thread_id': …}} in the configuration.",
                 field="thread_id",
             )
-        checkpoint = named.get("checkpoint_id")
+        checkpoint = named.get("checkpoint_id") or None  # An empty one names none, as in LangGraph's own savers.
         return cls(str(named["thread_id"]), str(named.get("checkpoint_ns") or ""), checkpoint and str(checkpoint))
 
     @classmethod
     def at(cls, item: MemoryItem) -> Spot:
         """Return where an item lies that has been stored. Raises CorruptStoreError."""
-        try:
-            return cls(*unpacked_json(item.metadata.extra["spot"]))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise _unreadable(item) from error
+        return cls(*_kept(item, "spot", (str, str, str, (str, NoneType))))
 
     @property
     def kept(self) -> dict[str, Any]:
@@ -84,15 +86,23 @@ class Place(NamedTuple):
     @classmethod
     def at(cls, item: MemoryItem) -> Place:
         """Return where a write stands that has been stored. Raises CorruptStoreError."""
-        try:
-            return cls(*unpacked_json(item.metadata.extra["write"]))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise _unreadable(item) from error
+        return cls(*_kept(item, "write", (str, str, int, str)))
 
     @property
     def kept(self) -> dict[str, Any]:
         """What an item keeps of it."""
         return {"write": packed_json(self)}
+
+
+def _kept(item: MemoryItem, name: str, types: Sequence[Any]) -> Sequence[Any]:
+    """Return what an item keeps of where it lies, each part of its type. Raises CorruptStoreError."""
+    try:
+        parts: list[Any] = unpacked_json(item.metadata.extra[name])
+        if all(map(isinstance, parts, types)) and len(parts) == len(types):
+            return parts
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _unreadable(item) from error
+    raise _unreadable(item)
 
 
 def _unreadable(item: MemoryItem) -> CorruptStoreError:
@@ -106,18 +116,37 @@ def encoded(serde: SerializerProtocol, values: Mapping[str, Any]) -> str:
 
 
 def decoded(serde: SerializerProtocol, item: MemoryItem, name: str) -> Any:
-    """Return one of the values of an item's payload. Raises CorruptStoreError if it is not there."""
+    """Return one of the values of an item's payload.
+
+    Raises CorruptStoreError if it is not there, and RefusedTypeError, which says where, if its types are not allowed.
+    """
     try:
         kind, data = decode_payload(item.payload or "null")[name]
         data = unpacked(data)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unreadable(item) from error
-    return serde.loads_typed((kind, data))
+    try:
+        value = serde.loads_typed((kind, data))
+    except RefusedTypeError as error:
+        place = f"The {name} in the stored item {item.id!r} of {item.metadata.session_id!r}"
+        raise RefusedTypeError(error.types, place) from None
+    if name != "value" and not isinstance(value, dict):
+        raise _unreadable(item)
+    return value
 
 
 def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a checkpoint's metadata the store can look for: texts, small numbers, true and false."""
-    return {f"{_METADATA}{name}": kept for name, value in metadata.items() if (kept := _sought(value)) is not None}
+    return {
+        f"{_METADATA}{name}": kept
+        for name, value in metadata.items()
+        if _is_sought(name) and (kept := _sought(value)) is not None
+    }
+
+
+def _is_sought(name: Any) -> bool:
+    """Whether the store looks for a name. One with a dot may lead into a nested value."""
+    return isinstance(name, str) and name.isprintable() and is_plain(name) and "." not in name
 
 
 def _sought(value: Any) -> str | int | None:
@@ -127,6 +156,8 @@ def _sought(value: Any) -> str | int | None:
             return comparable(check_text(value, "metadata"))
         except InputError:
             return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # They are equal, so that one finds the other.
     return value if isinstance(value, int) and abs(value) < _SMALL else None
 
 
@@ -134,7 +165,7 @@ def conditions(wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     """Return what of a filter on metadata the store can look for, and what is asked of each checkpoint."""
     where, rest = {}, {}
     for name, value in wanted.items():
-        sought = _sought(value)
+        sought = _sought(value) if _is_sought(name) and len(where) < _MOST_PUSHED else None
         if sought is None:
             rest[name] = value
         else:

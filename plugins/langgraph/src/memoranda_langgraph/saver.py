@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
@@ -17,7 +17,10 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from memoranda.errors import InputError
+from memoranda_langgraph.ancestors import delta_history
 from memoranda_langgraph.blocking import awaitable_store, blocking
+from memoranda_langgraph.serializing import CheckpointSerializer
 from memoranda_langgraph.threads import Threads
 
 if TYPE_CHECKING:
@@ -33,10 +36,25 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
     A handle, ``store.scoped(user_id="ada")``, keeps the threads that go through it apart from those of others, whatever
     their ids are. What ``put`` and ``put_writes`` have returned from is stored, as the store promises it. Methods
     without async work in every thread that runs no event loop, and raise SyncCallError in one that does.
+
+    Values are read if their types are known to be safe, or are among ``allowed_types``; others raise RefusedTypeError
+    (see CheckpointSerializer). A ``serde`` of your own decides this by itself.
     """
 
-    def __init__(self, store: BaseStore | SyncStore, *, serde: SerializerProtocol | None = None) -> None:
-        super().__init__(serde=serde)
+    def __init__(
+        self,
+        store: BaseStore | SyncStore,
+        *,
+        serde: SerializerProtocol | None = None,
+        allowed_types: Iterable[type | tuple[str, str]] = (),
+    ) -> None:
+        if serde is not None and allowed_types:
+            raise InputError(
+                "allowed_types are those of memoranda's serializer; a serde of your own has its own rules. Give one of "
+                "the two.",
+                field="allowed_types",
+            )
+        super().__init__(serde=serde or CheckpointSerializer(allowed_types))
         self._store = awaitable_store(store)
         self._threads = Threads(self._store)
 
@@ -98,6 +116,12 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
         ValueError for a strategy that does not exist.
         """
         await self._threads.prune(self.serde, thread_ids, strategy)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return what was written to channels before a checkpoint, and the last value that was stored whole."""
+        return await delta_history(self.aget_tuple, config, channels)
 
     # The same without async
 

@@ -33,7 +33,7 @@ from memoranda_langgraph.blocking import awaitable_store, blocking
 from memoranda_langgraph.filters import Asked
 from memoranda_langgraph.listing import list_namespaces
 from memoranda_langgraph.meaning import Meaning, pack
-from memoranda_langgraph.opaque import packed_json, unpacked_json
+from memoranda_langgraph.opaque import is_plain, packed_json, unpacked_json
 from memoranda_langgraph.places import Namespace, Places
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ VECTORS = "langgraph.vectors"
 _OF_VECTORS = ".vectors"
 _AT_ONCE = 256
 _MINUTE = 60
-_FEW_DIGITS = 6
 
 
 class MemorandaStore(LangGraphStore):
@@ -278,17 +277,13 @@ class MemorandaStore(LangGraphStore):
             content="\n".join(texts),
             memory_type=ITEM,
             name=op.key,
-            payload=None if _is_plain(op.key) else encode_payload(packed_json(op.key)),
+            payload=None if is_plain(op.key) else encode_payload(packed_json(op.key)),
             metadata=MemoryMetadata(namespace=self._places.base + tuple(op.namespace), extra=dict(op.value)),
             ttl=None if op.ttl is None else op.ttl * _MINUTE,
         )
 
     def _id(self, namespace: Namespace, key: str) -> str:
         return self._places.id_of(ITEM, namespace, key)
-
-
-def _is_plain(key: str) -> bool:
-    return key.isascii() and "@" not in key and "%" not in key and sum(map(str.isdigit, key)) < _FEW_DIGITS
 
 
 def _key_of(item: MemoryItem) -> str:

@@ -22,7 +22,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store import EVERYTHING, BaseStore, Capability, json_equal
+from memoranda_langgraph.ancestors import needed
+from memoranda_langgraph.filters import found_at
 from memoranda_langgraph.opaque import comparable
 from memoranda_langgraph.places import Places
 from memoranda_langgraph.records import (
@@ -32,7 +34,6 @@ from memoranda_langgraph.records import (
     Spot,
     as_tuple,
     conditions,
-    decoded,
     encoded,
     filterable,
     time_of,
@@ -248,12 +249,12 @@ class Threads:
                 lanes.setdefault(item.metadata.task_id or "", []).append(item)
             else:
                 writes.append(item)
-        kept = [_needed(serde, lane) for lane in lanes.values()]
-        ids = {item.id for needed in kept for item in needed}
+        kept = [needed(serde, lane) for lane in lanes.values()]
+        ids = {item.id for items in kept for item in items}
         gone = [item.id for lane in lanes.values() for item in lane if item.id not in ids]
         gone += [write.id for write in writes if write.metadata.task_id not in ids]
         if gone:
-            orphans = [_without_parent(needed[-1]) for needed in kept if Spot.at(needed[-1]).parent]
+            orphans = [_without_parent(items[-1]) for items in kept if Spot.at(items[-1]).parent]
             await self._remove(gone, instead=orphans)
 
     # Places
@@ -279,24 +280,14 @@ class Threads:
 
 
 def _passes(found: CheckpointTuple, rest: Mapping[str, Any]) -> bool:
-    metadata: Mapping[str, Any] = {**found.metadata}
-    return all(metadata.get(name) == value for name, value in rest.items())
+    return all(_is_equal(found_at({**found.metadata}, name), value) for name, value in rest.items())
+
+
+def _is_equal(found: Any, wanted: Any) -> bool:
+    return json_equal(found, wanted) or bool(type(found) is type(wanted) and found == wanted)
 
 
 def _without_parent(item: MemoryItem) -> MemoryItem:
     extra = item.metadata.extra | Spot.at(item)._replace(parent=None).kept
     item.metadata = item.metadata.model_copy(update={"extra": extra})
     return item
-
-
-def _needed(serde: SerializerProtocol, lane: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return the latest of a lane's checkpoints, which come oldest first, and those that its channels are read from."""
-    by_id = {Spot.at(item).checkpoint: item for item in lane}
-    item: MemoryItem | None = lane[-1]
-    needed: list[MemoryItem] = []
-    open_channels = set(dict(decoded(serde, lane[-1], "metadata")).get("counters_since_delta_snapshot") or ())
-    while item is not None and (not needed or open_channels):
-        needed.append(item)
-        open_channels -= set(decoded(serde, item, "checkpoint")["channel_values"])
-        item = by_id.get(Spot.at(item).parent)
-    return needed

@@ -1,13 +1,13 @@
-"""LangGraph's own tests of its stores, with memoranda's in their place: ``pytest -p stand_ins`` among their tests.
+"""LangGraph's own tests of its stores and savers, with memoranda's in their place: ``pytest -p stand_ins`` among them.
 
 Their tests name their classes and open them by a connection string. Here stands, under each of these names, a
-``MemorandaStore`` on the store that ``MEMORANDA_UPSTREAM_URL`` names (memory by default): one place for each connection
-string. A test that never comes to a store does not apply. One is left out, by this rule and with its reason in the
-summary, if it
+``MemorandaStore`` or a ``MemorandaSaver`` on the store that ``MEMORANDA_UPSTREAM_URL`` names (memory by default): one
+place for each connection string. A test that never comes to one of them does not apply. One is left out, by this rule
+and with its reason in the summary, if it
 
 - looks at private names of the modules of these classes, or at the tables, statements and connections behind them (what
   only their set-up looks at has a stand-in, too),
-- or is one of ``OTHERWISE``, which says what MemorandaStore does instead.
+- or is one of ``OTHERWISE``, which says what ours does instead.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import langgraph.checkpoint.sqlite
+import langgraph.checkpoint.sqlite._delta
+import langgraph.checkpoint.sqlite.aio
+import langgraph.checkpoint.sqlite.utils
 import langgraph.store.memory
 import langgraph.store.postgres
 import langgraph.store.postgres.aio
@@ -35,20 +39,27 @@ import pytest
 import memoranda
 import memoranda.sync
 from memoranda.store import BaseStore
-from memoranda_langgraph import MemorandaStore
+from memoranda_langgraph import MemorandaSaver, MemorandaStore
 
 URL_VARIABLE = "MEMORANDA_UPSTREAM_URL"
 ONE_IN = 8
 
 OTHERWISE = {
     "test_sql_injection_vulnerability": "a key is no part of a statement, so every key can be asked for",
+    "test_checkpoint_search_sql_injection_prevention": "a key is no part of a statement, so every key can be asked for",
+    "test_informative_async_errors": "one class has every method with async and without it",
 }
 THEIRS = (
     langgraph.store.memory,
     *(langgraph.store.sqlite.base, langgraph.store.sqlite.aio),
     *(langgraph.store.postgres.base, langgraph.store.postgres.aio),
+    *(langgraph.checkpoint.sqlite, langgraph.checkpoint.sqlite.aio),
+    *(langgraph.checkpoint.sqlite.utils, langgraph.checkpoint.sqlite._delta),
 )
-BEHIND = {"conn", "MIGRATIONS", "VECTOR_MIGRATIONS", "BaseSqliteStore", "NS_MATCH_FUNCTION"}
+BEHIND = {
+    *("conn", "MIGRATIONS", "VECTOR_MIGRATIONS", "BaseSqliteStore", "NS_MATCH_FUNCTION"),
+    *("search_where", "DELTA_STAGE1_SQL"),
+}
 STORES = {
     "store",
     "vector_store",
@@ -57,6 +68,8 @@ STORES = {
     "AsyncSqliteStore",
     "PostgresStore",
     "AsyncPostgresStore",
+    "SqliteSaver",
+    "AsyncSqliteSaver",
 }
 
 
@@ -156,6 +169,32 @@ class InMemoryStore(StandIn):
             return thread.submit(super().batch, ops).result()
 
 
+class SqliteSaver(MemorandaSaver):
+    """In the place of their saver in a file."""
+
+    def __init__(self, place: str = "", *, serde: Any = None) -> None:
+        user = uuid.uuid4().hex if place in ("", ":memory:") else _place(place)
+        super().__init__(_opened().scoped(user_id=user), serde=serde)
+
+    def setup(self) -> None: ...
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(cls, conn_string: str) -> Iterator[Any]:
+        yield cls(conn_string)
+
+
+class AsyncSqliteSaver(SqliteSaver):
+    """The same for their class with async."""
+
+    async def setup(self) -> None: ...  # type: ignore[override]
+
+    @classmethod
+    @asynccontextmanager  # type: ignore[override]
+    async def from_conn_string(cls, conn_string: str) -> AsyncIterator[Any]:
+        yield cls(conn_string)
+
+
 class Nobody:
     """A connection to the server that their set-up prepares, and that nobody needs."""
 
@@ -188,6 +227,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for module in (langgraph.store.postgres, langgraph.store.postgres.aio):
         module.AsyncPostgresStore = AsyncStandIn  # type: ignore[attr-defined]
     langgraph.store.postgres.PostgresStore = StandIn  # type: ignore[misc, assignment]
+    langgraph.checkpoint.sqlite.SqliteSaver = SqliteSaver  # type: ignore[misc, assignment]
+    langgraph.checkpoint.sqlite.aio.AsyncSqliteSaver = AsyncSqliteSaver  # type: ignore[misc, assignment]
     for connection in (psycopg.Connection, psycopg.AsyncConnection):
         connection.connect = lambda *_, **__: Nobody()  # type: ignore[method-assign, assignment, attr-defined]
 
@@ -231,7 +272,7 @@ def source(path: Path) -> Source:
 
 @cache
 def private_names() -> frozenset[str]:
-    """Return the private names that the modules of their stores define."""
+    """Return the private names that the modules of their stores and savers define."""
     found: set[str] = set()
     for module in THEIRS:
         for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))):
@@ -243,7 +284,7 @@ def private_names() -> frozenset[str]:
 
 
 def reason_to_leave_out(item: pytest.Function) -> str | None:
-    """Return why a test is left out, "" if it never comes to a store, or None if it applies."""
+    """Return why a test is left out, "" if it never comes to a store or saver, or None if it applies."""
     name = item.originalname
     module = source(item.path)
     function = module.functions.get(name) or _method(item)

@@ -131,19 +131,23 @@ class MemorandaConversationStore(ConversationStore):
         return entry_of(await self._entry_item(entry_id))
 
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
-        """Return the entries up to ``head_id``, oldest first, or the last ``limit`` of them. Raises KeyError."""
+        """Return the entries up to ``head_id``, oldest first, or the last ``limit`` of them.
+
+        Raises KeyError if one of them is not there, and CorruptStoreError if they follow each other in a circle.
+        """
         if head_id is None or limit == 0:
             return []
         head = await self._entry_item(head_id)
         most = EVERYTHING if limit is None else min(limit + _AROUND, EVERYTHING)
         known = {entry_id(item): item for item in await self._entries(family_of(head), most)}
-        history: list[ConversationEntry] = []
+        history: dict[str, ConversationEntry] = {}
         at: str | None = head_id
         while at is not None and (limit is None or len(history) < limit):
-            entry = entry_of(known.get(at) or await self._entry_item(at))
-            history.append(entry)
+            if at in history:
+                raise CorruptStoreError(f"The stored entry {at!r} comes before itself in its conversation.")
+            entry = history[at] = entry_of(known.get(at) or await self._entry_item(at))
             at = entry.parent_id
-        return history[::-1]
+        return list(history.values())[::-1]
 
     async def _record_item(self, conversation_id: str) -> MemoryItem | None:
         """Return the item of a record; what was being deleted is deleted to the end."""
