@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from memoranda_cli.terminal import visible
 
 Command = Callable[..., Any]
 
@@ -268,3 +271,28 @@ def test_what_is_stored_cannot_command_the_terminal(command: Command, url: str) 
         shown = command(*line, "--store", url).output
         assert not {"\x1b", "\x07", "\x9b"} & set(shown)
     assert json.loads(command("get", "x", "--json", "--store", url).stdout)["content"].endswith("\x9b31m after")
+
+
+def test_nothing_that_is_stored_is_hidden_from_whoever_reads_it(command: Command, url: str) -> None:
+    hidden = "\U000e0041\U000e0100\u180e\ufffa\u202e\u200b\u00ad\u3164\u115f\ufe0f\u2800\ue000\u0378\u2028"
+    command("add", f"said{hidden}.", "--user", f"u{hidden}", "--id", f"i{hidden}", "--store", url)
+
+    one = ("get", f"i{hidden}")
+    for line in (("search",), ("history",), ("context", "--all"), one, (*one, "--json")):
+        shown = command(*line, "--store", url).output
+        assert not set(hidden) & set(shown)
+        assert "U+E0041" in shown or "\\udb40\\udc41" in shown
+    found = json.loads(command(*one, "--json", "--store", url).stdout)
+    assert (found["id"], found["content"]) == (f"i{hidden}", f"said{hidden}.")
+
+
+def test_every_character_is_shown_or_marked() -> None:
+    shown_as_they_are = {"L", "M", "N", "P", "S"}
+    for code in (*range(0x80, 0x20000), *range(0xE0000, 0xE1000), *range(0x20000, 0x110000, 997)):
+        category = unicodedata.category(chr(code))
+        if category[0] in shown_as_they_are or category == "Zs":
+            assert visible(chr(code)) in (chr(code), f"⟨U+{code:04X}⟩")
+        else:
+            assert visible(chr(code)) == f"⟨U+{code:04X}⟩"
+    for ignorable in "\u034f\u115f\u1160\u17b4\u180b\u180f\u2800\u3164\ufe00\ufe0f\uffa0\U000e0100\U000e01ef":
+        assert visible(ignorable) == f"⟨U+{ord(ignorable):04X}⟩"

@@ -31,10 +31,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 class Client:
-    """A browser without a screen: it keeps cookies, names its origin, and reads pages as text."""
+    """A browser without a screen: it keeps cookies, names its origin, and reads pages as text.
 
-    def __init__(self, http: httpx.AsyncClient) -> None:
+    ``root`` is the first part of every address, which the page behind the entrance led to.
+    """
+
+    def __init__(self, http: httpx.AsyncClient, root: str = "") -> None:
         self.http = http
+        self.root = root
 
     async def get(self, path: str, **headers: str) -> str:
         answer = await self.http.get(path, headers=headers)
@@ -48,10 +52,22 @@ class Client:
 
     async def owner(self, name: str, by: str = "user_id") -> str:
         """Return the address of an owner."""
-        page = await self.post("/", {"by": by, "find": name})
-        found = re.search(rf'href="(/o/\w+/)"><bdi>{re.escape(html.escape(name))}</bdi>', page)
+        page = await self.post(f"{self.root}/", {"by": by, "find": name})
+        found = re.search(rf'href="([^"]+/o/\w+/)"><bdi>{re.escape(html.escape(name))}</bdi>', page)
         assert found, f"{name} is not listed"
         return found[1]
+
+    async def item(self, owner: str, said: str) -> str:
+        """Return the address of the item of an owner that says something."""
+        page = await self.get(f"{owner}?archived=1&deleted=1")
+        between, text = "(?:(?!</article>|aria-label).)*?", re.escape(html.escape(said))
+        found = re.search(rf'href="({owner}items/\w+)" aria-label{between}{text}', page, re.DOTALL)
+        assert found, f"{said} is not shown"
+        return found[1]
+
+    async def key(self, owner: str, said: str) -> str:
+        """Return what a form calls the item of an owner that says something."""
+        return (await self.item(owner, said)).rpartition("/")[2]
 
 
 @asynccontextmanager
@@ -60,12 +76,15 @@ async def _inspecting(store: BaseStore, *, enter: bool = True, **options: Any) -
     app = create_app(Inspector(store, "a store", **options), port=PORT, token=TOKEN)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # both know what an ASGI application is
     async with httpx.AsyncClient(transport=transport, base_url=HERE, headers={"Origin": HERE}) as http:
-        if enter:
-            await http.get("/enter", params={"token": TOKEN})
-        yield Client(http)
+        if not enter:
+            yield Client(http)
+            return
+        home = re.search(r'href="(/\w+)/"', (await http.get("/enter", params={"token": TOKEN})).text)
+        assert home
+        yield Client(http, home[1])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def inspecting() -> Any:
     """Open an inspector of a store."""
     return _inspecting

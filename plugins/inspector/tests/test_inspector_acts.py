@@ -10,7 +10,7 @@ from typing import Any
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_cli.jsonl import Digest, read_lines
-from memoranda_inspector.demo import KITCHEN, OTHER, TRIP
+from memoranda_inspector.demo import OTHER, TRIP
 
 ADA = MemoryMetadata(user_id="ada")
 
@@ -21,12 +21,11 @@ async def snapshot(store: BaseStore) -> list[Any]:
 
 async def test_a_preview_changes_nothing(client: Any, store: BaseStore) -> None:
     address = await client.owner("ada")
-    item = (await store.search(metadata=TRIP, limit=1))[0]
-    summary = (await store.search(metadata=KITCHEN, memory_type="summary"))[0]
+    item, summary = await client.key(address, "window seat, and"), await client.key(address, "Asked so far")
     before = await snapshot(store)
     for act, form in (
-        ("delete", {"item": item.id}),
-        ("undo", {"item": summary.id}),
+        ("delete", {"item": item}),
+        ("undo", {"item": summary}),
         *((act, {}) for act in ("compact", "restore", "forget")),
     ):
         await client.post(f"{address}preview/{act}", form)
@@ -35,18 +34,19 @@ async def test_a_preview_changes_nothing(client: Any, store: BaseStore) -> None:
 
 async def test_a_deleted_item_is_shown_on_request_and_brought_back(client: Any, store: BaseStore, plain: Any) -> None:
     if Capability.DELETE not in store.capabilities:
-        item = (await store.search(metadata=TRIP, limit=1))[0]
-        preview = plain(await client.post(f"{await client.owner('ada')}preview/delete", {"item": item.id}))
+        address = await client.owner("ada")
+        item = await client.key(address, "window seat, and")
+        preview = plain(await client.post(f"{address}preview/delete", {"item": item}))
         assert "nothing is deleted here" in preview
         return
     address = await client.owner("trip", "session_id")
-    item = next(item for item in await store.search(metadata=TRIP, limit=50) if "window seat, and" in item.content)
-    assert "Delete it" in await client.post(f"{address}preview/delete", {"item": item.id})
-    assert "Undo" in await client.post(f"{address}do/delete", {"item": item.id})
+    item = await client.key(address, "window seat, and")
+    assert "Delete it" in await client.post(f"{address}preview/delete", {"item": item})
+    assert "Undo" in await client.post(f"{address}do/delete", {"item": item})
     assert "window seat, and" not in await client.get(address)
     shown = await client.get(address + "?deleted=1")
     assert re.search(r'class="entry human deleted"(?:(?!</article>).)*window seat, and', shown, re.DOTALL)
-    assert "One item is back" in plain(await client.post(f"{address}do/restore", {"item": item.id}))
+    assert "One item is back" in plain(await client.post(f"{address}do/restore", {"item": item}))
     assert "window seat, and" in await client.get(address)
 
 
@@ -81,7 +81,7 @@ async def test_a_user_is_forgotten_with_a_receipt_and_nobody_else(client: Any, s
     done = await client.post(f"{address}do/forget", {"typed": "ada"})
     assert await store.count(metadata=ADA) == 0
     assert await store.count(metadata=OTHER) == 1
-    receipt = re.search(r'href="(/receipts/\w+)"', done)
+    receipt = re.search(r'href="([^"]+/receipts/\w+)"', done)
     assert receipt
     told = json.loads(await client.get(receipt[1]))
     assert told["user_id"] == "ada"
@@ -114,14 +114,13 @@ async def test_an_act_on_what_is_gone_is_a_sentence(client: Any, plain: Any) -> 
     assert answer.status_code == 400
     assert "no such item" in plain(answer.text)
     assert (await client.http.post(f"{address}preview/burn")).status_code == 400
+    for act in ("preview/restore", "do/restore", "do/delete", "do/undo"):
+        assert (await client.http.post(f"{address}{act}", data={"item": "gone"})).status_code == 400
 
 
 async def test_names_that_look_odd_can_be_forgotten(demo: BaseStore, inspecting: Any) -> None:
     odd = MemoryMetadata(user_id="a\u202eb<i>")
     await demo.add(HumanMemory(content="hi", metadata=odd))
     async with inspecting(demo) as client:
-        page = await client.post("/", {"by": "user_id", "find": "b<i>"})
-        found = re.search(r'href="(/o/\w+/)"', page)
-        assert found
-        await client.post(f"{found[1]}do/forget", {"typed": "a⟨U+202E⟩b<i>"})
+        await client.post(f"{await client.owner('a⟨U+202E⟩b<i>')}do/forget", {"typed": "a⟨U+202E⟩b<i>"})
         assert await demo.count(metadata=odd) == 0

@@ -12,7 +12,7 @@ from memoranda.store import BaseStore, Capability, Erasing
 from memoranda.summary import SummaryConfig, compact, expand, plan, undo
 from memoranda_inspector.pages import number_of
 from memoranda_inspector.scopes import Owner
-from memoranda_inspector.text import count, visible
+from memoranda_inspector.text import count, shown_name
 
 Form = Mapping[str, str]
 
@@ -75,30 +75,30 @@ class Acts:
             "Delete",
             f"One item is hidden from every search and every model. It can be restored.{together}",
             [item],
-            {"item": item.id},
+            {"item": owner.item_key(item.id)},
             "Delete it",
         )
 
     async def _delete(self, owner: Owner, form: Form) -> Done:
-        item_id = form.get("item", "")
-        if not await self._store.delete(item_id, metadata=owner.metadata):
+        key = form.get("item", "")
+        if not await self._store.delete(owner.item_id(key), metadata=owner.metadata):
             raise InputError("There is no such item any more.", field="item")
-        return Done("One item is deleted.", "restore", {"item": item_id})
+        return Done("One item is deleted.", "restore", {"item": key})
 
     async def _preview_restore(self, owner: Owner, form: Form) -> Preview:
-        item_id = form.get("item", "")
-        hidden = [item for item in await self._hidden(owner.metadata) if item_id in ("", item.id)]
+        key, item_id = _one_or_all(owner, form)
+        hidden = [item for item in await self._hidden(owner.metadata) if item_id in (None, item.id)]
         if not hidden:
             return Preview("Restore", "Nothing is deleted here.")
         return Preview(
-            "Restore", f"{count(len(hidden), 'item')} would be shown again.", hidden, {"item": item_id}, "Restore"
+            "Restore", f"{count(len(hidden), 'item')} would be shown again.", hidden, {"item": key}, "Restore"
         )
 
     async def _restore(self, owner: Owner, form: Form) -> Done:
-        item_id = form.get("item", "")
-        number = await self._store.restore(item_id or None, metadata=owner.metadata)
-        if number == 1 and item_id:
-            return Done("One item is back.", "delete", {"item": item_id})
+        key, item_id = _one_or_all(owner, form)
+        number = await self._store.restore(item_id, metadata=owner.metadata)
+        if number == 1 and key:
+            return Done("One item is back.", "delete", {"item": key})
         return Done(f"Restored: {count(number, 'item')}.")
 
     async def _preview_undo(self, owner: Owner, form: Form) -> Preview:
@@ -110,10 +110,10 @@ class Acts:
             f"The summary goes, and {count(len(sources), 'item')} that it stands for would be shown again. "
             "The same summary cannot be brought back; compacting again asks the model anew."
         )
-        return Preview("Undo a summary", sentence, [item, *sources], {"item": item.id}, "Undo it")
+        return Preview("Undo a summary", sentence, [item, *sources], {"item": owner.item_key(item.id)}, "Undo it")
 
     async def _undo(self, owner: Owner, form: Form) -> Done:
-        back = await undo(self._store, form.get("item", ""), metadata=owner.metadata)
+        back = await undo(self._store, owner.item_id(form.get("item", "")), metadata=owner.metadata)
         return Done(f"The summary is gone; {count(len(back), 'item')} came back.")
 
     async def _preview_compact(self, owner: Owner, form: Form) -> Preview:
@@ -139,7 +139,7 @@ class Acts:
             return Done("There was nothing to summarize.")
         made = count(len(result.summaries), "summary", "summaries")
         sentence = f"{count(len(result.archived), 'item')} archived, {made} made."
-        return Done(sentence, "undo", {"item": result.summary_id})
+        return Done(sentence, "undo", {"item": owner.item_key(result.summary_id)})
 
     async def _preview_forget(self, owner: Owner, form: Form) -> Preview:
         user = _user_of(owner)
@@ -148,11 +148,11 @@ class Acts:
             f"{count(found, 'item')} and {deleted:,} deleted already are erased for good, in every session. "
             "There is no way back. What others' memories say about this user stays."
         )
-        return Preview("Forget this user", sentence, [], {}, "Erase for good", visible(user))
+        return Preview("Forget this user", sentence, [], {}, "Erase for good", shown_name(user))
 
     async def _forget(self, owner: Owner, form: Form) -> Done:
         user, store = _user_of(owner), self._store
-        if form.get("typed", "") != visible(user):
+        if form.get("typed", "") != shown_name(user):
             raise InputError("What was typed is not the user's id; nothing was erased.", field="typed")
         found, deleted = await self._counted(owner.metadata)
         purges = Capability.PURGE in store.capabilities
@@ -181,7 +181,7 @@ class Acts:
         return SummaryConfig(templates=self._templates, prompts=prompts, keep_recent=keep), keep
 
     async def _item(self, owner: Owner, form: Form) -> MemoryItem:
-        item = await self._store.get(form.get("item", ""), metadata=owner.metadata)
+        item = await self._store.get(owner.item_id(form.get("item", "")), metadata=owner.metadata)
         if item is None:
             raise InputError("There is no such item any more.", field="item")
         return item
@@ -214,6 +214,12 @@ class Acts:
                 ranked = await self._store.search_ranked(query="the", metadata=metadata, limit=1000, mode=mode.value)  # type: ignore[arg-type]  # these three are modes
                 left[mode.value] = len(ranked)
         return left
+
+
+def _one_or_all(owner: Owner, form: Form) -> tuple[str, str | None]:
+    """Return the key and the id of the item that a form names; it names all by naming none."""
+    key = form.get("item", "")
+    return key, owner.item_id(key) if key else None
 
 
 def _user_of(owner: Owner) -> str:

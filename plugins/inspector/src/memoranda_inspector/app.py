@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,10 @@ class Inspector:
 def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
     """Return the application for a server on this port of the loopback address, which this token opens once."""
     prepare()
-    owners = Owners()
-    reading = ReadingPages(inspector.store, owners, inspector.soul, _shared(inspector))
+    root = f"/{secrets.token_hex(32)}"
+    shared = {"root": root, "store_name": inspector.name, "read_only": inspector.read_only}
+    owners = Owners(root)
+    reading = ReadingPages(inspector.store, owners, inspector.soul, shared)
     routes = [
         Route("/", reading.owners, methods=["GET", "POST"]),
         Route("/everybody", reading.everybody, methods=["POST"]),
@@ -57,9 +60,9 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
         Route("/o/{key}/", reading.conversation),
         Route("/o/{key}/live", reading.live),
         Route("/o/{key}/sessions", reading.sessions),
-        Route("/o/{key}/items/{item_id}", reading.item),
-        Route("/o/{key}/items/{item_id}/text", reading.text),
-        Route("/o/{key}/items/{item_id}/sources", reading.sources),
+        Route("/o/{key}/items/{item}", reading.item),
+        Route("/o/{key}/items/{item}/text", reading.text),
+        Route("/o/{key}/items/{item}/sources", reading.sources),
         Route("/o/{key}/context", reading.context, methods=["GET", "POST"]),
         Route("/o/{key}/payload", reading.payload, methods=["POST"]),
         Route("/o/{key}/search", reading.search, methods=["GET", "POST"]),
@@ -69,7 +72,7 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
             inspector.store,
             owners,
             Acts(inspector.store, inspector.summarizer, inspector.templates),
-            _shared(inspector),
+            shared,
         )
         routes += [
             Route("/o/{key}/acts", acting.acts),
@@ -78,16 +81,12 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
             Route("/o/{key}/export", acting.export, methods=["POST"]),
             Route("/receipts/{key}", acting.receipt),
         ]
-    guarded = [Route(route.path, _guarded(route.endpoint), methods=list(route.methods or ())) for route in routes]
+    guarded = [Route(route.path, _guarded(route.endpoint, root), methods=list(route.methods or ())) for route in routes]
     static = Mount("/static", StaticFiles(packages=[("memoranda_inspector", "static")]))
-    return Gate(Starlette(routes=[*guarded, static]), port=port, token=token)
+    return Gate(Starlette(routes=[Mount(root, routes=[*guarded, static])]), port=port, token=token, root=root)
 
 
-def _shared(inspector: Inspector) -> dict[str, Any]:
-    return {"store_name": inspector.name, "read_only": inspector.read_only}
-
-
-def _guarded(handler: Handler) -> Handler:
+def _guarded(handler: Handler, root: str) -> Handler:
     """Turn what goes wrong into a sentence on a page. Only the kind of what was not foreseen is told or logged."""
 
     async def answer(request: Request) -> Response:
@@ -99,7 +98,7 @@ def _guarded(handler: Handler) -> Handler:
             logger.error("A page failed with %s.", type(error).__name__)
             told, status = f"The page failed with {type(error).__name__}.", 500
         in_page = request.headers.get("hx-request") == "true"
-        values = {"store_name": "", "read_only": True, "owner": None, "sentence": told}
+        values = {"root": root, "store_name": "", "read_only": True, "owner": None, "sentence": told}
         # htmx puts only what succeeded into the page, and the sentence belongs there.
         return rendered("_error.html" if in_page else "error.html", values, 200 if in_page else status)
 

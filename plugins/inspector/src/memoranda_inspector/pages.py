@@ -30,6 +30,7 @@ def environment() -> Environment:
     made.filters |= {
         "visible": text.visible,
         "line": text.one_line,
+        "name": text.shown_name,
         "json": text.json_text,
         "moment": text.moment,
     }

@@ -29,7 +29,7 @@ from memoranda_inspector.health import examined
 from memoranda_inspector.pages import decimal_of, form_of, number_of, rendered
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.searching import MOVABLE, modes_of, search, weights_of
-from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened
+from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
 
 OWNERS_SHOWN = 50
 PAYLOAD_SHOWN = 200_000
@@ -67,7 +67,8 @@ class ReadingPages:
         else:
             found, passed, sought = [], 0, wanted.casefold()
             async for owner in self._store.owners(by):  # type: ignore[arg-type]  # checked by the caller
-                if sought in str(owner.value).casefold():
+                called = str(owner.value)
+                if sought in called.casefold() or sought in shown_name(called, 2000).casefold():
                     passed += 1
                     if passed > offset:
                         found.append(owner)
@@ -78,7 +79,7 @@ class ReadingPages:
     async def everybody(self, request: Request) -> Response:
         """Choose everybody at once, which only a form of its own does."""
         await form_of(request)
-        return RedirectResponse(f"/o/{self._owners.named(None).key}/", status_code=303)
+        return RedirectResponse(self._owners.named(None).address, status_code=303)
 
     async def conversation(self, request: Request) -> Response:
         """Show a conversation, newest page first."""
@@ -134,7 +135,7 @@ class ReadingPages:
     async def sources(self, request: Request) -> Response:
         """Show what a summary stands for."""
         owner = self._chosen(request)
-        item_id = request.path_params["item_id"]
+        item_id = owner.item_id(request.path_params["item"])
         found = await expand(self._store, item_id, metadata=owner.metadata, deep=False)
         entries = [entry_of(item, "archived" if item.archived_by else "") for item in found]
         return self._page("_sources.html", owner, entries=entries)
@@ -212,7 +213,7 @@ class ReadingPages:
         return chosen(self._owners, request)
 
     async def _item(self, request: Request, owner: Owner) -> MemoryItem:
-        item = await self._store.get(request.path_params["item_id"], metadata=owner.metadata)
+        item = await self._store.get(owner.item_id(request.path_params["item"]), metadata=owner.metadata)
         if item is None:
             raise InputError("There is no such item here, or it is deleted.", field="item")
         return item

@@ -1,4 +1,8 @@
-"""Whose memories a page is about, under a name that says nothing: an address may end up in a history or a log."""
+"""Whose memories a page is about, and which, by keys that say nothing: an address may end up in a history or a log.
+
+Keys also spare addresses and forms what these cannot carry. A browser takes ``..`` out of a path, a server takes an
+escaped ``/`` for a plain one, and a form sends another line break than it was given.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import hashlib
 import hmac
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 
 _LABELS = {"user_id": "user", "session_id": "session", "task_id": "task", "agent_id": "agent"}
@@ -17,16 +22,30 @@ _LABELS = {"user_id": "user", "session_id": "session", "task_id": "task", "agent
 class Owner:
     """An owner that was chosen. Without metadata it is everybody at once, which is a step of its own."""
 
-    key: str
+    address: str
     metadata: MemoryMetadata | None
+    _secret: bytes = field(repr=False)
+    _items: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def item_key(self, item_id: str) -> str:
+        """Return the key of an item, by which addresses and forms name it from now on."""
+        key = _key(self._secret, item_id)
+        self._items[key] = item_id
+        return key
+
+    def item_id(self, key: str) -> str:
+        """Return the id of the item that a key names. Raises InputError for a key that was not given out."""
+        if key not in self._items:
+            raise InputError("There is no such item here, or the page is from another time.", field="item")
+        return self._items[key]
 
     @property
     def names(self) -> list[tuple[str, str]]:
         """What kind of owner it is, and which, from the broadest to the narrowest."""
         if self.metadata is None:
             return []
-        given = ((field, getattr(self.metadata, field)) for field in SCOPE_FIELDS)
-        return [(_LABELS[field], value) for field, value in given if value is not None]
+        given = ((_LABELS[name], getattr(self.metadata, name)) for name in SCOPE_FIELDS)
+        return [(label, value) for label, value in given if value is not None]
 
     @property
     def user(self) -> str | None:
@@ -36,18 +55,26 @@ class Owner:
 
 
 class Owners:
-    """The owners that were listed, by the names that addresses use. Made anew with every start."""
+    """The owners that were listed, by the keys in their addresses. Made anew with every start.
 
-    def __init__(self) -> None:
+    ``root`` is the first part of every address.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
         self._secret = secrets.token_bytes(32)
         self._known: dict[str, Owner] = {}
 
     def named(self, metadata: MemoryMetadata | None) -> Owner:
         """Return the owner of this metadata, from now on known by its key."""
-        fields = None if metadata is None else [getattr(metadata, field) for field in SCOPE_FIELDS]
-        key = hmac.new(self._secret, json.dumps(fields).encode(), hashlib.sha256).hexdigest()[:32]
-        return self._known.setdefault(key, Owner(key, metadata))
+        fields = None if metadata is None else [getattr(metadata, name) for name in SCOPE_FIELDS]
+        key = _key(self._secret, json.dumps(fields))
+        return self._known.setdefault(key, Owner(f"{self._root}/o/{key}/", metadata, self._secret))
 
     def get(self, key: str) -> Owner | None:
         """Return the owner of a key that was given out, or None."""
         return self._known.get(key)
+
+
+def _key(secret: bytes, text: str) -> str:
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:32]

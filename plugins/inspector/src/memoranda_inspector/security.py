@@ -1,17 +1,20 @@
 """Who may see a page: whoever has the token that the terminal shows, from a page of this server, on this machine.
 
 The server listens on the loopback address alone. That keeps other machines out, but neither other users of this one,
-nor the pages of other sites that are open in the same browser. So:
+nor other programs on other ports of it, nor the pages of other sites that are open in the same browser. So:
 
-- a request must name this server as its host, or a foreign name that was pointed at 127.0.0.1 would reach it;
-- what comes from another site's page is refused, and what changes something must come from a page of ours;
-- the token of the URL opens the door once, and becomes a cookie that scripts cannot read and other sites never send.
+- A request must name this server by its address. Under another name, ``localhost`` included, a browser may reach
+  another program on the same port with what it was told here.
+- What comes from another site's page is refused, and what changes something must come from a page of ours.
+- The token of the URL opens the door once. From then on a page needs two secrets. One is the first part of every
+  address, which only our own pages know: browsers keep addresses from other origins, and a port is part of an origin.
+  The other is a cookie that scripts cannot read and other sites never send, so that an address that was seen in a
+  history or copied opens nothing. Cookies know no port: other programs may get this one, and set any others.
 """
 
 from __future__ import annotations
 
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -48,21 +51,25 @@ HEADERS = {
 # The page leads on by itself: a redirect would count as part of the way from wherever the link was followed, and a
 # strict cookie is not sent on that way.
 _WELCOME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>memoranda</title>
-<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0;url=/"></head>
-<body><p><a href="/">Go on to the inspector.</a></p></body></html>"""
+<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0;url={home}"></head>
+<body><p><a href="{home}">Go on to the inspector.</a></p></body></html>"""
 
 
 class Gate:
-    """Lets requests through to the application that come from where they should; all others are told why not."""
+    """Lets requests through to the application that come from where they should; all others are told why not.
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
+    ``root`` is the secret first part of every address that the application answers, such as ``/3f8a…``.
+    """
+
+    def __init__(self, app: ASGIApp, *, port: int, token: str, root: str) -> None:
         self._app = app
         self._token: str | None = token
+        self._home = f"{root}/"
         self._session = secrets.token_urlsafe(32)
         # Browsers do not tell cookies apart by port, and two inspectors may run at once.
         self._cookie = f"memoranda_inspector_{port}"
-        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-        self._origins = {f"http://{host}" for host in self._hosts}
+        self._host = "127.0.0.1" if port == 80 else f"127.0.0.1:{port}"
+        self._origin = f"http://{self._host}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -71,34 +78,36 @@ class Gate:
 
     def _answer(self, scope: Scope) -> ASGIApp:
         headers = Headers(scope=scope)
-        if headers.get("host", "").lower() not in self._hosts:
-            return _refused("This server answers on the loopback address alone, under its own name.", 421)
+        if headers.get("host", "") != self._host:
+            return _refused(f"This server answers to {self._host} alone: write that in place of the name.", 421)
         entering = scope["path"] == ENTRANCE and scope["method"] == "GET"
         if not entering and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _refused("Pages of other sites get nothing here.", 403)
-        if scope["method"] not in ("GET", "HEAD") and headers.get("origin", "").lower() not in self._origins:
+        if scope["method"] not in ("GET", "HEAD") and headers.get("origin", "") != self._origin:
             return _refused("Only a page of the inspector itself may change something.", 403)
         if entering:
             return self._entered(scope)
-        if not secrets.compare_digest(self._shown_by(headers).encode(), self._session.encode()):
+        if not (_same(scope["path"][: len(self._home)], self._home) and self._has_cookie(headers)):
             return _refused("Open the address that the terminal showed. It works once; start anew for another.", 403)
         return self._app
 
     def _entered(self, scope: Scope) -> ASGIApp:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if self._token is None or not secrets.compare_digest(given.encode(), self._token.encode()):
+        if self._token is None or not _same(given, self._token):
             return _refused("This address was used already, or never was one. Start the inspector anew.", 403)
         self._token = None
-        answer = HTMLResponse(_WELCOME)
-        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
+        answer = HTMLResponse(_WELCOME.format(home=self._home))
+        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path=self._home)
         return answer
 
-    def _shown_by(self, headers: Headers) -> str:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return ""
-        return found.value if found is not None else ""
+    def _has_cookie(self, headers: Headers) -> bool:
+        """Return whether our cookie is among those sent, whatever other programs set, even under the same name."""
+        sent = (cookie.strip().partition("=") for line in headers.getlist("cookie") for cookie in line.split(";"))
+        return any(name == self._cookie and _same(value, self._session) for name, _, value in sent)
+
+
+def _same(given: str, secret: str) -> bool:
+    return secrets.compare_digest(given.encode(), secret.encode())
 
 
 def _refused(reason: str, status: int) -> ASGIApp:

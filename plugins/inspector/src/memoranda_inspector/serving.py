@@ -22,5 +22,7 @@ async def serve(inspector: Inspector, listening: socket.socket, token: str) -> N
         server_header=False,
         ws="none",
         timeout_graceful_shutdown=1,
+        # A browser sends the cookies of every program that this machine serves, and there may be many.
+        h11_max_incomplete_event_size=1_000_000,
     )
     await uvicorn.Server(config).serve(sockets=[listening])

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,11 @@ class Served:
     def entrance(self) -> str:
         return f"{self.address}/enter?token={TOKEN}"
 
+    @property
+    def home(self) -> re.Pattern[str]:
+        """The address of the first page, of which the first part is secret."""
+        return re.compile(rf"{re.escape(self.address)}/\w+/$")
+
     def call(self, work: Callable[[BaseStore], Any]) -> Any:
         """Do something with the store, as an agent beside the inspector would."""
         return asyncio.run_coroutine_threadsafe(work(self.store), self._loop).result(60)
@@ -108,6 +115,49 @@ def served() -> Iterator[Callable[..., Served]]:
     """Serve an inspector of a URL, with what ``prepare`` puts into its store."""
     with ExitStack() as stack:
         yield lambda url="memory://", prepare=fill: stack.enter_context(Served(url, prepare))
+
+
+class AnotherProgram(ThreadingHTTPServer):
+    """What else the machine serves: it takes note of every request, and sets cookies for its host."""
+
+    def __init__(self, *cookies: str) -> None:
+        self.cookies = cookies
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        super().__init__(("127.0.0.1", 0), _AnotherHandler)
+        self.address = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _AnotherHandler(BaseHTTPRequestHandler):
+    server: AnotherProgram
+
+    def do_GET(self) -> None:
+        self.server.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        for cookie in self.server.cookies:
+            self.send_header("Set-Cookie", cookie)
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>another</title><link rel=icon href=data:,>")
+
+    def log_message(self, *_: object) -> None:
+        """Keep the output of the tests clean."""
+
+
+@pytest.fixture
+def another_program() -> Iterator[Callable[..., AnotherProgram]]:
+    """Serve something else on another port, which sets these cookies."""
+    started: list[AnotherProgram] = []
+
+    def start(*cookies: str) -> AnotherProgram:
+        program = AnotherProgram(*cookies)
+        started.append(program)
+        threading.Thread(target=program.serve_forever, daemon=True).start()
+        return program
+
+    yield start
+    for program in started:
+        program.shutdown()
+        program.server_close()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe \
 def test_a_whole_walk(served: Any, page: Any, url: str) -> None:
     inspector = served(url)
     page.goto(inspector.entrance)
-    page.wait_for_url(inspector.address + "/")
+    page.wait_for_url(inspector.home)
     assert page.locator("text=window seat").count() == 0
 
     page.get_by_label("Find by name").fill("ad")
@@ -111,7 +111,7 @@ def test_hostile_content_is_text(served: Any, page: Any) -> None:
 def test_the_keyboard_is_enough(served: Any, page: Any) -> None:
     inspector = served()
     page.goto(inspector.entrance)
-    page.wait_for_url(inspector.address + "/")
+    page.wait_for_url(inspector.home)
 
     def reach(text: str) -> None:
         for _ in range(60):
@@ -142,17 +142,12 @@ def test_every_field_has_a_label_and_nothing_is_wider_than_a_phone(served: Any, 
     inspector = served()
     page.set_viewport_size({"width": 360, "height": 780})
     page.goto(inspector.entrance)
+    page.wait_for_url(inspector.home)
+    home = page.url
     page.get_by_role("link", name="ada").click()
     page.locator(".entry").first.wait_for()
     owner = page.url
-    for address in (
-        inspector.address + "/",
-        owner,
-        owner + "context",
-        owner + "search",
-        owner + "acts",
-        inspector.address + "/health",
-    ):
+    for address in (home, owner, owner + "context", owner + "search", owner + "acts", home + "health"):
         page.goto(address)
         unlabelled = (
             "[...document.querySelectorAll('input:not([type=hidden]),select')].filter(e => !e.labels.length).length"
@@ -166,10 +161,12 @@ def test_text_stands_out_from_its_ground(served: Any, page: Any, scheme: str) ->
     inspector = served()
     page.emulate_media(color_scheme=scheme)
     page.goto(inspector.entrance)
+    page.wait_for_url(inspector.home)
+    home = page.url
     page.get_by_role("link", name="ada").click()
     page.locator(".entry").first.wait_for()
     owner = page.url
-    for address in (owner, owner + "context", owner + "acts", inspector.address + "/health"):
+    for address in (owner, owner + "context", owner + "acts", home + "health"):
         page.goto(address)
         assert page.evaluate(CONTRAST) >= 4.5, address
 
@@ -205,7 +202,7 @@ def test_another_page_in_the_same_browser_gets_nothing(served: Any, page: Any, b
     owner = page.url
     stranger = page.context.new_page()
     stranger.goto(other.entrance)
-    stranger.wait_for_url(other.address + "/")
+    stranger.wait_for_url(other.home)
     status = stranger.evaluate(
         "url => fetch(url, {method: 'POST', credentials: 'include'}).then(() => 'sent', () => 'refused')",
         owner + "do/forget",
@@ -216,12 +213,145 @@ def test_another_page_in_the_same_browser_gets_nothing(served: Any, page: Any, b
     assert again.goto(owner).status == 403
 
 
+def test_a_program_on_another_port_gets_neither_the_cookie_nor_an_address(
+    served: Any, page: Any, another_program: Any
+) -> None:
+    inspector, program = served(), another_program()
+    page.goto(inspector.entrance)
+    page.wait_for_url(inspector.home)
+    home = page.url
+    page.evaluate("url => { location.href = url }", program.address)
+    page.wait_for_url(program.address + "/")
+    assert program.requests
+    for _, headers in program.requests:
+        assert "cookie" not in headers
+        assert "referer" not in headers
+    # A page of it reads nothing either, not even if it knew an address.
+    stranger = page.context.new_page()
+    stranger.goto(program.address)
+    outcome = stranger.evaluate(READING, home)
+    assert outcome == {"fetched": "refused", "framed": "refused", "opened": "refused"}
+
+
+# What a page may try with an address: to fetch it, to frame it, and to open it and look inside.
+READING = """async (url) => {
+  const told = (text) => text && text.includes("ada") ? "read" : "refused";
+  const fetched = await fetch(url, {credentials: "include"}).then(r => r.text()).then(told, () => "refused");
+  const frame = document.createElement("iframe");
+  frame.src = url;
+  const loaded = new Promise(done => { frame.onload = done; setTimeout(done, 3000); });
+  document.body.append(frame);
+  await loaded;
+  const look = (open) => { try { return told(open().body.textContent); } catch { return "refused"; } };
+  const framed = look(() => frame.contentWindow.document);
+  const opened = window.open(url);
+  await new Promise(done => setTimeout(done, 1000));
+  return {fetched, framed, opened: look(() => opened.document)};
+}"""
+
+
+def test_a_page_on_another_port_changes_nothing(served: Any, page: Any, another_program: Any) -> None:
+    inspector, program = served(), another_program()
+    page.goto(inspector.entrance)
+    page.get_by_role("link", name="grace").click()
+    page.locator(".entry").first.wait_for()
+    owner = page.url
+    stranger = page.context.new_page()
+    stranger.goto(program.address)
+    with stranger.expect_navigation() as posted:
+        stranger.evaluate(
+            """action => {
+              const form = Object.assign(document.createElement("form"), {method: "post", action});
+              form.append(Object.assign(document.createElement("input"), {name: "typed", value: "grace"}));
+              document.body.append(form);
+              form.submit();
+            }""",
+            owner + "do/forget",
+        )
+    assert posted.value.status == 403
+    assert inspector.call(lambda store: store.count(metadata=MemoryMetadata(user_id="grace"))) == 1
+
+
+def test_cookies_of_another_program_lock_nothing(served: Any, page: Any, another_program: Any) -> None:
+    inspector = served()
+    name = f"memoranda_inspector_{inspector.address.rpartition(':')[2]}"
+    program = another_program(f"{name}=theirs; Path=/", 'quoted="a; Path=/', "odd=Zoë; Path=/", "[]; Path=/")
+    page.goto(program.address)
+    page.goto(inspector.entrance)
+    page.wait_for_url(inspector.home)
+    home = page.url
+    page.goto(program.address)
+    assert page.goto(home).status == 200
+    page.get_by_role("link", name="ada").click()
+    page.locator(".entry").first.wait_for()
+
+
+def test_pages_are_reloaded_gone_back_to_and_opened_in_another_tab(served: Any, page: Any) -> None:
+    inspector = served()
+    page.goto(inspector.entrance)
+    page.get_by_role("link", name="ada").click()
+    page.locator(".entry").first.wait_for()
+    page.reload()
+    page.locator(".entry").first.wait_for()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="What the model gets").click(modifiers=["Control"])
+    opened.value.locator("#payload-A").wait_for()
+    page.go_back()
+    page.get_by_role("link", name="grace").wait_for()
+    typed = page.context.new_page()
+    typed.goto(opened.value.url)
+    typed.locator("#payload-A").wait_for()
+
+
+def test_the_used_token_and_the_terminals_address_lead_nowhere(served: Any, page: Any) -> None:
+    inspector = served()
+    page.goto(inspector.entrance)
+    page.get_by_role("link", name="ada").click()
+    page.locator(".entry").first.wait_for()
+    for address in (inspector.entrance, inspector.address, inspector.address + "/health"):
+        # The page fails for what its console complains of, and these are refused with good reason.
+        assert page.context.request.get(address).status == 403
+
+
+def test_items_of_odd_ids_are_opened_and_an_export_is_saved(served: Any, page: Any) -> None:
+    odd = ["a/b", "..", "/", "%2F", "?#", " a ", "a\nb", "x" * 1000]
+
+    async def prepare(store: BaseStore) -> None:
+        owner = MemoryMetadata(user_id=" odd\n")
+        await store.add_many(
+            HumanMemory(id=item_id, content=f"said {n}", metadata=owner) for n, item_id in enumerate(odd)
+        )
+
+    inspector = served(prepare=prepare)
+    page.goto(inspector.entrance)
+    page.get_by_role("link", name="⟨U+0020⟩odd␊").click()
+    for number, item_id in enumerate(odd):
+        page.locator(f".entry:has-text('said {number}')").get_by_role("link", name="All of this item").click()
+        page.locator("#fields").wait_for()
+        assert json.loads(page.locator("#fields").text_content())["id"] == item_id
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete it").click()
+        page.get_by_role("button", name="Undo").click()
+        page.locator("text=One item is back").wait_for()
+        page.get_by_role("link", name="Conversation", exact=True).click()
+    page.get_by_role("link", name="Acts").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the file").click()
+    lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["id"] for line in lines[1:-1]} == set(odd)
+    page.locator(".danger").get_by_role("button").click()
+    page.get_by_label("Type").fill("⟨U+0020⟩odd␊")
+    page.get_by_role("button", name="Erase for good").click()
+    page.locator("text=Nothing is left").wait_for()
+
+
 def test_no_script_reads_the_cookie_and_none_is_kept(served: Any, page: Any) -> None:
     inspector = served()
     page.goto(inspector.entrance)
-    page.wait_for_url(inspector.address + "/")
+    page.wait_for_url(inspector.home)
     assert page.evaluate("document.cookie") == ""
     (cookie,) = page.context.cookies()
+    assert inspector.address + cookie["path"] == page.url
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["expires"]) == (True, "Strict", -1)
     page.get_by_role("link", name="ada").click()
     page.locator(".entry").first.wait_for()

@@ -21,7 +21,7 @@ async def test_a_store_of_a_hundred_thousand_items_is_listed_at_once(tmp_path: P
                 for n in range(start, start + 10_000)
             )
         async with inspecting(store) as client:
-            for path in ("/", await client.owner("u0999")):
+            for path in (f"{client.root}/", await client.owner("u0999")):
                 started = time.process_time()
                 assert "u0" in await client.get(path)
                 assert time.process_time() - started < 0.3, path
