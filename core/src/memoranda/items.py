@@ -324,17 +324,19 @@ class SummaryMemory(MemoryItem):
 
 
 class BranchMemory(MemoryItem):
-    """Where a session that was forked comes from; its id is the session's.
+    """Where a session that was forked comes from; its id is the session's. Only ``fork`` makes one.
 
-    ``parent`` is the session that it shares the past of, up to the item ``at``, which was created ``at_created``. It is
-    archived by itself, so that no search shows it, and goes where its owner's items go.
+    ``parent`` is the session that it shares the past of, up to the item ``at``; ``earlier`` holds the sessions before
+    that one, each with its last shared item. ``places`` says up to where each session is shared, in the order of adding
+    of the store that has the record, and nowhere else. It is archived by itself, so that no search shows it.
     """
 
     memory_type: str = "branch"
     content: str = ""
     parent: str = ""
     at: str = ""
-    at_created: str = ""
+    earlier: dict[str, str] = Field(default_factory=dict)
+    places: dict[str, int] = Field(default_factory=dict)
 
 
 BUILTIN_TYPES: Mapping[str, type[MemoryItem]] = {

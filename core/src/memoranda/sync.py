@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Ite
 from typing import Any, Self, TypeVar
 
 from memoranda.errors import StoreMisuseError
-from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.plugins.opening import open as open_async
 from memoranda.ranking.results import RankedItem
 from memoranda.store.base import BaseStore
@@ -378,9 +378,9 @@ class SyncStore:
             self._store.owners(by, within=within, depth=depth, suffix=suffix, limit=limit, offset=offset, counts=counts)
         )
 
-    def fork(self, session_id: str, *, at: str) -> str:
+    def fork(self, session_id: str, *, at: str, record: BranchMemory | None = None, deleted: bool = False) -> str:
         """Return a new session that shares the past of a session."""
-        return self._portal.run(self._store.fork(session_id, at=at))
+        return self._portal.run(self._store.fork(session_id, at=at, record=record, deleted=deleted))
 
     def _streamed(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
         try:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 
-from memoranda.items import HumanMemory, MemoryItem
+from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
 from memoranda_mcp import Desk, Rights, make_server
 
@@ -252,3 +252,16 @@ async def test_resources_are_listed_in_pages_and_read_by_their_addresses(ada: Cl
     for uri in uris:
         assert (await ada.read_resource(uri)).contents
     assert "memory 119" in (await ada.read_resource("memory://conversations/talk%2F2")).contents[0].text  # type: ignore[union-attr]
+
+
+async def test_the_record_of_a_branch_cannot_be_changed(ada: Client, store: InMemoryStore) -> None:
+    said = HumanMemory(content="tea", metadata=MemoryMetadata(user_id="ada", session_id="s"))
+    await store.add(said)
+    branch = await store.fork("s", at=said.id)
+
+    refused = told(await ada.call_tool("update", {"id": branch, "version": 1, "content": "x", "tags": ["y"]}))
+
+    assert "only fork() makes" in refused
+    record = await store.get(branch)
+    assert record is not None
+    assert (record.version, record.content) == (1, "")

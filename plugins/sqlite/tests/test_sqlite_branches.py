@@ -1,7 +1,8 @@
-"""Forked sessions in SQLite: read through indexes, ranked like any other, and found by their parent."""
+"""Forked sessions in SQLite: read through indexes, ranked like any other, and bounded for good."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -53,11 +54,6 @@ async def test_each_part_of_a_branch_is_read_in_order_through_an_index(
     assert found.count("SEARCH memory_items USING") == len(branch.stretches())
 
 
-async def test_branches_are_found_by_their_parent(store: SQLiteMemoryStore, tmp_path: Path) -> None:
-    found = await plan(store, tmp_path, STATEMENTS.branches_of("s"))
-    assert "memory_items_by_parent" in found
-
-
 @pytest.mark.rare
 @pytest.mark.parametrize("mode", ["text", "semantic", "hybrid"])
 @pytest.mark.parametrize("size", [20, 1500])
@@ -80,19 +76,50 @@ async def test_a_ranking_of_a_branch_sees_its_past_and_no_more(
     assert own[0].content == "tea of the branch"
 
 
-async def test_what_is_passed_on_keeps_its_version_and_everything_else(store: SQLiteMemoryStore) -> None:
-    extra = {"b": 1, "a": [1.0, -0.0, 10**20], "session_id": "s"}
-    item = HumanMemory(content="tea", metadata=ADA.model_copy(update={"extra": extra, "namespace": ("a", "b")}))
-    await store.add(item)
-    await store.add(item)
-    branch = await store.fork("s", at=item.id)
+@pytest.mark.parametrize("purged", [(0, 1, 2), (2,)])
+async def test_a_file_that_is_written_anew_keeps_where_branches_end(tmp_path: Path, purged: tuple[int, ...]) -> None:
+    path = tmp_path / "m.db"
+    async with SQLiteMemoryStore(path) as store:
+        said = [HumanMemory(content=f"{number}", metadata=ADA) for number in range(6)]
+        await store.add_many(said)
+        branch = await store.fork("s", at=said[4].id)
+        for number in (*purged, 4):
+            await store.purge(said[number].id)
+        await store.erase(others=True)
+    connection = sqlite3.connect(path)
+    connection.execute("VACUUM")
+    connection.close()
+    async with SQLiteMemoryStore(path) as store:
+        await store.add(HumanMemory(content="later", metadata=ADA))
+        shown = await store.window(metadata=MemoryMetadata(user_id="ada", session_id=branch))
+        assert [item.content for item in shown] == [f"{number}" for number in range(4) if number not in purged]
 
-    await store.clear(metadata=MemoryMetadata(user_id="ada", session_id="s"))
 
-    found = await store.get(item.id)
-    assert found is not None
-    assert (found.version, found.metadata.session_id, found.metadata.namespace) == (2, branch, ("a", "b"))
-    assert repr(found.metadata.extra) == repr(extra)
+async def test_a_record_that_no_fork_made_shares_nothing(store: SQLiteMemoryStore, tmp_path: Path) -> None:
+    secret = HumanMemory(content="secret", metadata=MemoryMetadata(user_id="bob", session_id="s"))
+    await store.add_many([secret, HumanMemory(content="own", metadata=ADA)])
+    fields = {"archived_by": "branch-x", "parent": "s", "at": secret.id, "at_created": secret.created_at}
+    connection = sqlite3.connect(tmp_path / "m.db")
+    for user in ("bob", "ada"):
+        name = "branch-x" if user == "bob" else "branch-y"
+        connection.execute(
+            "INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json, created_at, updated_at) "
+            "VALUES (?, '', 'branch', 'accepted', ?, ?, ?, ?)",
+            (
+                name,
+                json.dumps({"user_id": user, "session_id": name, "task_id": None, "agent_id": None, "extra": {}}),
+                json.dumps({**fields, "archived_by": name}),
+                *[secret.created_at] * 2,
+            ),
+        )
+    connection.commit()
+    connection.close()
+
+    for name in ("branch-x", "branch-y"):
+        for reader in (store, store.scoped(session_id=name), store.scoped(user_id="ada"), store.scoped(user_id="bob")):
+            assert await reader.window(metadata=MemoryMetadata(session_id=name)) == []
+    records = [item async for item in store.scan(memory_type="branch")]
+    assert [getattr(record, "at", None) for record in records] == ["", ""]
 
 
 def test_a_session_is_forked_without_async(tmp_path: Path) -> None:

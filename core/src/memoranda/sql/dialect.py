@@ -84,14 +84,6 @@ class Dialect(ABC):
         """Return the condition that a row was added up to this place."""
         return f"{self.sequence} <= {place}"
 
-    def parent(self) -> str:
-        """Return the expression of a branch's parent, which a partial index of the rows of type ``branch`` is on."""
-        return "parent"
-
-    def in_session(self, parameters: Parameters, session_id: str) -> str:
-        """Return the assignments that give a row to another session, wherever that is kept."""
-        raise NotImplementedError
-
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
         """Return the conditions that choose hidden or other rows, archived or other ones; None takes both.
 

@@ -140,14 +140,14 @@ class Statements:
     def _in_branch(self, parameters: Parameters, condition: InBranch) -> str:
         return f"({' OR '.join(self._stretch(parameters, *stretch) for stretch in condition.stretches())})"
 
-    def _stretch(self, parameters: Parameters, session: str, archived: bool, past: Past | None) -> str:
-        conditions = (InScope("session_id", session), Archived(archived), *([past] if past else []))
+    def _stretch(self, parameters: Parameters, session: str, archived: bool, past: Sequence[Condition]) -> str:
+        conditions = (InScope("session_id", session), Archived(archived), *past)
         return f"({' AND '.join(self.condition(parameters, condition) for condition in conditions)})"
 
     def _past(self, parameters: Parameters, condition: Past) -> str:
         dialect = self.dialect
         text = (
-            f"{dialect.upto(parameters.add(condition.upto))} "
+            f"{dialect.upto(parameters.add(condition.upto))} AND memory_type <> 'branch' "
             f"AND {dialect.same(dialect.scope_column('user_id'), parameters.add(condition.user))}"
         )
         if condition.summary is None:
@@ -205,13 +205,6 @@ class Statements:
         dialect, parameters = self.dialect, Parameters(self.dialect)
         where = dialect.by_id(parameters.add(item_id))
         return f"SELECT {dialect.sequence} FROM {dialect.table} WHERE {where}", parameters.values
-
-    def branches_of(self, session_id: str) -> Statement:
-        """Select the records of the sessions that were forked from this one."""
-        dialect, parameters = self.dialect, Parameters(self.dialect)
-        # The type is written out: a partial index serves nothing else.
-        where = f"memory_type = 'branch' AND {dialect.parent()} = {parameters.add(session_id)} AND deleted = 0"
-        return f"SELECT {dialect.item_columns} FROM {dialect.table} WHERE {where}", parameters.values
 
     def _kind(self, parameters: Parameters, where: str, order: str, size: int) -> str:
         """Return the text that selects the first rows of one kind, with their places, as an index has them."""
@@ -333,13 +326,6 @@ class Statements:
         return self._change(
             f"DELETE FROM {self.dialect.table}", wanted, item_id, deleted=True if deleted_only else None
         )
-
-    def rehoming(self, wanted: Filter, upto: int, session_id: str) -> Change:
-        """Return what gives the live items that match, up to a place, to another session; their versions stay."""
-        parameters = Parameters(self.dialect)
-        change = f"UPDATE {self.dialect.table} SET {self.dialect.in_session(parameters, session_id)}"
-        where = f"{self.conditions(parameters, wanted)} AND {self.dialect.upto(parameters.add(upto))}"
-        return Change(change, where, parameters.values)
 
     def _change(self, change: str, wanted: Filter, item_id: str | None, *, deleted: bool | None) -> Change:
         parameters = Parameters(self.dialect)

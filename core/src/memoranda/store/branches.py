@@ -1,21 +1,22 @@
 """Branches: sessions that share the past of another without copying it.
 
 A forked session is a record, which is an item, and its id tells that it is one: sessions whose ids do not begin so are
-never looked up. See :class:`memoranda.items.BranchMemory`.
+never looked up. See :class:`memoranda.items.BranchMemory`. Records come from :meth:`Branching.fork` alone, so that what
+a record says can be trusted; see :meth:`memoranda.store.writing.Writing._as_read` for what refuses all others.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import replace
 
-from memoranda.errors import InputError
-from memoranda.items import BranchMemory, MemoryMetadata
-from memoranda.shapes import check_text
+from memoranda.errors import InputError, VersionConflictError
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
+from memoranda.shapes import check_text, truth
 from memoranda.store.capabilities import Capability
+from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item
-from memoranda.store.conditions import Archived, Condition, Expiry, FieldEquals, InBranch, InScope
+from memoranda.store.conditions import Expiry, FieldEquals, InBranch, metadata_conditions
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Filter
 from memoranda.store.forked import MARK
@@ -23,168 +24,155 @@ from memoranda.store.pages import Page
 from memoranda.store.values import Value
 from memoranda.store.writes import Write
 
+_NO_SUCH_ITEM = "The session shows no such item to fork at."
+
 
 class Branching(Engine):
     """What a store promises of sessions that are forked, and what a backend with the capability ``fork`` calls."""
 
-    async def fork(self, session_id: str, *, at: str) -> str:
+    async def fork(self, session_id: str, *, at: str, record: BranchMemory | None = None, deleted: bool = False) -> str:
         """Return a new session that shares the past of a session up to the item ``at``, that one included.
 
         Nothing is copied, and the cost does not grow with the length. Reading the new session shows the past and what
-        is added to it; each side goes on by itself. An item of the past is one item: whoever updates, deletes or purges
-        it by its id does so for both. Clearing or purging either session leaves the other what it shows; forgetting the
-        user takes both. Raises InputError if the session does not show such an item. Capability ``fork``.
+        is added to it; each side goes on by itself. An item of the past is one item: whatever updates, clears or purges
+        it does so for both, and what is left is still shown. Of the past it shares what lies in the scope of the handle
+        that forks. Raises InputError if the session does not show such an item. Capability ``fork``.
+
+        Copies of other stores give the ``record`` as :meth:`scan` yields it, with its ``parent`` and ``at``: the branch
+        is made again under its id and with its times, and stays hidden if it is ``deleted``. Each item that it names
+        must be there, of the same user, or InputError is raised. A branch that is there already is left as it is;
+        another one of this id is a conflict. A store without the capability keeps the record for the next copy.
         """
         self._ensure_open()
-        self._require(Capability.FORK)
         check_text(session_id, "session_id")
         check_text(at, "at")
-        scope = MemoryMetadata(session_id=session_id)
-        wanted = self._filter(metadata=scope, archived=None).also(FieldEquals("id", at))
-        found = await self._search(wanted, Page(1))
-        if not found:
-            raise InputError("The session shows no such item to fork at.", field="at")
-        item, branch = found[0], f"{MARK}{uuid.uuid4().hex}"
-        record = BranchMemory(
-            id=branch,
-            metadata=MemoryMetadata(user_id=item.metadata.user_id, session_id=branch),
-            archived_by=branch,
-            # Where the item itself is: sessions between are not needed, and may end.
-            parent=item.metadata.session_id or session_id,
-            at=at,
-            at_created=item.created_at,
-        )
+        if record is None:
+            self._require(Capability.FORK)
+        if truth(deleted, "deleted"):
+            self._require(Capability.ADD_DELETED)
+        made = self._new_record() if record is None else _checked(record)
+        shared = {session_id: at, **made.earlier} if at or record is None else {}
+        items = [await self._last_shared(session, item_id, record) for session, item_id in shared.items()]
+        owners = {item.metadata.user_id for item in items} or {made.metadata.user_id}
+        if len(owners) > 1 or made.metadata.user_id not in (None, *owners):
+            raise InputError("The items that a branch shares are not of its user.", field="record")
+        made.metadata = made.metadata.model_copy(update={"user_id": owners.pop()})
+        if items:
+            made.parent, made.at = str(items[0].metadata.session_id), at
+        for session, item in zip(shared, items, strict=True):
+            # A record that names what lies before its parent needs no other record to tell.
+            made.places |= await self._lineage("" if made.earlier else session, item)
+        made = self._prepared(storable(made))
+        if made.expires_at is not None:
+            self._require(Capability.TTL)
+            self._lifetimes.note(made.expires_at)
         async with self._alone():
-            await self._apply(Write([self._prepared(record)], fresh=True))
-        return branch
+            try:
+                await self._apply(Write([made], fresh=True, hidden=frozenset({made.id} if deleted else ())))
+            except VersionConflictError:
+                if record is None or not await self._is_there(made, deleted):
+                    raise
+        return made.id
+
+    def _new_record(self) -> BranchMemory:
+        branch = f"{MARK}{uuid.uuid4().hex}"
+        return BranchMemory(id=branch, metadata=MemoryMetadata(session_id=branch), archived_by=branch)
+
+    async def _last_shared(self, session_id: str, item_id: str, record: BranchMemory | None) -> MemoryItem:
+        """Return an item that a session shows to this handle; one that is deleted, too, if a record names it."""
+        scope = MemoryMetadata(session_id=session_id)
+        wanted = self._filter(metadata=scope, archived=None).also(FieldEquals("id", item_id))
+        found = await self._search(wanted, Page(1))
+        if not found and record is not None and Capability.DELETE in self.capabilities:
+            found = [item async for item in self._scan(wanted, True, "added")]
+        if not found:
+            raise InputError(_NO_SUCH_ITEM, field="at")
+        return found[0]
+
+    async def _is_there(self, made: BranchMemory, deleted: bool) -> bool:
+        """Whether the store has this very branch already, as visible: the same times, owner and shared items."""
+        can_hide = Capability.DELETE in self.capabilities
+        if (await self._get(made.id) is None) is not deleted:
+            return False
+        wanted = self._filter(metadata=MemoryMetadata(session_id=made.id), archived=None)
+        async for stored in self._scan(wanted.also(FieldEquals("id", made.id)), can_hide, "added"):
+            if made.places and stored == made.model_copy(update={"version": stored.version}):
+                return True
+            told = [await self._told(copy_item(stored), wanted, hidden) for hidden in (False, can_hide)]
+            return made.model_copy(update={"places": {}, "version": stored.version}) in told
+        return False
+
+    async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
+        """Return up to which places a fork of a session at an item shares others, that of the item first."""
+        if Capability.FORK not in self.capabilities:
+            return {}
+        place = await self._place(item.id)
+        if place is None:
+            raise InputError(_NO_SUCH_ITEM, field="at")
+        record = await self._record(session_id)
+        is_theirs = record is not None and record.metadata.user_id == item.metadata.user_id
+        earlier = record.places if record is not None and is_theirs else {}
+        return {str(item.metadata.session_id): place} | {name: min(upto, place) for name, upto in earlier.items()}
 
     async def _place(self, item_id: str) -> int | None:
-        """Return the place of an item in the order of adding, deleted or not; None if there is none."""
+        """Return the place of an item in the order of adding, deleted or not; None if there is none.
+
+        It is above 0, stays the same as long as the store lasts, and is below those of all items that come later.
+        """
         raise NotImplementedError
 
-    async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
-        """Give the items that match, up to a place, to another session, as they are, and return how many."""
-        raise NotImplementedError
-
-    async def _branches_of(self, session_id: str) -> list[BranchMemory]:
-        """Return the records of the sessions that were forked from this one; an engine has an index for them."""
-        records = await self._search(Filter(memory_type="branch", archived=None), Page(order="added"))
-        return [record for record in records if isinstance(record, BranchMemory) and record.parent == session_id]
+    async def _record(self, session_id: str) -> BranchMemory | None:
+        """Return the record of a session, if it is a forked one."""
+        found = await self._get(session_id) if session_id.startswith(MARK) else None
+        if type(found) is not BranchMemory or found.metadata.session_id != session_id:
+            return None
+        return found if Expiry(self._lifetimes.now(self.clock)).matches(found) else None
 
     async def _with_past(self, wanted: Filter) -> Filter:
         """Return a filter that names a forked session as one that shows its past, too; any other as it is."""
         session = None if wanted.metadata is None else wanted.metadata.session_id
-        if session is None or not session.startswith(MARK):
-            return wanted
-        chain = await self._chain(session)
-        if not chain:
-            return wanted
-        pasts: list[tuple[str, int]] = []
-        bound: int | None = None
-        for number, record in enumerate(chain):
-            place = await self._bound(record, chain[number:])
-            bound = place if bound is None else min(bound, place)
-            pasts.append((record.parent, bound))
-        assert wanted.metadata is not None, "it names a session"
-        condition = InBranch(session, chain[0].metadata.user_id, tuple(pasts), wanted.archived)
-        others = wanted.metadata.model_copy(update={"session_id": None})
-        return replace(wanted, metadata=others, archived=None, further=(*wanted.further, condition))
+        record = None if session is None else await self._record(session)
+        return wanted if record is None or not record.places else _in_branch(wanted, record)
 
-    async def _record(self, session_id: str) -> BranchMemory | None:
-        found = await self._get(session_id) if session_id.startswith(MARK) else None
-        return found if isinstance(found, BranchMemory) else None
-
-    async def _chain(self, session_id: str) -> list[BranchMemory]:
-        """Return the records that lead from a session back to where it comes from.
-
-        Whoever may add items may add records that lead in a circle: each is followed once.
-        """
-        chain: list[BranchMemory] = []
-        seen = {session_id}
-        record = await self._record(session_id)
-        while record is not None and record.parent not in seen:
-            chain.append(record)
-            seen.add(record.parent)
-            record = await self._record(record.parent)
-        return chain
-
-    async def _bound(self, record: BranchMemory, chain: Sequence[BranchMemory]) -> int:
-        """Return the place up to which a record's session shares the past that its chain leads to."""
-        place = await self._place(record.at)
-        if place is not None:
-            return place
-        # The item was purged. What was created up to then is what was there.
-        sessions = Value("session_id", False, "$in", [each.parent for each in chain] or [record.parent])
-        upto = Value("created_at", False, "$lte", record.at_created)
-        owner = Value("user_id", False, "$eq", record.metadata.user_id)
-        found = await self._search(Filter(archived=None, further=(sessions, owner, upto)), Page(1, order="added"))
-        return (await self._place(found[0].id) if found else None) or 0
-
-    async def _pass_on(self, wanted: Filter) -> tuple[int, Filter]:
-        """Give what is about to be removed, and is somebody else's past, to him.
-
-        Return how many items that were, and which are to be removed now. Only a session as a whole ends: what removes a
-        part of one leaves it where it comes from. Other branches of the session get the heir as their parent first, so
-        that wherever this stops nobody has lost anything.
-        """
-        metadata = wanted.metadata
-        if metadata is None or metadata.session_id is None or any(map(_is_over, wanted.further)):
-            return 0, wanted
-        ends = all(type(each) is Expiry or _names_owner(each) for each in wanted.conditions)
-        if not ends:
-            wanted = wanted.also(Value("memory_type", False, "$ne", "branch"))
-        children: dict[str | None, list[BranchMemory]] = {}
-        for record in await self._branches_of(metadata.session_id):
-            if metadata.user_id in (None, record.metadata.user_id) and record.id != metadata.session_id:
-                children.setdefault(record.metadata.user_id, []).append(record)
-        passed_on = 0
-        for own in children.values():
-            passed_on += await self._bequeath(wanted, own, ends=ends)
-        return passed_on, wanted
-
-    async def _bequeath(self, wanted: Filter, children: Sequence[BranchMemory], *, ends: bool) -> int:
-        """Give the shared part of what is about to be removed to one of a user's branches, and return how much."""
-        bounds = {child.id: await self._bound(child, await self._chain(child.id)) for child in children}
-        heir = max(children, key=lambda child: (bounds[child.id], child.id))
-        siblings = [copy_item(child) for child in children if child is not heir]
-        for sibling in siblings:
-            sibling.parent = heir.id
-        if siblings:
-            await self._update_many(siblings, None)
-        owner = Value("user_id", False, "$eq", heir.metadata.user_id)
-        past = wanted.also(owner, Value("memory_type", False, "$ne", "branch"))
-        await self._show_again(past, heir, bounds[heir.id])
-        passed_on = await self._rehome(past, bounds[heir.id], heir.id)
-        if ends:
-            await self._take_over(heir, bounds[heir.id])
-        return passed_on
-
-    async def _show_again(self, past: Filter, heir: BranchMemory, bound: int) -> None:
-        """Let items stand for themselves whose summary stays behind: it was made after the heir was forked."""
-        assert past.metadata is not None, "it names a session"
-        shown = InBranch(heir.id, heir.metadata.user_id, ((heir.parent, bound),), False)
-        others = past.metadata.model_copy(update={"session_id": None})
-        found = await self._search(replace(past.also(Archived(True), shown), metadata=others), Page())
-        for item in found:
-            item.archived_by = None
-        if found:
-            await self._update_many(found, None)
-
-    async def _take_over(self, heir: BranchMemory, bound: int) -> None:
-        """Let the heir of a session that is a branch itself go on from where that one came from."""
-        chain = await self._chain(heir.parent)
-        if chain:
-            parent, changed = chain[0], copy_item(heir)
-            changed.parent = parent.parent
-            if await self._bound(parent, chain) < bound:
-                changed.at, changed.at_created = parent.at, parent.at_created
-            await self._update_many([changed], None)
+    async def _told(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
+        """Return an item as a scan yields it: a record without places, naming what else of its past the scan yields."""
+        if type(item) is not BranchMemory or Capability.FORK not in self.capabilities:
+            return item
+        shared: dict[str, str] = {}
+        for session in item.places:
+            of_session = replace(wanted, memory_type=None).also(Value("session_id", False, "$eq", session))
+            part = _in_branch(of_session, item)
+            if include_deleted:
+                async for last in self._scan(part, True, "added"):
+                    shared[session] = last.id
+            elif found := await self._search(part, Page(1, order="added")):
+                shared[session] = found[0].id
+        parent = next(iter(shared), "")
+        item.parent, item.at = parent, shared.pop(parent, "")
+        item.earlier, item.places = shared, {}
+        return item
 
 
-def _names_owner(condition: Condition) -> bool:
-    return type(condition) is InScope and condition.field in ("user_id", "session_id")
+def _in_branch(wanted: Filter, record: BranchMemory) -> Filter:
+    """Return a filter that looks into the session of a record, and into its past, in the place of what it names."""
+    owner = record.metadata
+    pasts = tuple((session, upto) for session, upto in record.places.items() if session != record.id)
+    within = MemoryMetadata(task_id=owner.task_id, agent_id=owner.agent_id, namespace=owner.namespace)
+    branch = InBranch(record.id, owner.user_id, pasts, wanted.archived, metadata_conditions(within))
+    others = None if wanted.metadata is None else wanted.metadata.model_copy(update={"session_id": None})
+    return replace(wanted, metadata=others, archived=None, further=(*wanted.further, branch))
 
 
-def _is_over(condition: Condition) -> bool:
-    """Whether only what has expired is meant, which is nobody's past."""
-    return type(condition) is Expiry and condition.expired
+def _checked(record: BranchMemory) -> BranchMemory:
+    """Return a new record with what is to be kept of one from elsewhere. Raises InputError if it is none."""
+    if type(record) is not BranchMemory or record.memory_type != "branch":
+        raise InputError("record must be the BranchMemory of a branch.", field="record")
+    owner = record.metadata
+    if not record.id.startswith(MARK) or not record.id == owner.session_id == record.archived_by:
+        raise InputError(
+            f"The id of a branch's record begins with {MARK!r}, and is its session_id and archived_by, too.",
+            field="record",
+        )
+    names = ("id", "archived_by", "created_at", "updated_at", "ttl", "expires_at", "earlier")
+    kept = {name: getattr(record, name) for name in names}
+    return BranchMemory(**kept, metadata=owner.model_copy(update={"extra": {}}))

@@ -236,9 +236,10 @@ class Expiry(Condition):
 class InBranch(Condition):
     """The item is one of a forked session's own, or of the past that it shares.
 
-    ``pasts`` are sessions of the same ``user``, each with the place in the order of adding up to which it is shared.
-    ``archived`` is that of the filter: an item of the past counts as archived only if the summary that stands for it is
-    of the past, too. Only an engine knows places, so that a store with the capability ``fork`` translates this kind.
+    ``pasts`` are sessions, each with the place in the order of adding up to which it is shared: of the items that are
+    this ``user``'s, and pass what ``within`` asks for. ``archived`` is that of the filter: an item of the past counts
+    as archived only if the summary that stands for it is of the past, too. Only an engine knows places, so that a store
+    with the capability ``fork`` translates this kind.
     """
 
     bounds_scope = True
@@ -247,24 +248,33 @@ class InBranch(Condition):
     user: str | None
     pasts: tuple[tuple[str, int], ...]
     archived: bool | None
+    within: tuple[Condition, ...] = ()
 
     def matches(self, item: MemoryItem) -> bool:
         """Raise: an item does not tell its place."""
         raise UnsupportedError("This store", "reading a forked session")
 
-    def stretches(self) -> list[tuple[str, bool, Past | None]]:
-        """Return what it consists of: sessions, each with whether its archived items are meant, and up to where.
+    def shares(self, item: MemoryItem) -> bool:
+        """Whether an item of a past is one that is shared, for engines that find it by its session and place."""
+        is_theirs = item.metadata.user_id == self.user and item.memory_type != "branch"
+        return is_theirs and all(condition.matches(item) for condition in self.within)
+
+    def stretches(self) -> list[tuple[str, bool, tuple[Condition, ...]]]:
+        """Return what it consists of: sessions, each with whether its archived items are meant, and what is asked.
 
         Each is a plain session's, which engines have indexes for.
         """
         kinds = (False, True) if self.archived is None else (self.archived,)
-        found: list[tuple[str, bool, Past | None]] = [(self.session, kind, None) for kind in kinds]
+        found: list[tuple[str, bool, tuple[Condition, ...]]] = [(self.session, kind, ()) for kind in kinds]
         for session, upto in self.pasts:
             for kind in (False, True):
                 if kind and self.archived is not None:
-                    found.append((session, kind, Past(self.user, upto, "shared" if self.archived else "later")))
+                    past = Past(self.user, upto, "shared" if self.archived else "later")
                 elif kind in kinds:
-                    found.append((session, kind, Past(self.user, upto)))
+                    past = Past(self.user, upto)
+                else:
+                    continue
+                found.append((session, kind, (past, *self.within)))
         return found
 
 
@@ -273,7 +283,8 @@ class InBranch(Condition):
 class Past(Condition):
     """The item is a user's, was added up to a place, and the summary that stands for it is of the past, too, or later.
 
-    Like :class:`InBranch`, of which it is a part, it is for an engine to translate.
+    The record of a branch is no part of a past. Like :class:`InBranch`, of which it is a part, it is for an engine to
+    translate.
     """
 
     bounds_scope = True

@@ -339,6 +339,12 @@ class Engine(ABC):
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         raise UnsupportedError(repr(self), Capability.PURGE)
 
+    async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
+        raise UnsupportedError(repr(self), Capability.FORK)
+
+    async def _told(self, item: MemoryItem, wanted: Filter, include_deleted: bool) -> MemoryItem:
+        raise UnsupportedError(repr(self), Capability.FORK)
+
     # Lifetimes
 
     def _now(self) -> str | None:

@@ -217,7 +217,7 @@ class Filter:
                 self,
                 metadata=named.model_copy(update={"session_id": session}),
                 archived=archived,
-                further=others if past is None else (*others, past),
+                further=(*others, *past),
             )
             for session, archived, past in branch.stretches()
         )

@@ -11,7 +11,7 @@ from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoranda.errors import InputError
-from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded
 from memoranda.ranking.results import RankedItem
 from memoranda.ranking.scopes import rank_scope, ranking_weight
@@ -84,8 +84,6 @@ class InMemoryStore(BaseStore):
         self._added = 0
         self._ends: list[tuple[str, str]] = []
         """When items expire and their ids, the soonest first; what has changed since is passed over."""
-        self._branches: set[str] = set()
-        """The ids that records of branches have, or had."""
         self._listed: dict[Hashable, ListedScope] = {}
         """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
 
@@ -241,8 +239,7 @@ class InMemoryStore(BaseStore):
         return listed
 
     async def _clear(self, wanted: Filter) -> int:
-        passed_on, wanted = await self._pass_on(wanted)
-        return passed_on + await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
+        return await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         shelves = (self._live, self._hidden) if include_deleted else (self._live,)
@@ -281,8 +278,6 @@ class InMemoryStore(BaseStore):
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
         shelves = (self._hidden,) if deleted_only else (self._hidden, self._live)
         purged = 0
-        if item_id is None and not deleted_only:
-            purged, wanted = await self._pass_on(wanted)
         # All are taken note of now; what is deleted or restored meanwhile is found on the shelf where it is then.
         candidates = [self._candidates(shelf, item_id, wanted) for shelf in shelves]
         for entries in candidates:
@@ -329,22 +324,6 @@ class InMemoryStore(BaseStore):
         entry = self._live.get(item_id) or self._hidden.get(item_id)
         return None if entry is None else entry.added
 
-    async def _branches_of(self, session_id: str) -> list[BranchMemory]:
-        self._branches = {item_id for item_id in self._branches if self._stored(item_id) is not None}
-        entries = [entry for item_id in sorted(self._branches) if (entry := self._live.get(item_id)) is not None]
-        items = [copy_item(entry.item) for entry in entries]
-        return [item for item in items if isinstance(item, BranchMemory) and item.parent == session_id]
-
-    async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
-        chosen = [entry for entry in await self._chosen(self._live, None, wanted) if entry.added <= upto]
-        async for some in slices(chosen, CHANGED_AT_ONCE):
-            for entry in some:
-                if self._live.get(entry.item.id) is entry:
-                    moved = copy_item(entry.item)
-                    moved.__dict__["metadata"] = moved.metadata.model_copy(update={"session_id": session_id})
-                    self._put(moved)
-        return len(chosen)
-
     def _looked_at(self, shelf: Shelf, wanted: Filter) -> tuple[list[Entry], Filter]:
         """Return the entries of a shelf that may match, oldest first, and what is still to be asked of them.
 
@@ -356,7 +335,7 @@ class InMemoryStore(BaseStore):
         found = []
         for session, bound in ((branch.session, None), *branch.pasts):
             for entry in shelf.candidates(MemoryMetadata(session_id=session)):
-                if bound is not None and (entry.added > bound or entry.item.metadata.user_id != branch.user):
+                if bound is not None and (entry.added > bound or not branch.shares(entry.item)):
                     continue
                 if branch.archived is None or self._is_archived(entry, bound) is branch.archived:
                     found.append(entry)
@@ -415,8 +394,6 @@ class InMemoryStore(BaseStore):
 
     def _take_note(self, item: MemoryItem) -> None:
         """Remember what is to be known of a stored item elsewhere than on its shelf."""
-        if item.memory_type == "branch":
-            self._branches.add(item.id)
         if item.expires_at is not None:
             heapq.heappush(self._ends, (item.expires_at, item.id))
 

@@ -268,7 +268,8 @@ class Reading(Engine):
 
         Memory use does not grow with the number of items on a store that streams. Items that are there for the whole
         scan are yielded exactly once; others may or may not be. ``include_deleted`` needs the capability ``delete``.
-        Filters and ``order`` are those of :meth:`search`.
+        Filters and ``order`` are those of :meth:`search`. The record of a branch names the last items of its past that
+        this scan yields, so that :meth:`fork` makes the same branch of it in a copy.
         """
         self._ensure_open()
         if include_deleted:
@@ -283,7 +284,7 @@ class Reading(Engine):
             where=where,
         )
         async for item in self._scan(wanted, include_deleted, self._order(order)):
-            yield item
+            yield item if item.memory_type != "branch" else await self._told(item, wanted, include_deleted)
 
     async def owners(
         self,

@@ -12,6 +12,11 @@ from memoranda.store.capabilities import Capability
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Filter, Moment, check_clearing, check_filter
+from memoranda.store.forked import MARK
+from memoranda.store.values import Value
+
+NO_RECORD = Value("memory_type", False, "$ne", "branch")
+"""What holds for all items but the records of branches."""
 
 
 class Removing(Engine):
@@ -32,7 +37,7 @@ class Removing(Engine):
         """
         self._ensure_open()
         check_clearing(metadata)
-        wanted = self._filter(metadata=metadata, archived=None, since=since, until=until, where=where)
+        wanted = self._removed(metadata, since=since, until=until, where=where)
         async with self._alone():
             removed = await self._clear(wanted)
         if self._observers:
@@ -112,7 +117,7 @@ class Removing(Engine):
             raise InputError("purge() needs an item id, a filter, or deleted_only=True.", field="metadata")
         if item_id is not None:
             check_text(item_id, "item_id")
-        wanted = self._filter(metadata=metadata, archived=None, since=since, until=until, where=where)
+        wanted = self._removed(metadata, item_id, since=since, until=until, where=where)
         now = self._now()
         async with self._alone():
             if now is not None:
@@ -122,3 +127,11 @@ class Removing(Engine):
         if self._observers:
             self._observers.cleared(self._bounds(metadata), purged)
         return purged
+
+    def _removed(self, metadata: MemoryMetadata | None, item_id: str | None = None, **named: Any) -> Filter:
+        """Return the filter of what is to be removed. Removing a part of a branch leaves where it comes from."""
+        wanted, bounds = self._filter(metadata=metadata, archived=None, **named), self._bounds(metadata)
+        if item_id is not None or bounds is None or bounds.session_id is None or not bounds.session_id.startswith(MARK):
+            return wanted
+        whole = MemoryMetadata(user_id=bounds.user_id, session_id=bounds.session_id)
+        return wanted.also(NO_RECORD) if any(named.values()) or bounds != whole else wanted

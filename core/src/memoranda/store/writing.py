@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.capabilities import Capability
 from memoranda.store.checks import storable
@@ -341,10 +341,21 @@ class Writing(Engine):
         return item
 
     def _as_read(self, item: MemoryItem) -> MemoryItem:
-        """Return the item as the class it will be read as, so that nothing is stored that could not be read."""
-        if type(item) is self.item_types.get(item.memory_type, MemoryItem):
-            return item
-        return load_item(dump_item(item), self.item_types)
+        """Return the item as the class it will be read as, so that nothing is stored that could not be read.
+
+        Every item that is given to a store comes by here, so that this is where the records of branches are refused.
+        """
+        classes = type(item).__mro__  # Asking a model's class with isinstance() takes ten times as long.
+        if type(item) is not self.item_types.get(item.memory_type, MemoryItem):
+            item = load_item(dump_item(item), self.item_types)
+            classes += type(item).__mro__
+        if item.memory_type == "branch" or BranchMemory in classes:
+            raise InputError(
+                f"{item.id!r} is the record of a branch, which only fork() makes. To copy a branch from another store, "
+                f"call fork(record.parent, at=record.at, record=record).",
+                field="memory_type",
+            )
+        return item
 
 
 def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:

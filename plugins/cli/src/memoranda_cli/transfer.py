@@ -7,9 +7,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoranda.errors import MemoryError
+from memoranda.errors import MemoryError, VersionConflictError
+from memoranda.items import BranchMemory
 from memoranda.store import Capability, Observer
 from memoranda_cli.exits import CommandError, ExitCode, code_of
 from memoranda_cli.interrupting import Interrupted
@@ -60,7 +63,10 @@ class Standing(NamedTuple):
 
     @classmethod
     def of(cls, item: MemoryItem, *, hidden: bool) -> Standing:
-        """Return how an item stands in a store."""
+        """Return how an item stands in a store. Of the record of a branch, that is what the store did not work out."""
+        if isinstance(item, BranchMemory):
+            kept = ("id", "metadata", "archived_by", *TIMES)
+            item = BranchMemory(**{name: getattr(item, name) for name in kept})
         return cls(fingerprint(item), hidden, {name: getattr(item, name) for name in TIMES})
 
 
@@ -201,9 +207,26 @@ class Transfer:
     async def _write(self, wanted: Sequence[Incoming]) -> None:
         # Of an id that comes twice the last counts.
         hidden = {incoming.item.id: incoming.hidden for incoming in wanted}
-        deleted = {item_id for item_id, is_hidden in hidden.items() if is_hidden}
-        await self.store.add_many([incoming.item for incoming in wanted], deleted=deleted)
+        for is_record, some in groupby(wanted, lambda incoming: isinstance(incoming.item, BranchMemory)):
+            items = [incoming.item for incoming in some]
+            if not is_record:
+                await self.store.add_many(items, deleted={item.id for item in items if hidden[item.id]})
+                continue
+            for record in items:
+                await self._fork(record, hidden[record.id])
         self._bin |= {incoming.item.id: standing_of(incoming) for incoming in wanted if incoming.hidden}
+
+    async def _fork(self, record: MemoryItem, hidden: bool) -> None:
+        """Make the branch of a record again; what it shares came before it."""
+        assert isinstance(record, BranchMemory)
+        again = partial(self.store.fork, record.parent, at=record.at, record=record, deleted=hidden)
+        try:
+            await again()
+        except VersionConflictError:
+            if self.policy is not OnConflict.OVERWRITE:
+                raise
+            await self.store.purge(record.id)
+            await again()
 
     def _refuse(self, incoming: Incoming, there: Standing) -> None:
         item_id = incoming.item.id

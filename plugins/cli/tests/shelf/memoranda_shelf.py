@@ -88,7 +88,8 @@ class ShelfStore(InMemoryStore):
             raise StoreUnavailableError(f"{self._path} cannot be reached.")
         if self._path.exists():
             saved = json.loads(self._path.read_text())
-            for data in saved["items"]:
+            for data, place in zip(saved["items"], saved["places"], strict=True):
+                self._added = place - 1  # What was purged has left a gap, which branches rely on.
                 await self._add(load_item(data), None)
             for item_id in saved["hidden"]:
                 await self._delete(item_id, None)
@@ -98,7 +99,9 @@ class ShelfStore(InMemoryStore):
             everything = [item async for item in self._scan(_ALL, True, "added")]
             hidden = [item.id for item in everything if await self._get(item.id) is None]
             new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-            new.write_text(json.dumps({"items": [dump_item(item) for item in everything], "hidden": hidden}))
+            items = [dump_item(item) for item in everything]
+            places = [await self._place(item.id) for item in everything]
+            new.write_text(json.dumps({"items": items, "places": places, "hidden": hidden}))
             new.replace(self._path)
 
     async def doctor(self, repair: bool = False) -> list[Finding]:

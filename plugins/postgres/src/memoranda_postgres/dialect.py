@@ -35,12 +35,8 @@ SAID = f"{SEQUENCE} > 0"
 MOMENT = "moment"
 """The time of ``created_at``, which stands beside the text: a quarter as long, and of the same order."""
 
-PARENT = "(extra_json::jsonb ->> 'parent')"
-"""The session that a branch was forked from: rows of this type alone have it, and an index of their own."""
-
 _LIKE_SPECIAL = str.maketrans({"\\": r"\\", "%": r"\%", "_": r"\_"})
 _NO_LIMIT = 2**31
-_SESSION_IN_TEXT = r'"session_id":\s*"([^"\\]|\\.)*"'
 _MOST_TEXTS = 500
 _BOUND_AS_THEY_ARE: Mapping[type[Condition], Callable[[Any], tuple[str, ...]]] = {
     InScope: lambda condition: (condition.value,),
@@ -166,23 +162,6 @@ class PostgresDialect(Dialect):
     def archived_by(self) -> str:
         """Take it from the JSON, of archived items alone."""
         return "CASE WHEN archived THEN extra_json::json ->> 'archived_by' END"
-
-    def parent(self) -> str:
-        """Return the expression that the index is on."""
-        return PARENT
-
-    def in_session(self, parameters: Parameters, session_id: str) -> str:
-        """Return the assignments to the column, to the JSON, and to its exact text where there is one.
-
-        In that text the ids stand before anything else, and a quote inside of a value has a backslash before it.
-        """
-        given = f"{parameters.add(session_id)}::text"
-        text = parameters.add(f'"session_id":{json_text(session_id)}'.replace("\\", r"\\"))
-        exact = f"regexp_replace(exact_metadata, {parameters.add(_SESSION_IN_TEXT)}, {text})"
-        return (
-            f"session_id = {given}, metadata = jsonb_set(metadata, '{{session_id}}', to_jsonb({given})), "
-            f"exact_metadata = {exact}"
-        )
 
     def by_id(self, placeholder: str) -> str:
         """Return the condition on the id; in a partitioned table it also leads to the one partition to look in."""

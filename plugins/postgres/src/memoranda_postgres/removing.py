@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from memoranda.items import MemoryMetadata
-from memoranda.sql import Change, Parameters
+from memoranda.sql import Change
 from memoranda.store import Filter, Page
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
@@ -45,25 +45,6 @@ class Removals:
         """Delete rows for good, hidden ones too, and return how many there were; their vectors go with them."""
         change = self._statements.purging(wanted, item_id, deleted_only=deleted_only)
         return await self._count(change, item_id, self._goes_along(purge=True), hidden=deleted_only)
-
-    async def move(self, wanted: Filter, upto: int, session_id: str) -> int:
-        """Give the live items that match, up to a place, to another session and return how many there were."""
-
-        async def work(connection: Connection) -> int:
-            timeout = self._server.timeout
-            async with self._server.transaction(connection):
-                rows = await connection.fetch(chosen, *parameters.values, timeout=timeout)
-                locked = await lock_items(self._server, connection, self._dialect, [row["id"] for row in rows])
-                moved = await connection.fetch(f"{text} RETURNING id", *values, locked, timeout=timeout)
-            return len(moved)
-
-        parameters = Parameters(self._dialect)
-        where = self._statements.conditions(parameters, wanted)
-        where = f"{where} AND {self._dialect.upto(parameters.add(upto))}"
-        chosen = f"SELECT id FROM {self._dialect.table} WHERE {where}"
-        text, values = self._statements.rehoming(wanted, upto, session_id).statement
-        text = f"{text} AND {self._dialect.by_ids(f'${len(values) + 1}')}"
-        return await self._server.run(work, repeatable=False)
 
     async def remove_on(
         self, connection: Connection, ids: Sequence[str], within: MemoryMetadata | None, *, purge: bool

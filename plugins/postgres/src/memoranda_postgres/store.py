@@ -14,7 +14,7 @@ from asyncpg import InvalidCatalogNameError
 
 from memoranda.embeddings import embed_passages, has_text
 from memoranda.errors import EmbeddingError, InputError, MemoryError, StoreUnavailableError
-from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload
+from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
 from memoranda.shapes import seconds, whole_number
@@ -402,8 +402,7 @@ class PostgresMemoryStore(BaseStore):
 
     async def _clear(self, wanted: Filter) -> int:
         with self._server.writing(_users(wanted)):
-            passed_on, wanted = await self._pass_on(wanted)
-            return passed_on + await self._removals.hide(wanted)
+            return await self._removals.hide(wanted)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         wanted = Filter(metadata=within, archived=None).also(*self._alive())
@@ -419,28 +418,17 @@ class PostgresMemoryStore(BaseStore):
         return len(rows)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        passed_on = 0
         with self._server.writing(_users(wanted)):
-            if item_id is None and not deleted_only:
-                passed_on, wanted = await self._pass_on(wanted)
-            purged = passed_on + await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
+            purged = await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
         if purged:
             self._retrieval.forget()
         return purged
 
     # Branches
 
-    async def _branches_of(self, session_id: str) -> list[BranchMemory]:
-        items = self._items(await self._server.fetch(*self._statements.branches_of(session_id)))
-        return [item for item in items if isinstance(item, BranchMemory)]
-
     async def _place(self, item_id: str) -> int | None:
         rows = await self._server.fetch(*self._statements.place(item_id))
         return int(rows[0][0]) if rows else None
-
-    async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
-        with self._server.writing(_users(wanted)):
-            return await self._removals.move(wanted, upto, session_id)
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
         with self._server.writing(_users(wanted)):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memoranda_postgres.dialect import MOMENT, PARENT, SAID, PostgresDialect
+from memoranda_postgres.dialect import MOMENT, SAID, PostgresDialect
 from memoranda_postgres.passages import divide_vectors
 from memoranda_postgres.terms import FOLDED, TERM_KEYS, TERMS_VECTOR
 
@@ -80,7 +80,6 @@ def indexes() -> list[Index]:
             "reading and listing namespaces",
         ),
         Index("memory_items_expiry", "(expires_at) WHERE expires_at > ''", "removing what has expired"),
-        Index("memory_items_by_parent", f"({PARENT}) WHERE memory_type = 'branch'", "branches of a session"),
         Index("memory_items_bin", f"({MOMENT}, added) WHERE hidden", "emptying the bin"),
         # What waits to be sorted in is read by every search, and the pages that it took are never given back. The less
         # may wait, the longer it takes to sort it in: a text has five times as many trigrams as words.

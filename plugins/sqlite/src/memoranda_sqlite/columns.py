@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from memoranda_sqlite.layouts import ARCHIVED, DELETED, PARENT, SEED_COLUMNS, SHOWN, TABLE, Layout, from_json, writing
+from memoranda_sqlite.layouts import ARCHIVED, DELETED, SEED_COLUMNS, SHOWN, TABLE, Layout, from_json, writing
 from memoranda_sqlite.times import OLDEST
 
-__all__ = ["ARCHIVED", "DELETED", "FURTHER_COLUMNS", "PARENT", "SEED_COLUMNS", "SHOWN", "TABLE", "write_times"]
+__all__ = ["ARCHIVED", "DELETED", "FURTHER_COLUMNS", "SEED_COLUMNS", "SHOWN", "TABLE", "write_times"]
 
 _CREATE_TABLE = """
 CREATE TABLE {name} (
@@ -50,7 +50,6 @@ _INDEXES = {
     "by_namespace": "(namespace, state, created_us) WHERE namespace IS NOT NULL",
     "by_user_namespace": "(user_id, namespace, state, created_us) WHERE namespace IS NOT NULL",
     "by_expiry": "(expires_at) WHERE expires_at IS NOT NULL",
-    "by_parent": f"({PARENT}) WHERE memory_type = 'branch'",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from memoranda.shapes import json_text
 from memoranda.sql import Dialect, Parameters
 from memoranda.store import Value, fold, json_equal, key_bounds
-from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, PARENT, SHOWN
+from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN
 from memoranda_sqlite.times import microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
@@ -78,15 +78,6 @@ class SQLiteDialect(Dialect):
     def archived(self) -> str:
         """Return the condition on the id of the summary, for rows that are deleted."""
         return "archived_by IS NOT NULL"
-
-    def parent(self) -> str:
-        """Return the expression that the index is on."""
-        return PARENT
-
-    def in_session(self, parameters: Parameters, session_id: str) -> str:
-        """Return the assignments to the column and to the JSON, of which all else stays as it is."""
-        column = parameters.add(session_id)
-        return f"session_id = {column}, metadata = json_set(metadata, '$.session_id', {parameters.add(session_id)})"
 
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
         """Return conditions on ``state``, which leads every index after the scope."""

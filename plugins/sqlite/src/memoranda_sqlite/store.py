@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError, StoreUnavailableError
-from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, Payload
+from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem
@@ -299,8 +299,7 @@ class SQLiteMemoryStore(BaseStore):
         return int(version)
 
     async def _clear(self, wanted: Filter) -> int:
-        passed_on, wanted = await self._pass_on(wanted)
-        return passed_on + await self._changed(*_STATEMENTS.hide(wanted))
+        return await self._changed(*_STATEMENTS.hide(wanted))
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         wanted = Filter(metadata=within, archived=None).also(*self._alive())
@@ -321,14 +320,11 @@ class SQLiteMemoryStore(BaseStore):
             await embed_missing(self._opened(), self._vectors)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        passed_on = 0
         with self._calls.call():
-            if item_id is None and not deleted_only:
-                passed_on, wanted = await self._pass_on(wanted)
             purged = await self._purged(_STATEMENTS.purge(wanted, item_id, deleted_only=deleted_only))
             if purged:
                 await self._erased()
-        return passed_on + purged
+        return purged
 
     async def _sweep(self, wanted: Filter) -> int:
         with self._calls.call():
@@ -351,16 +347,9 @@ class SQLiteMemoryStore(BaseStore):
             self._retrieval.forget()
         return purged
 
-    async def _branches_of(self, session_id: str) -> list[BranchMemory]:
-        items = self._readable(await self._rows(*_STATEMENTS.branches_of(session_id)))
-        return [item for item in items if isinstance(item, BranchMemory)]
-
     async def _place(self, item_id: str) -> int | None:
         rows = await self._rows(*_STATEMENTS.place(item_id))
         return rows[0][0] if rows else None
-
-    async def _rehome(self, wanted: Filter, upto: int, session_id: str) -> int:
-        return await self._changed(*_STATEMENTS.rehoming(wanted, upto, session_id).statement)
 
     async def _erased(self) -> None:
         """Get what was purged off the disk, as far as nobody is in the way."""

@@ -8,6 +8,7 @@ from memoranda_testing.case import Cases
 from memoranda_testing.cases.arriving import ArrivingDeletedCases
 from memoranda_testing.cases.bad_input import InputCases
 from memoranda_testing.cases.batches import BatchCases, TurnCases
+from memoranda_testing.cases.branch_records import BranchHistoryCases, BranchRecordCases
 from memoranda_testing.cases.branches import BranchCases
 from memoranda_testing.cases.compaction import CompactionCases
 from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
@@ -50,6 +51,8 @@ TOPICS: tuple[type[Cases], ...] = (
     OwnerCases,
     WindowCases,
     BranchCases,
+    BranchRecordCases,
+    BranchHistoryCases,
     SubstringCases,
     RankingCases,
     TextRankingCases,

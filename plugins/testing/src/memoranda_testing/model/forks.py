@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
-from memoranda.store import Filter
+from memoranda.store import Filter, metadata_matches
 from memoranda_testing.model.rows import Row
 from memoranda_testing.model.steps import BRANCH
 
@@ -16,14 +16,16 @@ class _Stretch:
     """A part of what a session shows: items of a session, a past one's of its owner up to a place."""
 
     session: str
-    owner: str | None = None
+    owner: MemoryMetadata | None = None
     places: Mapping[str, int] | None = None
 
     def holds(self, item: MemoryItem) -> bool:
-        """Whether an item is one of this part."""
-        if item.metadata.session_id != self.session:
-            return False
-        return self.places is None or (item.metadata.user_id == self.owner and item.id in self.places)
+        """Whether an item is one of this part; of a past what lies in the scope that it was forked in."""
+        if item.metadata.session_id != self.session or self.owner is None or self.places is None:
+            return item.metadata.session_id == self.session
+        is_theirs = item.metadata.user_id == self.owner.user_id and item.memory_type != "branch"
+        scope = self.owner.model_copy(update={"session_id": None})
+        return is_theirs and metadata_matches(scope, item.metadata) and item.id in self.places
 
     def archives(self, item: MemoryItem, rows: Mapping[str, Row]) -> bool:
         """Whether a summary stands for an item; in a past only one that is of the past, too."""
@@ -40,7 +42,6 @@ def record_of(item: MemoryItem, session_id: str) -> BranchMemory:
         archived_by=BRANCH,
         parent=item.metadata.session_id or session_id,
         at=item.id,
-        at_created=item.created_at,
         version=1,
     )
 
@@ -63,6 +64,19 @@ def shown(rows: Mapping[str, Row], wanted: Filter) -> Callable[[MemoryItem], boo
     return fits
 
 
+def told(rows: Mapping[str, Row], found: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return what a scan has found as it yields it: records name the last item of their past that is among it."""
+    items: list[MemoryItem] = []
+    for item in found:
+        if isinstance(item, BranchMemory):
+            fits = shown(rows, Filter(metadata=MemoryMetadata(session_id=item.id), archived=None))
+            past = [each.id for each in found if each.metadata.session_id == item.parent and fits(each)]
+            last = {"parent": item.parent, "at": past[-1]} if past else {"parent": "", "at": ""}
+            item = item.model_copy(update=last)
+        items.append(item)
+    return items
+
+
 def _stretches(rows: Mapping[str, Row], session: str) -> list[_Stretch]:
     """Return a session's own part, and that of every session that it comes from, as long as those can be followed."""
     found, order = [_Stretch(session)], list(rows)
@@ -74,4 +88,4 @@ def _stretches(rows: Mapping[str, Row], session: str) -> list[_Stretch]:
             return found
         end = min(end, order.index(record.at) + 1)
         places = {item_id: place for place, item_id in enumerate(order[:end])}
-        found.append(_Stretch(record.parent, record.metadata.user_id, places))
+        found.append(_Stretch(record.parent, record.metadata, places))

@@ -154,6 +154,7 @@ class Player:
         if unlike is not None:
             return Failure(tuple(self.played), call, wanted, Answer(seen(told)), unlike)
         assert record is not None, "it is what the model expects"
+        record.__dict__["places"] = {}  # Nobody sees them in a scan.
         self.model.put(record)
         for position, each in enumerate(step.calls(branch)):
             failure = await self._called(each)
@@ -215,13 +216,13 @@ class Stepped:
 
 
 def _unnamed(record: MemoryItem, branch: str) -> MemoryItem:
-    """Return the record of a forked session without what a store makes up: its name, and when it was made."""
+    """Return the record of a forked session without what a store makes up: its name, its times and its places."""
     unnamed = copy_item(record)
     values = {name: BRANCH if value == branch else value for name, value in record.__dict__.items()}
     values["metadata"] = record.metadata.model_copy(
         update={"session_id": BRANCH if record.metadata.session_id == branch else record.metadata.session_id}
     )
-    unnamed.__dict__.update({**values, "created_at": "", "updated_at": ""})
+    unnamed.__dict__.update({**values, "created_at": "", "updated_at": "", "places": {}})
     return unnamed
 
 

@@ -24,7 +24,7 @@ from memoranda.store import (
 )
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
-from memoranda_testing.model.forks import shown
+from memoranda_testing.model.forks import shown, told
 from memoranda_testing.model.handle import Handle
 from memoranda_testing.model.rows import Refused
 
@@ -146,7 +146,7 @@ class Reading(Handle):
         if include_deleted:
             self._require(Capability.DELETE)
         found = self._matching(self._filter(archived=archived, **filters), deleted=include_deleted)
-        return self._read(in_order(found, order or self.model.default_order), False)
+        return self._read(in_order(told(self.model.rows, found), order or self.model.default_order), False)
 
     def owners(
         self,
