@@ -37,7 +37,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     _command(REMOVING, "forget", "forgetting:forget", "Erase all traces of a user and print a receipt."),
     _command(MOVING, "export", "exporting:export", "Write memories to a JSON Lines file."),
     _command(MOVING, "import", "importing:import_", "Read memories from a JSON Lines file."),
-    _command(MOVING, "copy", "copying:copy", "Copy one store into another and verify every item."),
+    _command(MOVING, "copy", "copying:copy", "Copy one store into another and compare every item."),
     _command(SUMMARIES, "summarize", "summaries:summarize", "Summarize a conversation; nothing is stored."),
     _command(SUMMARIES, "compact", "summaries:compact", "Put a summary in the place of old rounds; they are kept."),
     _command(SUMMARIES, "undo", "summaries:undo", "Take a summary back and show its rounds again."),

@@ -19,8 +19,9 @@ from memoranda.store import Capability, check_item, load_item
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.jsonl import Digest, Line, read_lines, seal_of
+from memoranda_cli.tally import Tally, broken_off
 from memoranda_cli.terminal import progress, say, show_json
-from memoranda_cli.transfer import BATCH, TIMES, Arrivals, Incoming, OnConflict, Tally, Transfer, broken_off, trial
+from memoranda_cli.transfer import BATCH, TIMES, Arrivals, Incoming, OnConflict, Transfer, expires, trial
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -130,7 +131,14 @@ def _batches(source: IO[str], name: str, store: BaseStore) -> Iterator[list[Inco
                 f"--deleted.",
                 ExitCode.UNSUPPORTED,
             )
-        batch.append(_incoming(line, name, store.item_types))
+        incoming = _incoming(line, name, store.item_types)
+        if expires(incoming.item) and Capability.TTL not in store.capabilities:
+            raise CommandError(
+                f"{name}, line {line.number} expires and this store cannot let items expire. Import it into one that "
+                f"can.",
+                ExitCode.UNSUPPORTED,
+            )
+        batch.append(incoming)
         if len(batch) == BATCH:
             yield batch
             batch = []
