@@ -35,6 +35,13 @@ class OnConflict(StrEnum):
     OVERWRITE = "overwrite"
 
 
+class Stamp(NamedTuple):
+    """Whom everything that is imported is for, as far as the line says."""
+
+    user: str | None = None
+    session: str | None = None
+
+
 class Incoming(NamedTuple):
     """An item to store, and whether it was hidden where it comes from.
 
