@@ -188,7 +188,9 @@ class Transfer:
     def _refuse(self, incoming: Incoming, there: Standing) -> None:
         item_id = incoming.item.id
         if there.print != fingerprint(incoming.item):
-            reason = f"The store has an item {item_id!r} that says something else."
+            session = incoming.item.metadata.session_id
+            where = "" if session is None else f" of the session {session!r}"
+            reason = f"The store has an item {item_id!r}{where} that says something else."
         elif there.hidden:
             reason = f"The item {item_id!r} is deleted in the store and would be shown again."
         else:
