@@ -123,7 +123,10 @@ def _told(reasons: Mapping[FileFormat, str | None]) -> str:
             "is no message ('role' or 'from'), no conversation ('messages' or 'conversations') and no memory "
             f"('memory_type'). Pass --format {_FORMATS} if it is one of these, to see what is missing."
         )
-    told = " ".join(f"As {each}: {reason}." for each, reason in near.items())
+    by_reason: dict[str, set[FileFormat]] = {}
+    for each, reason in near.items():
+        by_reason.setdefault(reason, set()).add(each)
+    told = " ".join(f"As {_either(formats)}: {reason}." for reason, formats in by_reason.items())
     return f"fits no format. {told} Correct the line, or pass --format if you know which it is."
 
 
