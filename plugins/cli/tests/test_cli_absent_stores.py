@@ -90,7 +90,8 @@ def test_an_item_that_is_refused_leaves_no_store_behind(command: Command, tmp_pa
 
 
 def test_a_file_that_is_refused_leaves_no_store_behind(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "bad.jsonl").write_text('{"content": "one"}\n{"content": "two", "user_id": "ada"}\n')
+    lines = [{"content": "one", "memory_type": "ai"}, {"content": "two", "memory_type": "ai", "user_id": "ada"}]
+    (tmp_path / "bad.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
     result = command("import", "bad.jsonl", "--store", "sqlite:///new.db")
 

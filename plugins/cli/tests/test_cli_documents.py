@@ -49,7 +49,7 @@ WITHOUT_STORE = {"demo", "plugins"}
 def store(command: Command, tmp_path: Path) -> str:
     url = f"shelf:///{tmp_path / 'memories'}"
     command("add", "I like a window seat.", "--user", "ada", "--id", "one", "--store", url)
-    (tmp_path / "in.jsonl").write_text('{"content": "imported"}\n')
+    (tmp_path / "in.jsonl").write_text('{"memory_type": "human", "content": "imported"}\n')
     return url
 
 

@@ -144,7 +144,7 @@ def test_a_store_that_shows_what_should_be_deleted_is_found_out(
 
 def test_of_an_id_that_a_file_holds_twice_the_last_line_counts(command: Command, tmp_path: Path) -> None:
     target = f"shelf:///{tmp_path / 'target'}"
-    item = {"id": "twice", "content": "first"}
+    item = {"id": "twice", "content": "first", "memory_type": "human"}
     lines = [{"memoranda": "deleted", "item": item}, {**item, "content": "second"}]
     (tmp_path / "twice.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
@@ -180,8 +180,13 @@ def unmarked(line: str) -> str:
     [
         (lambda lines: [*lines[:3], "{", *lines[3:]], 2, "line 4: this is not JSON"),
         (lambda lines: [*lines[:3], "[1]", *lines[3:]], 2, "line 4: an item is a JSON object"),
-        (lambda lines: [*lines[:3], '{"id": "x"}', *lines[3:]], 2, "line 4: MemoryItem.content"),
-        (lambda lines: [*lines[:3], '{"content": "a\\u0000b"}', *lines[3:]], 2, "line 4: content contains a NUL"),
+        (lambda lines: [*lines[:3], '{"id": "x", "memory_type": "ai"}', *lines[3:]], 2, "line 4: AIMemory.content"),
+        (lambda lines: [*lines[:3], '{"content": "no type"}', *lines[3:]], 2, "line 4: a memory needs a memory_type"),
+        (
+            lambda lines: [*lines[:3], '{"content": "a\\u0000b", "memory_type": "ai"}', *lines[3:]],
+            2,
+            "line 4: content contains a NUL",
+        ),
         (lambda lines: lines[:-1], 2, "cut off"),
         (lambda lines: [lines[0], *lines[2:]], 7, "changed or damaged"),
         (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], 7, "changed or damaged"),
@@ -208,7 +213,8 @@ def test_a_damaged_file_is_refused_and_nothing_of_it_is_stored(
 
 def test_lines_of_items_alone_are_taken(command: Command, tmp_path: Path) -> None:
     target = f"shelf:///{tmp_path / 'target'}"
-    (tmp_path / "plain.jsonl").write_text('{"content": "one"}\n\n{"content": "two", "memory_type": "human"}\n')
+    lines = [{"content": "one", "memory_type": "item"}, {"content": "two", "memory_type": "human"}]
+    (tmp_path / "plain.jsonl").write_text("\n\n".join(map(json.dumps, lines)) + "\n")
 
     assert command("import", "plain.jsonl", "--store", target).exit_code == 0
 
@@ -217,7 +223,8 @@ def test_lines_of_items_alone_are_taken(command: Command, tmp_path: Path) -> Non
 
 def test_lines_without_ids_and_times_are_stored_once(command: Command, tmp_path: Path) -> None:
     target = f"shelf:///{tmp_path / 'target'}"
-    lines = ['{"content": "same"}', '{"content": "same"}', '{"id": "mine", "content": "named"}', '{"content": "last"}']
+    said = [{"content": "same"}, {"content": "same"}, {"id": "mine", "content": "named"}, {"content": "last"}]
+    lines = [json.dumps({"memory_type": "human", **each}) for each in said]
     (tmp_path / "interrupted.jsonl").write_text("\n".join(lines[:2]))
     (tmp_path / "whole.jsonl").write_text("\n".join(lines))
     command("import", "interrupted.jsonl", "--store", target)
@@ -234,7 +241,9 @@ def test_lines_without_ids_and_times_are_stored_once(command: Command, tmp_path:
 
 def test_what_was_deleted_since_is_not_imported_again_under_a_new_id(command: Command, tmp_path: Path) -> None:
     target = f"shelf:///{tmp_path / 'target'}"
-    (tmp_path / "plain.jsonl").write_text('{"content": "regretted", "metadata": {"user_id": "ada"}}')
+    (tmp_path / "plain.jsonl").write_text(
+        '{"memory_type": "human", "content": "regretted", "metadata": {"user_id": "ada"}}'
+    )
     command("import", "plain.jsonl", "--store", target)
     command("clear", "--user", "ada", "--yes", "--store", target)
 
@@ -254,7 +263,8 @@ def test_whatever_is_in_a_file_importing_it_again_adds_nothing(command: Command,
         line = {name: value for name, value in optional.items() if chosen.random() < 0.4}
         if chosen.random() < 0.3:
             line["id"] = f"id-{number}"
-        lines.append(json.dumps(line | {"content": chosen.choice("abc")}) + chosen.choice(["", " ", "\n"]))
+        said = {"memory_type": "human", "content": chosen.choice("abc")}
+        lines.append(json.dumps(line | said) + chosen.choice(["", " ", "\n"]))
     (tmp_path / "file.jsonl").write_text("\n".join(lines))
     target = f"shelf:///{tmp_path / 'target'}"
 
@@ -268,7 +278,7 @@ def test_whatever_is_in_a_file_importing_it_again_adds_nothing(command: Command,
 
 
 def test_an_error_in_the_middle_says_what_was_stored_before(command: Command, tmp_path: Path) -> None:
-    lines = "\n".join(json.dumps({"content": str(number)}) for number in range(1_200))
+    lines = "\n".join(json.dumps({"memory_type": "human", "content": str(number)}) for number in range(1_200))
     (tmp_path / "many.jsonl").write_text(lines)
 
     result = command("import", "many.jsonl", "--json", "--store", f"filling:///{tmp_path / 'target'}")

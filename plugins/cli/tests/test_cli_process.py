@@ -135,7 +135,7 @@ def test_long_contents_are_not_cut_in_a_pipe(process: Process, tmp_path: Path) -
 @pytest.mark.rare
 def test_a_reader_that_stops_early_is_no_error(started: Started, tmp_path: Path, process: Process) -> None:
     url = f"shelf:///{tmp_path / 'memories'}"
-    lines = "\n".join(json.dumps({"content": "x" * 1000}) for _ in range(500))
+    lines = "\n".join(json.dumps({"memory_type": "human", "content": "x" * 1000}) for _ in range(500))
     process("import", "--store", url, input=lines)
 
     with started("export", "--store", url) as exporting:
@@ -189,7 +189,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 @pytest.mark.rare
 def test_ctrl_c_in_an_export_leaves_no_file(process: Process, started: Started, tmp_path: Path) -> None:
-    lines = "\n".join(json.dumps({"content": "x" * 100}) for _ in range(2_000))
+    lines = "\n".join(json.dumps({"memory_type": "human", "content": "x" * 100}) for _ in range(2_000))
     process("import", "--store", f"shelf:///{tmp_path / 'memories'}", input=lines)
     (tmp_path / "out").mkdir()
 
@@ -203,7 +203,9 @@ def test_ctrl_c_in_an_export_leaves_no_file(process: Process, started: Started, 
 @pytest.mark.rare
 def test_ctrl_c_in_a_copy_can_be_gone_on_from(process: Process, started: Started, tmp_path: Path) -> None:
     source, target = tmp_path / "source", f"shelf:///{tmp_path / 'target'}"
-    lines = "\n".join(json.dumps({"id": str(number), "content": "x" * 100}) for number in range(2_000))
+    lines = "\n".join(
+        json.dumps({"memory_type": "human", "id": str(number), "content": "x" * 100}) for number in range(2_000)
+    )
     process("import", "--store", f"shelf:///{source}", input=lines)
 
     code, complaint = interrupted(started("copy", f"pausing:///{source}", target))
@@ -256,7 +258,7 @@ def test_ctrl_c_does_not_wait_for_what_does_not_end(doing: str) -> None:
 
 
 def test_ctrl_c_while_a_file_is_checked_is_heard_before_its_end(started: Started, tmp_path: Path) -> None:
-    line = json.dumps({"content": "x" * 100})
+    line = json.dumps({"memory_type": "human", "content": "x" * 100})
     (tmp_path / "many.jsonl").write_text(f"{line}\n" * 400_000)
 
     with started("import", "many.jsonl", "--json", "--store", f"checking:///{tmp_path / 'memories'}") as importing:

@@ -174,9 +174,12 @@ async def test_the_file_of_server_memory_is_taken_over_once(started: Started, tm
 
 
 @pytest.mark.rare
-async def test_a_file_that_is_something_else_is_refused_whole(started: Started, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [{"type": "entity", "name": 7}, {"role": "user", "content": "Hi"}])
+async def test_a_file_that_is_something_else_is_refused_whole(
+    started: Started, tmp_path: Path, line: dict[str, object]
+) -> None:
     path = tmp_path / "memory.jsonl"
-    path.write_text(json.dumps({"type": "entity", **ADA}) + '\n{"type": "entity", "name": 7}\n')
+    path.write_text(f"{json.dumps({'type': 'entity', **ADA})}\n{json.dumps(line)}\n")
     refused = await asyncio.to_thread(imported, started, path)
     assert refused.returncode == 2
     assert "line 2" in refused.stderr

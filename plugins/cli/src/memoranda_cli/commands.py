@@ -36,8 +36,8 @@ COMMANDS: tuple[CommandSpec, ...] = (
     _command(REMOVING, "purge", "removing:purge", "Remove memories for good, deleted ones too."),
     _command(REMOVING, "forget", "forgetting:forget", "Erase all traces of a user and print a receipt."),
     _command(MOVING, "export", "exporting:export", "Write memories to a JSON Lines file."),
-    _command(MOVING, "import", "importing:import_", "Read memories from a JSON Lines file."),
-    _command(MOVING, "copy", "copying:copy", "Copy one store into another and verify every item."),
+    _command(MOVING, "import", "importing:import_", "Read memories from an export, or conversations from a chat file."),
+    _command(MOVING, "copy", "copying:copy", "Copy one store into another and compare every item."),
     _command(SUMMARIES, "summarize", "summaries:summarize", "Summarize a conversation; nothing is stored."),
     _command(SUMMARIES, "compact", "summaries:compact", "Put a summary in the place of old rounds; they are kept."),
     _command(SUMMARIES, "undo", "summaries:undo", "Take a summary back and show its rounds again."),
@@ -67,7 +67,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "purge": ("purge --deleted", "purge --user ada --session trip --dry-run"),
     "forget": ("forget ada --receipt ada.json", "forget ada --dry-run"),
     "export": ("export all.jsonl", "export --user ada | gzip > ada.jsonl.gz"),
-    "import": ("import all.jsonl --dry-run", "import all.jsonl --on-conflict skip"),
+    "import": (
+        "import all.jsonl --dry-run",
+        "import chat.jsonl --user ada --session trip",
+        "import dataset.json --format sharegpt --user ada",
+    ),
     "copy": (
         "copy sqlite:///agent.db postgresql://me@host/agents",
         "copy sqlite:///agent.db sqlite:///backup.db --deleted --dry-run",

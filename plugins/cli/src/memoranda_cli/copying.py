@@ -1,4 +1,4 @@
-"""``memoranda copy``: from any backend to any backend, resumable, and verified item by item."""
+"""``memoranda copy``: from any backend to any backend, resumable, and compared item by item."""
 
 from __future__ import annotations
 
@@ -13,18 +13,9 @@ from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.importing import Policy
+from memoranda_cli.tally import Tally, broken_off
 from memoranda_cli.terminal import progress, say, show_json
-from memoranda_cli.transfer import (
-    BATCH,
-    Arrivals,
-    Incoming,
-    OnConflict,
-    Tally,
-    Transfer,
-    broken_off,
-    hidden_ids,
-    trial,
-)
+from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Transfer, hidden_ids, standing_of, trial
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
@@ -48,11 +39,12 @@ def copy(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Copy one store into another and verify every item.
+    """Copy one store into another, then read it back and compare every item.
 
-    Archived items are copied, order is kept, and items that are there already, word for word and as visible, are left
-    alone: a copy that was interrupted goes on when it is run again. What is deleted arrives deleted and is never shown.
-    In the end the destination is read, and every item compared by its hash. The source is not changed.
+    Archived items are copied, the order of adding is kept, and what is deleted arrives deleted and is never shown.
+    Items that are already there and equal are left alone, so run the same line again to go on with a copy that was
+    interrupted. Equal means every field but the version: a store counts versions itself, and they start anew in the
+    copy. The source is not changed.
     """
     from memoranda_cli.stores import run
 
@@ -67,7 +59,10 @@ def copy(
     elif dry_run:
         say(f"Would copy to {redacted(destination)}: {tally.sentence()}.")
     else:
-        say(f"{tally.sentence()}; {report['count']:,} verified by hash, digest {report['digest'][:16]}….")
+        say(
+            f"{tally.sentence()}; {report['count']:,} read back, equal in every field but the version, "
+            f"digest {report['digest'][:16]}…."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,72 +84,93 @@ class _Copy:
             opened(*self.source) as origin,
             trial(*self.destination, self.policy, self.tally) as transfer,
         ):
-            self._check(transfer.store)
-            total = await origin.count(metadata=self.metadata, include_deleted=self.deleted)
-            hidden = await self._hidden(origin)
-            with progress("comparing", total) as advance:
-                async for batch in _batches(origin, self.metadata, hidden, self.deleted):
+            found = await self._found(origin, transfer.store)
+            with progress("comparing", found.total) as advance:
+                async for batch in found.batches():
                     await transfer.plan(batch)
                     advance(len(batch))
-        return {"count": total, "digest": "", "verified": False}
+        return {"count": found.total, "digest": "", "verified": False}
 
     async def done(self) -> dict[str, Any]:
         """Copy, and compare in the end."""
-        from memoranda_cli.stores import opened
+        from memoranda_cli.stores import opened, unopened
 
-        # The source comes first: where it is not there, no destination is made.
-        async with opened(*self.source) as origin, opened(*self.destination, "create") as target:
-            self._check(target)
-            total = await origin.count(metadata=self.metadata, include_deleted=self.deleted)
-            transfer = Transfer(target, self.policy, self.tally)
-            await transfer.begin()
-            hidden = await self._hidden(origin)
-            if self.policy is OnConflict.FAIL and not transfer.empty:
-                with progress("checking", total) as advance:
-                    async for batch in _batches(origin, self.metadata, hidden, self.deleted):
-                        await transfer.check(batch)
+        async with opened(*self.source) as origin:
+            # Where the source is not there or the destination cannot hold it, no destination is made.
+            found = await self._found(origin, unopened(*self.destination))
+            async with opened(*self.destination, "create") as target:
+                transfer = Transfer(target, self.policy, self.tally)
+                await transfer.begin()
+                if self.policy is OnConflict.FAIL and not transfer.empty:
+                    with progress("checking", found.total) as advance:
+                        async for batch in found.batches():
+                            await transfer.check(batch)
+                            advance(len(batch))
+                arrivals = Arrivals()
+                with progress("copying", found.total) as advance:
+                    async for batch in found.batches():
+                        arrivals.take(await transfer.put(batch))
                         advance(len(batch))
-            arrivals = Arrivals()
-            with progress("copying", total) as advance:
-                async for batch in _batches(origin, self.metadata, hidden, self.deleted):
-                    arrivals.take(await transfer.put(batch))
-                    advance(len(batch))
-            return await _verified(target, self.metadata, self.deleted, arrivals, in_order=transfer.empty)
+                await self._compare(transfer, arrivals)
+        return {"count": arrivals.digest.count, "digest": arrivals.digest.text, "verified": True}
 
-    def _check(self, target: BaseStore) -> None:
+    async def _found(self, origin: BaseStore, target: BaseStore) -> _Found:
+        """Return what is to be copied. Raises CommandError for what the destination cannot hold."""
         if self.deleted and Capability.ADD_DELETED not in target.capabilities:
             raise CommandError(f"{target!r} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED)
+        if Capability.TTL in origin.capabilities and Capability.TTL not in target.capabilities:
+            expiring = await origin.count(metadata=self.metadata, where={"expires_at": {"$exists": True}})
+            if expiring:
+                raise CommandError(
+                    f"{expiring:,} items of the source expire, and {target!r} cannot let items expire. "
+                    f"Copy to a store that can.",
+                    ExitCode.UNSUPPORTED,
+                )
+        return await _Found.of(origin, self.metadata, deleted=self.deleted)
 
-    async def _hidden(self, origin: BaseStore) -> set[str]:
-        return await hidden_ids(origin, self.metadata) if self.deleted else set()
+    async def _compare(self, transfer: Transfer, arrivals: Arrivals) -> None:
+        """Read the destination and compare. Where it was empty before, the order must be the source's as well."""
+        left = dict(arrivals.standing)
+        with progress("comparing", arrivals.digest.count) as advance:
+            stored = await _Found.of(transfer.store, self.metadata, deleted=self.deleted)
+            order: list[str] = []
+            async for batch in stored.batches():
+                for there in batch:
+                    if left.get(there.item.id) == standing_of(there):
+                        del left[there.item.id]
+                        order.append(there.item.id)
+                advance(len(batch))
+        lost = transfer.lost(left)
+        if lost:
+            raise CommandError(f"{lost:,} items are not at the destination as they were in the source. Run it again.")
+        if transfer.empty and order != [item_id for item_id in arrivals.standing if item_id not in left]:
+            raise CommandError("All items are at the destination, but not in the order in which they were added.")
 
 
-async def _batches(store: BaseStore, metadata: Any, hidden: set[str], deleted: bool) -> AsyncIterator[list[Incoming]]:
-    batch: list[Incoming] = []
-    async for item in store.scan(metadata=metadata, include_deleted=deleted, order="added"):
-        batch.append(Incoming(item, item.id in hidden))
-        if len(batch) == BATCH:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a store holds of what is to be copied, in the order of adding; ``hidden`` are the ids that are deleted."""
+
+    store: BaseStore
+    metadata: Any
+    deleted: bool
+    hidden: set[str]
+    total: int
+
+    @classmethod
+    async def of(cls, store: BaseStore, metadata: Any, *, deleted: bool) -> _Found:
+        """Look at a store. One that cannot delete has no deleted items."""
+        deleted = deleted and Capability.DELETE in store.capabilities
+        total = await store.count(metadata=metadata, include_deleted=deleted)
+        return cls(store, metadata, deleted, await hidden_ids(store, metadata) if deleted else set(), total)
+
+    async def batches(self) -> AsyncIterator[list[Incoming]]:
+        """Yield the items, as many at once as are written in one step."""
+        batch: list[Incoming] = []
+        async for item in self.store.scan(metadata=self.metadata, include_deleted=self.deleted, order="added"):
+            batch.append(Incoming(item, item.id in self.hidden))
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+        if batch:
             yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-async def _verified(
-    target: BaseStore, metadata: Any, deleted: bool, arrivals: Arrivals, *, in_order: bool
-) -> dict[str, Any]:
-    """Read the destination and compare. Where it was empty before, the order must be the source's as well."""
-    with progress("verifying", arrivals.digest.count) as advance:
-        hidden = await hidden_ids(target, metadata) if deleted else set()
-
-        async def stored() -> AsyncIterator[Incoming]:
-            async for item in target.scan(metadata=metadata, include_deleted=deleted):
-                advance(1)
-                yield Incoming(item, item.id in hidden)
-
-        missing, digest = await arrivals.missing(stored())
-    if missing:
-        raise CommandError(f"{missing:,} items are not at the destination as they were in the source. Run it again.")
-    if in_order and digest != arrivals.digest.text:
-        raise CommandError("All items are there, but not in the order of the source: the destination's ties differ.")
-    return {"count": arrivals.digest.count, "digest": arrivals.digest.text, "verified": True}

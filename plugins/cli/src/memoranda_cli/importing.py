@@ -1,4 +1,4 @@
-"""``memoranda import``: a JSON Lines file is read through and checked before anything of it is stored."""
+"""``memoranda import``: a file is read through and checked before anything of it is stored."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ import io
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memoranda.errors import InputError
-from memoranda.store import Capability, check_item, load_item
+from memoranda.store import Capability
 from memoranda_cli import options
+from memoranda_cli.chat_file import format_of
+from memoranda_cli.chat_formats import FileFormat
+from memoranda_cli.chat_items import chat_items
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.jsonl import Digest, Line, read_lines, seal_of
+from memoranda_cli.item_lines import item_of, stamped
+from memoranda_cli.jsonl import Digest, read_lines, seal_of
+from memoranda_cli.tally import Tally, broken_off
 from memoranda_cli.terminal import progress, say, show_json
-from memoranda_cli.transfer import BATCH, TIMES, Arrivals, Incoming, OnConflict, Tally, Transfer, broken_off, trial
+from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Stamp, Transfer, expires, trial
 
 if TYPE_CHECKING:
-    from memoranda.items import MemoryItem
     from memoranda.store import BaseStore
 
 Policy = Annotated[
@@ -38,118 +43,159 @@ Policy = Annotated[
 
 def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to read; '-' is standard input.")] = "-",
+    in_format: Annotated[
+        FileFormat | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="openai, anthropic, sharegpt or memoranda; by default what every line fits.",
+        ),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", metavar="ID", help="Whose it is.", rich_help_panel=options.OWNER)
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="ID", help="Which conversation it is.", rich_help_panel=options.OWNER),
+    ] = None,
     policy: Policy = OnConflict.FAIL,
     dry_run: options.DryRun = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Read memories from a JSON Lines file.
+    """Read memories from an export, or conversations from a chat file.
 
-    The whole file is checked first: one bad line, named by its number, and nothing is stored. Items that are there
-    already, word for word and as visible, are left alone, so an import that was interrupted goes on when it is run
-    again; a line without an id gets one from what it says and its place. What is deleted in the file arrives deleted
-    and is never shown. In the end every item is looked up and compared.
+    A chat file is JSON or JSON Lines: messages of OpenAI's or Anthropic's API, or ShareGPT conversations. Their order
+    is that of the file, and each conversation gets a session of its own unless --session names it.
+
+    The whole file is checked first: a line that is not understood is named by its number, and nothing is stored. Items
+    that are already there and equal are left alone, so run the same line again to go on with an import that was
+    interrupted. What is deleted in an export arrives deleted and is never shown. In the end every item is looked up
+    and compared.
     """
     from memoranda_cli.stores import chosen_url, run
 
+    for option, given in (("--user", user), ("--session", session)):
+        options.check_decoded(given or "", option)
     url = chosen_url(store)
     with _readable(file) as (source, name):
         tally = Tally()
+        read = _File(source, name, in_format or format_of(source, name), Stamp(user, session))
         with broken_off(tally):
-            run((_tried if dry_run else _import)(url, store_options, source, name, policy, tally))
+            run((_tried if dry_run else _import)(url, store_options, read, policy, tally))
     if as_json:
-        show_json({"file": name, **tally.as_json(), "dry_run": dry_run})
+        about = {"file": name, "format": read.in_format, "sessions": len(read.sessions)}
+        show_json({**about, **tally.as_json(), "dry_run": dry_run})
     else:
-        say(f"{'Would import' if dry_run else 'Imported'} {name}: {tally.sentence()}.")
+        say(f"{'Would import' if dry_run else 'Imported'} {read}: {tally.sentence()}.")
 
 
-async def _tried(
-    url: str, store_options: list[str] | None, source: IO[str], name: str, policy: OnConflict, tally: Tally
-) -> None:
+@dataclass(slots=True)
+class _File:
+    """A file to import: its text, its name for messages, and what is to be made of it."""
+
+    text: IO[str]
+    name: str
+    in_format: FileFormat
+    stamp: Stamp
+    sessions: set[tuple[str | None, str | None]] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        if self.in_format is FileFormat.MEMORANDA:
+            return self.name
+        if len(self.sessions) == 1:
+            ((_, session),) = self.sessions
+            return f"{self.name} ({self.in_format}) as session {session}"
+        return f"{self.name} ({self.in_format}) as {len(self.sessions):,} sessions"
+
+    def batches(self, store: BaseStore, digest: Digest | None = None) -> Iterator[list[Incoming]]:
+        """Yield what the store is to have, as many items at once as are written in one step.
+
+        ``digest`` takes the items as they stand in the file.
+        """
+        batch: list[Incoming] = []
+        for line, found in self._lines(store):
+            incoming = stamped(found, self.stamp, f"{self.name}, line {line}")
+            if digest is not None:
+                digest.take(found.item, hidden=found.hidden)
+            self._check(incoming, line, store)
+            self.sessions.add((incoming.item.metadata.user_id, incoming.item.metadata.session_id))
+            batch.append(incoming)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _lines(self, store: BaseStore) -> Iterator[tuple[int, Incoming]]:
+        if self.in_format is not FileFormat.MEMORANDA:
+            yield from chat_items(self.text, self.name, self.in_format, self.stamp)
+            return
+        self.text.seek(0)
+        for line in read_lines(self.text, self.name):
+            yield line.number, item_of(line, self.name, store.item_types, self.stamp)
+
+    def _check(self, incoming: Incoming, line: int, store: BaseStore) -> None:
+        """Raise CommandError for an item that the store cannot hold as it is."""
+        problem = None
+        if incoming.hidden and Capability.ADD_DELETED not in store.capabilities:
+            problem = "is a deleted item and this store cannot take it as such. Export without --deleted."
+        elif expires(incoming.item) and Capability.TTL not in store.capabilities:
+            problem = "expires and this store cannot let items expire. Import it into one that can."
+        if problem is not None:
+            raise CommandError(f"{self.name}, line {line} {problem}", ExitCode.UNSUPPORTED)
+
+
+async def _tried(url: str, store_options: list[str] | None, file: _File, policy: OnConflict, tally: Tally) -> None:
     async with trial(url, store_options, policy, tally) as transfer:
-        await _checked(source, name, transfer, transfer.plan)
+        await _checked(file, transfer, transfer.plan)
 
 
-async def _import(
-    url: str, store_options: list[str] | None, source: IO[str], name: str, policy: OnConflict, tally: Tally
-) -> None:
+async def _import(url: str, store_options: list[str] | None, file: _File, policy: OnConflict, tally: Tally) -> None:
     from memoranda_cli.stores import opened, unopened
 
     total = None
     if not await unopened(url, store_options).exists():
         # A file that is refused leaves no new store behind.
         async with trial(url, store_options, policy, tally) as transfer:
-            total = await _checked(source, name, transfer, transfer.check)
+            total = await _checked(file, transfer, transfer.check)
     async with opened(url, store_options, "create") as store:
         transfer = Transfer(store, policy, tally)
         await transfer.begin()
         if total is None:
-            total = await _checked(source, name, transfer, transfer.check)
+            total = await _checked(file, transfer, transfer.check)
         arrivals = Arrivals()
         with progress("importing", total) as advance:
-            for batch in _batches(source, name, store):
+            for batch in file.batches(store):
                 arrivals.take(await transfer.put(batch))
                 advance(len(batch))
         missing = await transfer.missing(arrivals)
         if missing:
-            raise CommandError(f"{missing:,} items are not in the store as they are in {name}. Run it again.")
+            raise CommandError(f"{missing:,} items are not in the store as they are in {file.name}. Run it again.")
 
 
-async def _checked(
-    source: IO[str], name: str, transfer: Transfer, look: Callable[[list[Incoming]], Awaitable[None]]
-) -> int:
+async def _checked(file: _File, transfer: Transfer, look: Callable[[list[Incoming]], Awaitable[None]]) -> int:
     """Read the whole file without storing anything, have each batch looked at, and return the number of items."""
     digest = Digest()
     with progress("checking", None) as advance:
-        for batch in _batches(source, name, transfer.store):
-            for incoming in batch:
-                digest.take(incoming.item, hidden=incoming.hidden)
+        for batch in file.batches(transfer.store, digest):
             await look(batch)
             advance(len(batch))
             await asyncio.sleep(0)  # Ctrl-C is heard whenever the loop has its turn.
-    source.seek(0)
-    seal = seal_of(source)
+    if file.in_format is FileFormat.MEMORANDA:
+        file.text.seek(0)
+        _check_seal(seal_of(file.text), digest, file.name)
+    return digest.count
+
+
+def _check_seal(seal: dict[str, Any] | None, digest: Digest, name: str) -> None:
     if seal is not None and (seal.get("count"), seal.get("digest")) != (digest.count, digest.text):
         raise CommandError(
             f"{name} does not hold the {seal.get('count')} items that its last line seals: it was changed or damaged. "
             f"Remove its first and last line to import it as it is.",
             ExitCode.UNREADABLE,
         )
-    return digest.count
-
-
-def _batches(source: IO[str], name: str, store: BaseStore) -> Iterator[list[Incoming]]:
-    source.seek(0)
-    batch: list[Incoming] = []
-    hides = Capability.ADD_DELETED in store.capabilities
-    for line in read_lines(source, name):
-        if line.hidden and not hides:
-            raise CommandError(
-                f"{name}, line {line.number} is a deleted item and this store cannot take it as such. Export without "
-                f"--deleted.",
-                ExitCode.UNSUPPORTED,
-            )
-        batch.append(_incoming(line, name, store.item_types))
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def _incoming(line: Line, name: str, types: Mapping[str, type[MemoryItem]]) -> Incoming:
-    data = line.data
-    undated: tuple[str, ...] = ()
-    if isinstance(data, dict):
-        undated = tuple(time for time in TIMES if time not in data)
-        data = data if "id" in data else {**data, "id": line.lasting_id()}
-    try:
-        item = load_item(data, types)
-        check_item(item)
-    except InputError as error:
-        raise InputError(f"{name}, line {line.number}: {error}", field=error.field) from error
-    return Incoming(item, line.hidden, undated)
 
 
 @contextmanager

@@ -14,12 +14,13 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.store import dump_item
+from memoranda_cli.records import parsed
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
 
 FORMAT = 1
-_MARK = "memoranda"
+MARK = "memoranda"
 
 
 class Line(NamedTuple):
@@ -29,17 +30,21 @@ class Line(NamedTuple):
     data: Any
     hidden: bool
 
-    def lasting_id(self) -> str:
-        """Return an id for an item that has none: the same whenever this line is read at this place of a file."""
-        text = json.dumps([self.number, self.data], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+    def lasting_id(self, *owner: str | None) -> str:
+        """Return an id for an item that has none: the same whenever this line is imported for the same owner."""
+        return lasting_id(self.number, self.data, *(owner if any(owner) else ()))
+
+
+def lasting_id(*parts: Any) -> str:
+    """Return an id that is the same whenever it is made of the same values."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def line_of(item: MemoryItem, *, hidden: bool = False) -> str:
     """Return an item as one line."""
     fields = dump_item(item)
     return json.dumps(
-        {_MARK: "deleted", "item": fields} if hidden else fields, ensure_ascii=False, separators=(",", ":")
+        {MARK: "deleted", "item": fields} if hidden else fields, ensure_ascii=False, separators=(",", ":")
     )
 
 
@@ -71,12 +76,12 @@ class Digest:
 
 def header(**facts: Any) -> str:
     """Return the first line of an export."""
-    return json.dumps({_MARK: "export", "format": FORMAT, **facts}, ensure_ascii=False)
+    return json.dumps({MARK: "export", "format": FORMAT, **facts}, ensure_ascii=False)
 
 
 def footer(digest: Digest) -> str:
     """Return the last line of an export."""
-    return json.dumps({_MARK: "end", "count": digest.count, "digest": digest.text})
+    return json.dumps({MARK: "end", "count": digest.count, "digest": digest.text})
 
 
 def read_lines(file: IO[str], name: str) -> Iterator[Line]:
@@ -91,8 +96,10 @@ def read_lines(file: IO[str], name: str) -> Iterator[Line]:
             continue
         if sealed:
             raise InputError(f"{name}, line {number}: there is more after the end.", field="file")
-        data = _object(text, name, number)
-        mark = None if "content" in data else data.get(_MARK)
+        data = parsed(text, name, number)
+        if not isinstance(data, dict):
+            raise InputError(f"{name}, line {number}: an item is a JSON object.", field="file")
+        mark = data[MARK] if is_marked(data) else None
         if mark == "export" and sealed is None:
             _check_format(data, name)
             sealed = False
@@ -115,17 +122,12 @@ def seal_of(file: IO[str]) -> dict[str, Any] | None:
         data = json.loads(last) if last else None
     except ValueError:
         return None
-    return data if isinstance(data, dict) and data.get(_MARK) == "end" else None
+    return data if isinstance(data, dict) and data.get(MARK) == "end" else None
 
 
-def _object(line: str, name: str, number: int) -> dict[str, Any]:
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{name}, line {number}: this is not JSON ({error}).", field="file") from error
-    if not isinstance(data, dict):
-        raise InputError(f"{name}, line {number}: an item is a JSON object.", field="file")
-    return data
+def is_marked(value: Any) -> bool:
+    """Return whether a value is a header, a footer or a deleted item, which are no items themselves."""
+    return isinstance(value, dict) and MARK in value and "content" not in value
 
 
 def _check_format(data: dict[str, Any], name: str) -> None:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoranda.errors import MemoryError, VersionConflictError
-from memoranda.items import BranchMemory
+from memoranda.items import BranchMemory, utc_text
 from memoranda.store import Capability, Observer
-from memoranda_cli.exits import CommandError, ExitCode, code_of
-from memoranda_cli.interrupting import Interrupted
+from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.jsonl import Digest, fingerprint
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
     from memoranda.store import BaseStore
+    from memoranda_cli.tally import Tally
 
 BATCH = 500
 _AT_ONCE = 50
@@ -34,6 +35,13 @@ class OnConflict(StrEnum):
     FAIL = "fail"
     SKIP = "skip"
     OVERWRITE = "overwrite"
+
+
+class Stamp(NamedTuple):
+    """Whom everything that is imported is for, as far as the line says."""
+
+    user: str | None = None
+    session: str | None = None
 
 
 class Incoming(NamedTuple):
@@ -55,11 +63,12 @@ class Incoming(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a store has under an id: the item's fingerprint and times, and whether the store hides it."""
+    """What a store has under an id: the item's fingerprint and times, whether it is hidden, and when it expires."""
 
     print: bytes
     hidden: bool
     times: dict[str, str]
+    expires_at: str | None
 
     @classmethod
     def of(cls, item: MemoryItem, *, hidden: bool) -> Standing:
@@ -67,43 +76,7 @@ class Standing(NamedTuple):
         if isinstance(item, BranchMemory):
             kept = ("id", "metadata", "archived_by", *TIMES)
             item = BranchMemory(**{name: getattr(item, name) for name in kept})
-        return cls(fingerprint(item), hidden, {name: getattr(item, name) for name in TIMES})
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of the items."""
-
-    added: int = 0
-    unchanged: int = 0
-    overwritten: int = 0
-    skipped: int = 0
-    deleted: int = 0
-    under_way: int = 0
-
-    @property
-    def total(self) -> int:
-        """How many were dealt with."""
-        return self.added + self.unchanged + self.overwritten + self.skipped
-
-    def as_json(self) -> dict[str, int]:
-        """Return the numbers, for programs."""
-        counts = asdict(self)
-        del counts["under_way"]
-        return counts
-
-    def interruption(self) -> str:
-        """Return what is known when the transfer is broken off: of what is under way, nobody can tell."""
-        if not self.total and not self.under_way:
-            return "before anything was stored."
-        unsure = f", and up to {self.under_way:,} more may be stored" if self.under_way else ""
-        return f"after {self.total:,} items{unsure}; run the same line again to go on: nothing is stored twice."
-
-    def sentence(self) -> str:
-        """Return what happened, in words."""
-        counts = {**self.as_json(), "of them deleted": self.deleted}
-        del counts["deleted"]  # They were written as such, and are among the others.
-        return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "added")
+        return cls(fingerprint(item), hidden, {name: getattr(item, name) for name in TIMES}, item.expires_at)
 
 
 @dataclass(slots=True)
@@ -115,6 +88,7 @@ class _Fate:
     unchanged: int = 0
     skipped: int = 0
     overwritten: int = 0
+    expired: int = 0
 
 
 class _AsStored(Observer):
@@ -181,8 +155,12 @@ class Transfer:
         """Compare a batch with what the store has. Raises the conflict that the policy does not allow."""
         existing = [None] * len(batch) if self.empty else await self._standing(batch)
         fate = _Fate([], [])
+        now = self._now()
         for given, there in zip(batch, existing, strict=True):
             incoming = given.dated_as(there)
+            if is_over(given.item.expires_at, now):
+                fate.expired += 1
+                continue
             if there is not None and there == standing_of(incoming):
                 fate.unchanged += 1
             elif there is not None and self.policy is OnConflict.SKIP:
@@ -202,6 +180,7 @@ class Transfer:
         self.tally.overwritten += fate.overwritten
         self.tally.unchanged += fate.unchanged
         self.tally.skipped += fate.skipped
+        self.tally.expired += fate.expired
         self.tally.deleted += sum(incoming.hidden for incoming in fate.wanted)
 
     async def _write(self, wanted: Sequence[Incoming]) -> None:
@@ -231,7 +210,9 @@ class Transfer:
     def _refuse(self, incoming: Incoming, there: Standing) -> None:
         item_id = incoming.item.id
         if there.print != fingerprint(incoming.item):
-            reason = f"The store has an item {item_id!r} that says something else."
+            session = incoming.item.metadata.session_id
+            where = "" if session is None else f" of the session {session!r}"
+            reason = f"The store has an item {item_id!r}{where} that says something else."
         elif there.hidden:
             reason = f"The item {item_id!r} is deleted in the store and would be shown again."
         else:
@@ -247,7 +228,15 @@ class Transfer:
             found = hidden.get(item_id) if item is None else Standing.of(item, hidden=False)
             if left[item_id] == found:
                 del left[item_id]
-        return len(left)
+        return self.lost(left)
+
+    def lost(self, left: Mapping[str, Standing]) -> int:
+        """Return how many of the items that were not found should have been: the others have expired meanwhile."""
+        now = self._now()
+        return sum(not is_over(standing.expires_at, now) for standing in left.values())
+
+    def _now(self) -> str:
+        return utc_text(datetime.fromtimestamp(self.store.clock(), UTC))
 
     async def _standing(self, batch: Sequence[Incoming]) -> list[Standing | None]:
         ids = [incoming.item.id for incoming in batch]
@@ -280,20 +269,6 @@ async def trial(
         yield transfer
 
 
-@contextmanager
-def broken_off(tally: Tally) -> Iterator[None]:
-    """Say how far a transfer came that Ctrl-C or an error ends."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted(f"Interrupted {tally.interruption()}", tally.as_json()) from None
-    except MemoryError as error:
-        if not tally.total and not tally.under_way:
-            raise
-        told = f"{error} This was {tally.interruption()}"
-        raise CommandError(told, code_of(error), tally.as_json()) from error
-
-
 class Arrivals:
     """What must be at the destination in the end: each item, word for word, and hidden or not as it was."""
 
@@ -307,15 +282,15 @@ class Arrivals:
             self.digest.take(incoming.item, hidden=incoming.hidden)
             self.standing[incoming.item.id] = standing_of(incoming)
 
-    async def missing(self, stored: AsyncIterator[Incoming]) -> tuple[int, str]:
-        """Return how many are not at the destination as they were, and the digest of those that are, in its order."""
-        left = dict(self.standing)
-        found = Digest()
-        async for there in stored:
-            if left.get(there.item.id) == standing_of(there):
-                del left[there.item.id]
-                found.take(there.item, hidden=there.hidden)
-        return len(left), found.text
+
+def expires(item: MemoryItem) -> bool:
+    """Return whether a store must let the item vanish by itself."""
+    return item.ttl is not None or item.expires_at is not None
+
+
+def is_over(expires_at: str | None, now: str) -> bool:
+    """Return whether an item that expires then has expired by now."""
+    return expires_at is not None and expires_at <= now
 
 
 def standing_of(incoming: Incoming) -> Standing:

@@ -130,15 +130,16 @@ def import_graph(
     What is there already is not added twice, so it can be run again.
     """
     from memoranda_mcp.graph import Graph
-    from memoranda_mcp.importing import take_over
+    from memoranda_mcp.importing import parsed, take_over
     from memoranda_mcp.serving import make_desk, opened
 
     settings: Settings = context.obj
     _check_owner(settings)
+    found = parsed(file)  # A file that is refused leaves no new store behind.
 
     async def work() -> str:
         async with opened(settings) as (store, summarizer):
-            return str(await take_over(Graph(make_desk(store, settings, summarizer).graph_store), file))
+            return str(await take_over(Graph(make_desk(store, settings, summarizer).graph_store), *found))
 
     typer.echo(asyncio.run(work()))
 

@@ -64,14 +64,14 @@ def _take(line: str, place: str, entities: list[dict[str, Any]], relations: list
         fields = ", ".join(str(part["loc"][0]) for part in error.errors()) if isinstance(error, ValidationError) else ""
         wrong = f" (look at {fields})" if fields else ""
         raise InputError(
-            f"{place}: this is neither an entity nor a relation of server-memory{wrong}. Nothing was imported.",
+            f"{place}: this is neither an entity nor a relation of server-memory{wrong}. Nothing was imported. "
+            f"Conversations and exports are read by 'memoranda import'.",
             field="file",
         ) from None
 
 
-async def take_over(graph: Graph, path: Path) -> Imported:
+async def take_over(graph: Graph, entities: list[dict[str, Any]], relations: list[dict[str, str]]) -> Imported:
     """Put a file's entities and relations into a graph. Run again, it adds nothing twice."""
-    entities, relations = parsed(path)
     done = Imported(len(entities), len(relations))
     for batch in _batches(entities):
         new = await graph.create_entities(batch)

@@ -1,0 +1,221 @@
+"""The conversations of a chat file as items: whose they are, when they were said, and under which ids.
+
+An item's id comes from its owner, its session and its place there. So the same file adds nothing when it is imported
+again, a conversation that has grown goes on, and another one under the same name is a conflict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryMetadata, now_text, utc_text
+from memoranda.messages import from_anthropic, from_openai
+from memoranda.store import check_item
+from memoranda_cli.chat_file import Conversation, conversations
+from memoranda_cli.chat_formats import SESSION_KEYS, TIME_KEYS, USER_KEYS, FileFormat
+from memoranda_cli.jsonl import lasting_id
+from memoranda_cli.sharegpt import messages_of
+from memoranda_cli.transfer import TIMES, Incoming, Stamp
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+
+_PLACE = re.compile(r"messages\[(\d+)\]\.?")
+_DIGITS = 8
+"""A text of more digits than a date has is a number of seconds."""
+
+_UNITS = (1e17, 1e9), (1e14, 1e6), (1e11, 1e3)
+"""From which number on a time is in nano-, micro- or milliseconds: as seconds it would lie after the year 5000."""
+
+
+class ChatItem(NamedTuple):
+    """An item of a chat file and the line it comes from."""
+
+    line: int
+    incoming: Incoming
+
+
+def chat_items(file: IO[str], name: str, in_format: FileFormat, stamp: Stamp) -> Iterator[ChatItem]:
+    """Yield the items of a chat file, in the order of the file.
+
+    Raises InputError, naming the line, for what is not understood and for what contradicts the stamp.
+    """
+    seen: dict[tuple[str | None, str], int] = {}
+    copies: dict[str, int] = {}
+    for conversation in conversations(file, name, in_format):
+        place = f"{name}, line {conversation.line}"
+        if stamp.session is not None and seen:
+            raise InputError(
+                f"{place} is a second conversation, and --session names one. Leave it out: each gets a session of its "
+                f"own.",
+                field="session",
+            )
+        user = _user(conversation.beside, stamp.user, place)
+        session = _session(conversation, stamp.session, place)
+        if session is None:
+            same = lasting_id(in_format, user, conversation.beside, [each.value for each in conversation.messages])
+            copies[same] = copies.get(same, 0) + 1
+            session = same if copies[same] == 1 else lasting_id(same, copies[same])
+        if (user, session) in seen:
+            raise InputError(f"{place} has the same id as the conversation in line {seen[user, session]}.", field="id")
+        seen[user, session] = conversation.line
+        metadata = MemoryMetadata(user_id=user, session_id=session)
+        yield from _items(conversation, name, in_format, metadata)
+
+
+def _items(
+    conversation: Conversation, name: str, in_format: FileFormat, metadata: MemoryMetadata
+) -> Iterator[ChatItem]:
+    lines = [message.line for message in conversation.messages]
+    try:
+        about = [_about(message.value, f"messages[{at}]") for at, message in enumerate(conversation.messages)]
+        begins = _about(conversation.beside, "").moment
+        said = [each.value for each in about]
+        items, shares = _READERS[in_format](said, conversation.beside.get("system"), metadata)
+    except InputError as error:
+        raise _located(error, conversation, name) from error
+    moments = _in_order([each.moment for each in about], begins)
+    now = now_text()
+    for position, (item, message) in enumerate(zip(items, shares, strict=True)):
+        # What was said beside the messages, such as Anthropic's system text, comes before the first of them.
+        line = conversation.line if message is None else lines[message]
+        moment = moments[message or 0] if moments else begins
+        item.id = lasting_id(metadata.user_id, metadata.session_id, position)
+        item.created_at = item.updated_at = moment or now
+        if message is not None and about[message].id is not None:
+            item.message_id = about[message].id  # A field that no class knows, to find the message again.
+        try:
+            check_item(item)
+        except InputError as error:
+            raise InputError(f"{name}, line {line}: {error}", field=error.field) from error
+        yield ChatItem(line, Incoming(item, undated=() if moment else TIMES))
+
+
+Read = tuple[list["MemoryItem"], list[int | None]]
+"""Items, and for each the position of its message; None if it stands beside the messages."""
+
+
+def _read_openai(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
+    return from_openai(messages, metadata=metadata), list(range(len(messages)))
+
+
+def _read_sharegpt(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
+    turns = messages_of(messages)
+    shares: list[int | None] = [at for at, turn in enumerate(turns) for _ in turn]
+    flat = [message for turn in turns for message in turn]
+    if system is not None and not isinstance(system, str):
+        raise InputError("system: text is needed here.", field="system")
+    first = [{"role": "system", "content": system}] if system else []
+    return from_openai([*first, *flat], metadata=metadata), [*([None] * len(first)), *shares]
+
+
+def _read_anthropic(messages: list[Any], system: Any, metadata: MemoryMetadata) -> Read:
+    items = from_anthropic(messages, system=system, metadata=metadata)
+    before = len(from_anthropic([], system=system))
+    shares: list[int | None] = [at for at, message in enumerate(messages) for _ in range(_parts(message))]
+    if len(shares) > len(items) - before:
+        # The opening that to_anthropic() puts before what an assistant says first is no message.
+        shares.remove(next(at for at, message in enumerate(messages) if message["role"] != "system"))
+    return items, [*([None] * before), *shares]
+
+
+def _parts(message: Mapping[str, Any]) -> int:
+    """Return how many items an Anthropic message becomes: each result is one, and all that was said is one."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    results = sum(block.get("type") == "tool_result" for block in blocks)
+    return results + (len(blocks) > results) if results else 1
+
+
+_READERS = {
+    FileFormat.OPENAI: _read_openai,
+    FileFormat.ANTHROPIC: _read_anthropic,
+    FileFormat.SHAREGPT: _read_sharegpt,
+}
+
+
+class _About(NamedTuple):
+    """A message without what is only about it, and that: its id and when it was."""
+
+    value: dict[str, Any]
+    id: str | None
+    moment: str | None
+
+
+def _about(value: Mapping[str, Any], place: str) -> _About:
+    rest = {key: each for key, each in value.items() if key not in ("id", *TIME_KEYS)}
+    moments = {_moment(value[key], f"{place}.{key}") for key in TIME_KEYS if value.get(key) is not None}
+    if len(moments) > 1:
+        raise InputError(f"{place}: it has two times that differ.", field=place)
+    return _About(rest, _id(value.get("id"), f"{place}.id"), moments.pop() if moments else None)
+
+
+def _id(value: Any, place: str) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise InputError(f"{place}: an id is text or a whole number.", field=place)
+    return str(value)
+
+
+def _moment(value: Any, place: str) -> str:
+    """Return a time that is ISO-8601 text or a number of seconds, or of a smaller unit, since 1970."""
+    try:
+        if isinstance(value, str) and not (value.isdecimal() and len(value) > _DIGITS):
+            return utc_text(value)
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise ValueError("a time is text or a number")
+        number = float(value)
+        seconds = number / next((unit for bound, unit in _UNITS if abs(number) >= bound), 1)
+        return utc_text(datetime.fromtimestamp(seconds, UTC))
+    except (ValueError, OverflowError, OSError):
+        raise InputError(f"{place}: this is no time (ISO-8601, or seconds since 1970).", field=place) from None
+
+
+def _in_order(moments: Sequence[str | None], begins: str | None) -> list[str | None]:
+    """Return a time for each message, none before the one of the message that it follows; all None if none is known.
+
+    A store shows a conversation in the order of its times, and that must be the order of the file.
+    """
+    latest = begins or next((moment for moment in moments if moment is not None), None)
+    ordered = []
+    for moment in moments:
+        latest = max(latest, moment) if latest is not None and moment is not None else latest
+        ordered.append(latest)
+    return ordered
+
+
+def _user(beside: Mapping[str, Any], given: str | None, place: str) -> str | None:
+    """Return whose a conversation is."""
+    tags = beside.get("metadata")
+    named = [beside.get(key) for key in USER_KEYS] + ([tags.get("user_id")] if isinstance(tags, dict) else [])
+    return _agreed([given, *(_id(each, f"{place}: user") for each in named)], "user", place)
+
+
+def _session(conversation: Conversation, given: str | None, place: str) -> str | None:
+    """Return the session of a conversation; one of its own id is named after it, unless it is named otherwise."""
+    named = [_id(conversation.beside.get(key), f"{place}: {key}") for key in SESSION_KEYS]
+    return _agreed([given, *named], "session", place) or _id(conversation.beside.get("id"), f"{place}: id")
+
+
+def _agreed(named: Sequence[str | None], what: str, place: str) -> str | None:
+    found = list(dict.fromkeys(each for each in named if each is not None))
+    if len(found) > 1:
+        raise InputError(
+            f"{place} names the {what} {found[1]!r}, and --{what} or another key names {found[0]!r}.", field=what
+        )
+    return found[0] if found else None
+
+
+def _located(error: InputError, conversation: Conversation, name: str) -> InputError:
+    """Return an error of a reader with the line of the message that it names."""
+    found = _PLACE.match(error.field or "")
+    line, text = conversation.line, str(error)
+    if found and int(found[1]) < len(conversation.messages):
+        line = conversation.messages[int(found[1])].line
+        text = text.removeprefix(found[0]).removeprefix(": ") if conversation.loose else text
+    return InputError(f"{name}, line {line}: {text}", field=error.field)
