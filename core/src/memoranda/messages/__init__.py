@@ -13,8 +13,9 @@ from memoranda.lazy import lazy_names
 if TYPE_CHECKING:
     from memoranda.messages.anthropic import from_anthropic, to_anthropic
     from memoranda.messages.chat import from_openai, to_openai
+    from memoranda.messages.keeping import agrees
     from memoranda.messages.request import Dropped
-    from memoranda.messages.responses import from_responses, to_responses
+    from memoranda.messages.responses import as_given, from_responses, to_responses
     from memoranda.messages.tool_calls import call_arguments, call_name
 
 __getattr__, __dir__ = lazy_names(
@@ -22,14 +23,17 @@ __getattr__, __dir__ = lazy_names(
     {
         "anthropic": ["from_anthropic", "to_anthropic"],
         "chat": ["from_openai", "to_openai"],
+        "keeping": ["agrees"],
         "request": ["Dropped"],
-        "responses": ["from_responses", "to_responses"],
+        "responses": ["as_given", "from_responses", "to_responses"],
         "tool_calls": ["call_arguments", "call_name"],
     },
 )
 
 __all__ = [
     "Dropped",
+    "agrees",
+    "as_given",
     "call_arguments",
     "call_name",
     "from_anthropic",

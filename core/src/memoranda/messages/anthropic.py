@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from memoranda import shapes
@@ -79,6 +81,7 @@ def to_anthropic(
     InputError. Raises InputError as :func:`memoranda.messages.to_openai` does.
     """
     request = Request(FORMAT, items, _read, legal=_legal_id, strict=strict, dropped=dropped)
+    _settle_hosted_calls(request)
     system: list[Message] = []
     messages: list[Message] = []
     behind_result = False
@@ -103,6 +106,26 @@ def to_anthropic(
         request.tell(first, "the assistant's opening", "repaired")
         messages.insert(messages.index(speaking), _opening())
     return system, messages
+
+
+def _settle_hosted_calls(request: Request) -> None:
+    """Let calls that the provider ran go out only with their results; those of the model's newest turn may wait."""
+    newest = max((at for at, item in enumerate(request.items) if item.memory_type != "tool"), default=0)
+    halves = [newest]
+    while halves:
+        ids = {at: _hosted_ids(kept.message) for at, kept in request.kept.items() if kept.whole}
+        count = Counter(call_id for own in ids.values() for call_id in own)
+        halves = [at for at, own in ids.items() if at != newest and any(count[call_id] % 2 for call_id in own)]
+        for at in halves:
+            request.tell(request.items[at], "a call that the provider ran", "incomplete")
+            del request.kept[at]
+
+
+def _hosted_ids(message: Any) -> list[str]:
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = content if isinstance(content, list) else []
+    hosted = [block for block in blocks if str(block.get("type")).endswith(("_tool_use", "_tool_result"))]
+    return [str(block.get("tool_use_id") or block.get("id")) for block in hosted]
 
 
 def _opening() -> Message:
@@ -140,10 +163,11 @@ def _parts_of(message: JsonObject, place: str, *, after_results: bool) -> list[t
     blocks = shapes.blocks_of(content, f"{place}.content")
     results = [block for block in blocks if block.get("type") == "tool_result"]
     for position, block in enumerate(blocks):
-        wrong_role = block.get("type") in ("tool_result", "tool_use") and role != (
-            "user" if block["type"] == "tool_result" else "assistant"
+        kind = str(block.get("type"))
+        wrong_role = kind.endswith(("tool_result", "tool_use")) and role != (
+            "user" if kind == "tool_result" else "assistant"
         )
-        if wrong_role or (position >= len(results) and block.get("type") == "tool_result"):
+        if wrong_role or (position >= len(results) and kind == "tool_result"):
             at = f"{place}.content[{position}]"
             rule = "the results of tools come first in a user's message, and calls in an assistant's"
             raise InputError(f"{at}: {rule}.", field=at)
@@ -179,7 +203,7 @@ def _read(part: Any, place: str) -> Fields:
             for position, block in enumerate(blocks)
             if block.get("type") == "tool_use"
         ]
-    elif any(block.get("type") == "tool_use" for block in blocks):
+    elif any(str(block.get("type")).endswith(("tool_use", "tool_result")) for block in blocks):
         raise InputError(f"{place}: only the assistant calls tools.", field=place)
     return fields
 
@@ -212,8 +236,18 @@ def _plainly(item: MemoryItem) -> Any:
     """Return the part of a conversation that an item without payload is."""
     if item.memory_type == "tool":
         return [_result_block(item, getattr(item, "tool_call_id", ""), item.content)]
-    blocks = [{"type": "text", "text": item.content}] if item.content.strip() else []
-    blocks += [_use_block(call, _legal_id(call["id"]), legal_tool_name(call_name(call))) for call in calls_of(item)]
+    return _said(item, [_legal_id(call["id"]) for call in calls_of(item)], legal_tool_name)
+
+
+def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None) -> Message:
+    """Return the message of an item that is no result, by its fields; of what was kept only the calls are used."""
+    text = spoken(item)
+    blocks: list[Message] = [{"type": "text", "text": text}] if text.strip() else []
+    raw = kept.message["content"] if kept and not hasattr(item, "provider_parts") else []
+    raw = [block for block in raw if block.get("type") == "tool_use"]
+    blocks += [block | {"id": call_id} for block, call_id in zip(raw, ids, strict=False)] or [
+        _use_block(call, call_id, tool_name(call_name(call))) for call, call_id in zip(calls_of(item), ids, strict=True)
+    ]
     return {"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks}
 
 
@@ -235,14 +269,7 @@ def _message_of(turn: Turn, request: Request, kept: Kept | None) -> tuple[Messag
                 block | {"id": next(uses)} if block.get("type") == "tool_use" else block for block in content or []
             ]
         return message | {"content": _filled(content, turn, request)}, isinstance(kept.message, list)
-    text = spoken(item)
-    blocks: list[Message] = [{"type": "text", "text": text}] if text.strip() else []
-    raw = [block for block in kept.message["content"] if block.get("type") == "tool_use"] if kept else []
-    blocks += [block | {"id": call_id} for block, call_id in zip(raw, turn.ids, strict=False)] or [
-        _use_block(call, call_id, request.tool_name(item, call_name(call)))
-        for call, call_id in zip(calls_of(item), turn.ids, strict=True)
-    ]
-    return {"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks}, False
+    return _said(item, turn.ids, partial(request.tool_name, item), kept), False
 
 
 def _filled(content: Any, turn: Turn, request: Request) -> Any:
