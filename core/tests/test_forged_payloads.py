@@ -250,8 +250,10 @@ EDITED: dict[str, Any] = {
     "chat arguments": (
         from_openai,
         to_openai,
-        [{"role": "assistant", "content": None, "index": 1, "tool_calls": [CALL | {"extra_content": {"s": 1}}]}]
-        + [{"role": "tool", "tool_call_id": "c", "content": "done"}],
+        [
+            {"role": "assistant", "content": None, "index": 1, "tool_calls": [CALL | {"extra_content": {"s": 1}}]},
+            {"role": "tool", "tool_call_id": "c", "content": "done"},
+        ],
     ),
     "chat arguments twice": (
         from_openai,
@@ -358,6 +360,9 @@ def test_calls_that_a_provider_ran_go_out_with_their_results_or_not_at_all() -> 
     assert to_anthropic(items)[1] == messages
     assert to_anthropic(items[:-1])[1] == messages[:-1]
 
+    items[1].content, first = "hold on", items[1].content
+    assert [message["content"] for message in to_anthropic(items)[1][3:]] == [[{"type": "text", "text": "1"}]]
+    items[1].content = first
     items[-1].content = "one"
 
     plain = {"type": "tool_use", "id": "t", "name": "f", "input": {}}

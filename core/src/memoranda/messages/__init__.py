@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memoranda.messages.chat import from_openai, to_openai
     from memoranda.messages.keeping import agrees
     from memoranda.messages.request import Dropped
-    from memoranda.messages.responses import as_given, from_responses, to_responses
+    from memoranda.messages.responses import from_responses, to_responses
     from memoranda.messages.tool_calls import call_arguments, call_name
 
 __getattr__, __dir__ = lazy_names(
@@ -25,7 +25,7 @@ __getattr__, __dir__ = lazy_names(
         "chat": ["from_openai", "to_openai"],
         "keeping": ["agrees"],
         "request": ["Dropped"],
-        "responses": ["as_given", "from_responses", "to_responses"],
+        "responses": ["from_responses", "to_responses"],
         "tool_calls": ["call_arguments", "call_name"],
     },
 )
@@ -33,7 +33,6 @@ __getattr__, __dir__ = lazy_names(
 __all__ = [
     "Dropped",
     "agrees",
-    "as_given",
     "call_arguments",
     "call_name",
     "from_anthropic",

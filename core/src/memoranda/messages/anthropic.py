@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from memoranda import shapes
@@ -109,22 +110,24 @@ def to_anthropic(
 
 
 def _settle_hosted_calls(request: Request) -> None:
-    """Let calls that the provider ran go out only with their results; those of the model's newest turn may wait."""
-    newest = max((at for at, item in enumerate(request.items) if item.memory_type != "tool"), default=0)
-    halves = [newest]
-    while halves:
-        ids = {at: _hosted_ids(kept.message) for at, kept in request.kept.items() if kept.whole}
-        count = Counter(call_id for own in ids.values() for call_id in own)
-        halves = [at for at, own in ids.items() if at != newest and any(count[call_id] % 2 for call_id in own)]
-        for at in halves:
+    """Let calls that the provider ran go out only with their results; those of the model's newest turn may wait.
+
+    A call and its result may stand in two messages. Where half of such a pair is missing, none of them is sent.
+    """
+    request.kept = {at: kept for at, kept in request.kept.items() if kept.whole}
+    hosted = {at: Counter(_hosted_ids(kept.message, "_tool_use", "_tool_result")) for at, kept in request.kept.items()}
+    newest = max((at for at, item in enumerate(request.items) if item.memory_type != "tool"), default=-1)
+    waiting = _hosted_ids(request.kept[newest].message, "_tool_use") if newest in request.kept else []
+    if any(count % 2 for call_id, count in sum(hosted.values(), Counter()).items() if call_id not in waiting):
+        for at in [at for at, own in hosted.items() if any(count % 2 for count in own.values())]:
             request.tell(request.items[at], "a call that the provider ran", "incomplete")
             del request.kept[at]
 
 
-def _hosted_ids(message: Any) -> list[str]:
+def _hosted_ids(message: Any, *ends: str) -> list[str]:
     content = message.get("content") if isinstance(message, dict) else None
     blocks = content if isinstance(content, list) else []
-    hosted = [block for block in blocks if str(block.get("type")).endswith(("_tool_use", "_tool_result"))]
+    hosted = [block for block in blocks if str(block.get("type")).endswith(ends)]
     return [str(block.get("tool_use_id") or block.get("id")) for block in hosted]
 
 
@@ -159,18 +162,8 @@ def _parts_of(message: JsonObject, place: str, *, after_results: bool) -> list[t
     All that was said in a message is one item: it starts one round.
     """
     role = shapes.role_of(message, place, _TYPES)
-    content = message.get("content")
-    blocks = shapes.blocks_of(content, f"{place}.content")
-    results = [block for block in blocks if block.get("type") == "tool_result"]
-    for position, block in enumerate(blocks):
-        kind = str(block.get("type"))
-        wrong_role = kind.endswith(("tool_result", "tool_use")) and role != (
-            "user" if kind == "tool_result" else "assistant"
-        )
-        if wrong_role or (position >= len(results) and kind == "tool_result"):
-            at = f"{place}.content[{position}]"
-            rule = "the results of tools come first in a user's message, and calls in an assistant's"
-            raise InputError(f"{at}: {rule}.", field=at)
+    blocks = shapes.blocks_of(message.get("content"), f"{place}.content")
+    results = list(takewhile(lambda block: role == "user" and block.get("type") == "tool_result", blocks))
     if not results:
         return [(_read(message, place), message)]
     # The first result stands for the message, unless it would do so anyway.
@@ -179,10 +172,10 @@ def _parts_of(message: JsonObject, place: str, *, after_results: bool) -> list[t
         parts[0] = results[:1]
     if blocks[len(results) :]:
         parts.append(blocks[len(results) :])
-    return [(_read(part, f"{place}.content"), part) for part in parts]
+    return [(_read(part, f"{place}.content", at), part) for at, part in enumerate(parts)]
 
 
-def _read(part: Any, place: str) -> Fields:
+def _read(part: Any, place: str, first: int = 0) -> Fields:
     """Return the fields of the item that a message, the rest of a user's message, or a system block is."""
     if isinstance(part, dict) and "role" not in part:
         return {"memory_type": "system", "content": shapes.text(part, "text", place)}
@@ -192,20 +185,17 @@ def _read(part: Any, place: str) -> Fields:
         role, place = shapes.role_of(part, place, _TYPES), f"{place}.content"
         blocks = shapes.blocks_of(part.get("content"), place)
         refuse_calls_of_others(part, [], place, "tool_calls", "function_call")
-    if len(blocks) == 1 and blocks[0].get("type") == "tool_result":
-        return _read_result(blocks[0], f"{place}[0]")
+    if role == "user" and [block.get("type") for block in blocks] == ["tool_result"]:
+        return _read_result(blocks[0], f"{place}[{first}]")
+    calls = []
+    for at, block in enumerate(blocks, first):
+        kind = str(block.get("type"))
+        if kind == "tool_result" or (kind.endswith(("tool_use", "tool_result")) and role != "assistant"):
+            rule = "the results of tools come first in a user's message, and calls in an assistant's"
+            raise InputError(f"{place}[{at}]: {rule}.", field=f"{place}[{at}]")
+        calls += [_read_use(block, f"{place}[{at}]")] if kind == "tool_use" else []
     fields: Fields = {"memory_type": _TYPES[role], "content": joined_text(blocks)}
-    if any(block.get("type") == "tool_result" for block in blocks):
-        raise InputError(f"{place}: a result is an item of its own.", field=place)
-    if role == "assistant":
-        fields["tool_calls"] = [
-            _read_use(block, f"{place}[{position}]")
-            for position, block in enumerate(blocks)
-            if block.get("type") == "tool_use"
-        ]
-    elif any(str(block.get("type")).endswith(("tool_use", "tool_result")) for block in blocks):
-        raise InputError(f"{place}: only the assistant calls tools.", field=place)
-    return fields
+    return fields | ({"tool_calls": calls} if role == "assistant" else {})
 
 
 def _read_use(block: JsonObject, place: str) -> JsonObject:
@@ -239,15 +229,12 @@ def _plainly(item: MemoryItem) -> Any:
     return _said(item, [_legal_id(call["id"]) for call in calls_of(item)], legal_tool_name)
 
 
-def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None) -> Message:
-    """Return the message of an item that is no result, by its fields; of what was kept only the calls are used."""
+def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str]) -> Message:
+    """Return the message of an item that is no result, by its fields."""
     text = spoken(item)
     blocks: list[Message] = [{"type": "text", "text": text}] if text.strip() else []
-    raw = kept.message["content"] if kept and not hasattr(item, "provider_parts") else []
-    raw = [block for block in raw if block.get("type") == "tool_use"]
-    blocks += [block | {"id": call_id} for block, call_id in zip(raw, ids, strict=False)] or [
-        _use_block(call, call_id, tool_name(call_name(call))) for call, call_id in zip(calls_of(item), ids, strict=True)
-    ]
+    named = zip(calls_of(item), ids, strict=True)
+    blocks += [_use_block(call, call_id, tool_name(call_name(call))) for call, call_id in named]
     return {"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks}
 
 
@@ -255,12 +242,12 @@ def _message_of(turn: Turn, request: Request, kept: Kept | None) -> tuple[Messag
     """Return the message of an item, and whether it goes on with the message of the results before it."""
     item = turn.item
     if item.memory_type == "tool":
-        if kept and kept.whole and not turn.further:
+        if kept and not turn.further:
             message = kept.message if isinstance(kept.message, dict) else {"content": kept.message}
             block = message["content"][0] | {"tool_use_id": turn.ids[0]}
             return {**message, "role": "user", "content": [block]}, isinstance(kept.message, list)
         return {"role": "user", "content": [_result_block(item, turn.ids[0], answer_text(turn))]}, True
-    if kept and kept.whole:
+    if kept:
         message = kept.message if isinstance(kept.message, dict) else {"role": "user", "content": kept.message}
         content = message.get("content", [])
         if not isinstance(content, str):
@@ -269,7 +256,7 @@ def _message_of(turn: Turn, request: Request, kept: Kept | None) -> tuple[Messag
                 block | {"id": next(uses)} if block.get("type") == "tool_use" else block for block in content or []
             ]
         return message | {"content": _filled(content, turn, request)}, isinstance(kept.message, list)
-    return _said(item, turn.ids, partial(request.tool_name, item), kept), False
+    return _said(item, turn.ids, partial(request.tool_name, item)), False
 
 
 def _filled(content: Any, turn: Turn, request: Request) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from memoranda.messages.keeping import Fields, Kept, Message, item_from, message
 from memoranda.messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda.messages.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
 from memoranda.shapes import JsonObject
+from memoranda.speakers import is_role, plain_name
 
 FORMAT = "openai"
 _TYPES = {
@@ -25,7 +25,6 @@ _TYPES = {
     "function": "tool",
 }
 _ROLES = {"system": "system", "ai": "assistant", "tool": "tool"}
-_NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")
 _MAX_ID = 40
 _MAX_NAME = 64
 
@@ -191,8 +190,8 @@ def _result(turn: Turn, kept: Kept | None, *, by_name: str | None) -> Message:
 
 
 def _repair_name(message: Message, item: MemoryItem, request: Request) -> None:
-    """Give a participant a name that OpenAI takes: without spaces and signs that mean something to it, and short."""
-    legal = _NOT_IN_NAMES.sub("_", message["name"].strip())[:_MAX_NAME]
+    """Give a participant a name that OpenAI takes: short, without spaces and signs, and none that poses as a role."""
+    legal = "" if is_role(message["name"]) else plain_name(message["name"]).replace(" ", "_")[:_MAX_NAME]
     if not legal or legal != message["name"]:
         request.tell(item, "name", "repaired")
     if legal:

@@ -4,11 +4,10 @@ An item's own fields are the truth. Where writing them out does not give the ver
 kept as the item's ``payload``. Anyone who may add an item may put anything there, and an item may be changed later, so
 a payload is read again on the way out, and :func:`agrees` decides:
 
-- It is sent only if its role, text, calls, result and name are exactly those of the fields. Ids of calls are written
+- It is sent only if its role, text, calls, result and name are exactly those of the fields; ids of calls are written
   into it anew. Where only the text or the name differs, the fields are sent and of the payload the calls.
-- It may add what the fields cannot hold: images, files, reasoning, annotations. Anything else, such as a search that
-  the provider ran itself or a block that is not known here, must be named by the item's ``provider_parts``, which the
-  readers of :mod:`memoranda.messages` fill in.
+- It may add images, files, reasoning and annotations. Anything else, such as a search that the provider ran, must be
+  named by the item's ``provider_parts``, which the readers of :mod:`memoranda.messages` fill in.
 - In every other case the message is written from the fields.
 """
 

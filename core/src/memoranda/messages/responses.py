@@ -9,9 +9,8 @@ from typing import Any
 
 from memoranda import shapes
 from memoranda.errors import InputError
-from memoranda.integrity import answered_ids, call_ids
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.messages.keeping import Fields, Kept, Message, item_from, kept_for, messages_of, refuse_calls_of_others
+from memoranda.messages.keeping import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
 from memoranda.messages.parts import OUTPUTS
 from memoranda.messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda.messages.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
@@ -79,18 +78,6 @@ def to_responses(
             }
         sent += [(message, turn.item) for message in written]
     return _followed_reasoning(_distinct(sent, request), request)
-
-
-def as_given(item: MemoryItem) -> Message | None:
-    """Return the item of the Responses API that an item came as, under the id that its call has now.
-
-    None if it has no such payload, or one that says something else than its fields; see :func:`agrees`.
-    """
-    kept, ids = kept_for(item, FORMAT, _read), call_ids(item) or answered_ids(item)
-    if kept is None or not kept.whole or len(ids) > 1:
-        return None
-    message: Message = kept.message
-    return message | {_id_key(message, _kind(message)): ids[0]} if ids else message
 
 
 def _kind(given: JsonObject) -> str:

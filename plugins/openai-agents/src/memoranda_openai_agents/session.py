@@ -18,7 +18,7 @@ from agents.memory.session_settings import resolve_session_limit
 from memoranda.errors import InputError
 from memoranda.integrity import answered_ids, answers, shown_together
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, ToolMemory
-from memoranda.messages import agrees, as_given, call_arguments, call_name, from_responses, to_responses
+from memoranda.messages import agrees, call_arguments, call_name, from_responses, to_responses
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.turns import aside, sifting
@@ -145,7 +145,7 @@ def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem
 def _holding(given: Any, item: MemoryItem, in_format: str) -> MemoryItem:
     """Return the memory item with what the SDK gave, under the ids that its calls have there."""
     item.payload, item.payload_format = encode_payload(given), in_format
-    if in_format == RESPONSES and as_given(item) != decode_payload(item.payload):
+    if in_format == RESPONSES and _as_it_was(item) is None:
         (alone,) = from_responses([given], metadata=item.metadata)
         return alone.model_copy(update={"group": item.group, "payload": item.payload, "payload_format": in_format})
     return item
@@ -188,11 +188,19 @@ def _given_alone(item: MemoryItem) -> TResponseInputItem:
 
 def _as_it_was(item: MemoryItem) -> Any:
     """Return the item that the SDK gave, or None if it does not say what the memory item says."""
-    if item.payload is None or item.payload_format != RAW:
-        return as_given(item)
+    if item.payload is None or item.payload_format not in (RAW, RESPONSES):
+        return None
     given = decode_payload(item.payload)
-    raw = {"memory_type": "item", "content": "", "provider_parts": [RAW]}
-    return given if agrees(item, raw) and not _is_known(given) else None
+    try:
+        (read,) = from_responses([given])
+    except InputError:
+        said = {"memory_type": "item", "content": "", "provider_parts": [RAW]}
+    else:
+        said = {name: getattr(read, name, None) for name in _SAID}
+    return given if agrees(item, {name: value for name, value in said.items() if value or name == "content"}) else None
+
+
+_SAID = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
 
 
 async def _decided(change: Coroutine[Any, Any, T]) -> T:
