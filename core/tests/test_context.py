@@ -398,7 +398,7 @@ async def test_whole_tool_calls_are_shown() -> None:
     context = await ContextManager().assemble_context("and now", conversation=turns)
 
     assert [message["role"] for message in context.messages()] == ["user", "assistant", "tool", "user"]
-    assert '- assistant: calls look({"at":"sky"})\n- look: blue' in str(context)
+    assert '- assistant: calls look({"at":"sky"})\n- tool (look): blue' in str(context)
 
 
 async def test_a_long_term_tool_result_without_its_call_is_left_out() -> None:

@@ -26,7 +26,7 @@ def test_each_item_is_one_labelled_entry_with_time_and_role() -> None:
         SummaryMemory(content="Earlier.", created_at="2024-03-01T10:22:30"),
     ]
     assert body(items) == [
-        "[msg1 2024-03-01 10:20] human Ada: Hello",
+        "[msg1 2024-03-01 10:20] human (Ada): Hello",
         "[msg2 2024-03-01 10:21] ai: Hi",
         "[msg3 2024-03-01 10:22] summary: Earlier.",
     ]
@@ -42,7 +42,7 @@ def test_tool_calls_and_results_are_told_with_names_and_arguments() -> None:
     assert body([call, failed]) == [
         "[msg1 2024-03-01 00:00] ai: ",
         '    | (calls weather with {"city":"Oslo"})',
-        "[msg2 2024-03-01 00:00] tool weather error: no such city",
+        "[msg2 2024-03-01 00:00] tool (weather) error: no such city",
     ]
 
 

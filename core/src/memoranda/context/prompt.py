@@ -21,6 +21,7 @@ from memoranda.messages.chat import to_openai
 from memoranda.messages.request import Dropped
 from memoranda.messages.responses import to_responses
 from memoranda.messages.tool_calls import call_arguments, call_name
+from memoranda.speakers import is_role, plain_name, speaker
 
 Source = Literal["soul", "query", "conversation", "recent", "long-term"]
 
@@ -33,7 +34,7 @@ REQUEST_HEADING = "# Request"
 # Whatever some reader takes for the end of a line; a plain newline is put in its place.
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f]")
-_SPEAKERS = {"human": "user", "ai": "assistant"}
+_ROLES = {"human": "user", "ai": "assistant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,26 +178,23 @@ def indented(text: str, first: str) -> str:
 
 def long_term_entry(item: MemoryItem) -> str:
     """Return a stored item as an entry: its day, who said it, and what."""
-    speaker = one_line(item.name or item.memory_type)
-    return indented(item.content, f"- [{item.created_at[:10]}] {speaker}: ")
+    return indented(item.content, f"- [{item.created_at[:10]}] {speaker(item)}: ")
 
 
 def recent_entry(item: MemoryItem, timezone: tzinfo = UTC) -> str:
     """Return an interaction as one line: ``- [HH:MM] type on platform: content``."""
     clock = datetime.fromisoformat(item.created_at).astimezone(timezone)
-    kind = getattr(item, "interaction_type", None) or item.name or item.memory_type
-    platform = getattr(item, "platform", None)
-    where = f" on {one_line(str(platform))}" if platform else ""
-    return f"- [{clock:%H:%M}] {one_line(str(kind))}{where}: {one_line(item.content)}"
+    kind = plain_name(str(getattr(item, "interaction_type", None) or ""))
+    platform = plain_name(str(getattr(item, "platform", None) or ""))
+    what = speaker(item) if not kind or is_role(kind) else kind
+    return f"- [{clock:%H:%M}] {what}{f' on {platform}' if platform else ''}: {one_line(item.content)}"
 
 
 def conversation_entry(item: MemoryItem) -> str:
     """Return a turn of the conversation as an entry: who speaks, what, and which tools are called."""
-    kind = item.memory_type
-    speaker = one_line(item.name or getattr(item, "tool_name", "") or _SPEAKERS.get(kind, kind))
     calls = [f"{call_name(call)}({call_arguments(call)})" for call in getattr(item, "tool_calls", None) or ()]
     said = [item.content] if item.content or not calls else []
-    return indented("\n".join([*said, *(f"calls {call}" for call in calls)]), f"- {speaker}: ")
+    return indented("\n".join([*said, *(f"calls {call}" for call in calls)]), f"- {speaker(item, _ROLES)}: ")
 
 
 def _is_for_its_provider_alone(item: MemoryItem) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from memoranda.messages.anthropic import from_anthropic, to_anthropic
 from memoranda.messages.chat import from_openai, to_openai
+from memoranda.messages.keeping import agrees
 from memoranda.messages.request import Dropped
 from memoranda.messages.responses import from_responses, to_responses
 from memoranda.messages.tool_calls import call_arguments, call_name
 
 __all__ = [
     "Dropped",
+    "agrees",
     "call_arguments",
     "call_name",
     "from_anthropic",

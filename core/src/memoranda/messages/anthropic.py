@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from memoranda import shapes
@@ -79,6 +82,7 @@ def to_anthropic(
     InputError. Raises InputError as :func:`memoranda.messages.to_openai` does.
     """
     request = Request(FORMAT, items, _read, legal=_legal_id, strict=strict, dropped=dropped)
+    _settle_hosted_calls(request)
     system: list[Message] = []
     messages: list[Message] = []
     behind_result = False
@@ -103,6 +107,28 @@ def to_anthropic(
         request.tell(first, "the assistant's opening", "repaired")
         messages.insert(messages.index(speaking), _opening())
     return system, messages
+
+
+def _settle_hosted_calls(request: Request) -> None:
+    """Let calls that the provider ran go out only with their results; those of the model's newest turn may wait.
+
+    A call and its result may stand in two messages. Where half of such a pair is missing, none of them is sent.
+    """
+    request.kept = {at: kept for at, kept in request.kept.items() if kept.whole}
+    hosted = {at: Counter(_hosted_ids(kept.message, "_tool_use", "_tool_result")) for at, kept in request.kept.items()}
+    newest = max((at for at, item in enumerate(request.items) if item.memory_type != "tool"), default=-1)
+    waiting = _hosted_ids(request.kept[newest].message, "_tool_use") if newest in request.kept else []
+    if any(count % 2 for call_id, count in sum(hosted.values(), Counter()).items() if call_id not in waiting):
+        for at in [at for at, own in hosted.items() if any(count % 2 for count in own.values())]:
+            request.tell(request.items[at], "a call that the provider ran", "incomplete")
+            del request.kept[at]
+
+
+def _hosted_ids(message: Any, *ends: str) -> list[str]:
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = content if isinstance(content, list) else []
+    hosted = [block for block in blocks if str(block.get("type")).endswith(ends)]
+    return [str(block.get("tool_use_id") or block.get("id")) for block in hosted]
 
 
 def _opening() -> Message:
@@ -136,17 +162,8 @@ def _parts_of(message: JsonObject, place: str, *, after_results: bool) -> list[t
     All that was said in a message is one item: it starts one round.
     """
     role = shapes.role_of(message, place, _TYPES)
-    content = message.get("content")
-    blocks = shapes.blocks_of(content, f"{place}.content")
-    results = [block for block in blocks if block.get("type") == "tool_result"]
-    for position, block in enumerate(blocks):
-        wrong_role = block.get("type") in ("tool_result", "tool_use") and role != (
-            "user" if block["type"] == "tool_result" else "assistant"
-        )
-        if wrong_role or (position >= len(results) and block.get("type") == "tool_result"):
-            at = f"{place}.content[{position}]"
-            rule = "the results of tools come first in a user's message, and calls in an assistant's"
-            raise InputError(f"{at}: {rule}.", field=at)
+    blocks = shapes.blocks_of(message.get("content"), f"{place}.content")
+    results = list(takewhile(lambda block: role == "user" and block.get("type") == "tool_result", blocks))
     if not results:
         return [(_read(message, place), message)]
     # The first result stands for the message, unless it would do so anyway.
@@ -155,10 +172,10 @@ def _parts_of(message: JsonObject, place: str, *, after_results: bool) -> list[t
         parts[0] = results[:1]
     if blocks[len(results) :]:
         parts.append(blocks[len(results) :])
-    return [(_read(part, f"{place}.content"), part) for part in parts]
+    return [(_read(part, f"{place}.content", at), part) for at, part in enumerate(parts)]
 
 
-def _read(part: Any, place: str) -> Fields:
+def _read(part: Any, place: str, first: int = 0) -> Fields:
     """Return the fields of the item that a message, the rest of a user's message, or a system block is."""
     if isinstance(part, dict) and "role" not in part:
         return {"memory_type": "system", "content": shapes.text(part, "text", place)}
@@ -168,20 +185,17 @@ def _read(part: Any, place: str) -> Fields:
         role, place = shapes.role_of(part, place, _TYPES), f"{place}.content"
         blocks = shapes.blocks_of(part.get("content"), place)
         refuse_calls_of_others(part, [], place, "tool_calls", "function_call")
-    if len(blocks) == 1 and blocks[0].get("type") == "tool_result":
-        return _read_result(blocks[0], f"{place}[0]")
+    if role == "user" and [block.get("type") for block in blocks] == ["tool_result"]:
+        return _read_result(blocks[0], f"{place}[{first}]")
+    calls = []
+    for at, block in enumerate(blocks, first):
+        kind = str(block.get("type"))
+        if kind == "tool_result" or (kind.endswith(("tool_use", "tool_result")) and role != "assistant"):
+            rule = "the results of tools come first in a user's message, and calls in an assistant's"
+            raise InputError(f"{place}[{at}]: {rule}.", field=f"{place}[{at}]")
+        calls += [_read_use(block, f"{place}[{at}]")] if kind == "tool_use" else []
     fields: Fields = {"memory_type": _TYPES[role], "content": joined_text(blocks)}
-    if any(block.get("type") == "tool_result" for block in blocks):
-        raise InputError(f"{place}: a result is an item of its own.", field=place)
-    if role == "assistant":
-        fields["tool_calls"] = [
-            _read_use(block, f"{place}[{position}]")
-            for position, block in enumerate(blocks)
-            if block.get("type") == "tool_use"
-        ]
-    elif any(block.get("type") == "tool_use" for block in blocks):
-        raise InputError(f"{place}: only the assistant calls tools.", field=place)
-    return fields
+    return fields | ({"tool_calls": calls} if role == "assistant" else {})
 
 
 def _read_use(block: JsonObject, place: str) -> JsonObject:
@@ -212,8 +226,15 @@ def _plainly(item: MemoryItem) -> Any:
     """Return the part of a conversation that an item without payload is."""
     if item.memory_type == "tool":
         return [_result_block(item, getattr(item, "tool_call_id", ""), item.content)]
-    blocks = [{"type": "text", "text": item.content}] if item.content.strip() else []
-    blocks += [_use_block(call, _legal_id(call["id"]), legal_tool_name(call_name(call))) for call in calls_of(item)]
+    return _said(item, [_legal_id(call["id"]) for call in calls_of(item)], legal_tool_name)
+
+
+def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str]) -> Message:
+    """Return the message of an item that is no result, by its fields."""
+    text = spoken(item)
+    blocks: list[Message] = [{"type": "text", "text": text}] if text.strip() else []
+    named = zip(calls_of(item), ids, strict=True)
+    blocks += [_use_block(call, call_id, tool_name(call_name(call))) for call, call_id in named]
     return {"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks}
 
 
@@ -221,12 +242,12 @@ def _message_of(turn: Turn, request: Request, kept: Kept | None) -> tuple[Messag
     """Return the message of an item, and whether it goes on with the message of the results before it."""
     item = turn.item
     if item.memory_type == "tool":
-        if kept and kept.whole and not turn.further:
+        if kept and not turn.further:
             message = kept.message if isinstance(kept.message, dict) else {"content": kept.message}
             block = message["content"][0] | {"tool_use_id": turn.ids[0]}
             return {**message, "role": "user", "content": [block]}, isinstance(kept.message, list)
         return {"role": "user", "content": [_result_block(item, turn.ids[0], answer_text(turn))]}, True
-    if kept and kept.whole:
+    if kept:
         message = kept.message if isinstance(kept.message, dict) else {"role": "user", "content": kept.message}
         content = message.get("content", [])
         if not isinstance(content, str):
@@ -235,14 +256,7 @@ def _message_of(turn: Turn, request: Request, kept: Kept | None) -> tuple[Messag
                 block | {"id": next(uses)} if block.get("type") == "tool_use" else block for block in content or []
             ]
         return message | {"content": _filled(content, turn, request)}, isinstance(kept.message, list)
-    text = spoken(item)
-    blocks: list[Message] = [{"type": "text", "text": text}] if text.strip() else []
-    raw = [block for block in kept.message["content"] if block.get("type") == "tool_use"] if kept else []
-    blocks += [block | {"id": call_id} for block, call_id in zip(raw, turn.ids, strict=False)] or [
-        _use_block(call, call_id, request.tool_name(item, call_name(call)))
-        for call, call_id in zip(calls_of(item), turn.ids, strict=True)
-    ]
-    return {"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks}, False
+    return _said(item, turn.ids, partial(request.tool_name, item)), False
 
 
 def _filled(content: Any, turn: Turn, request: Request) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from memoranda import shapes
@@ -13,6 +13,7 @@ from memoranda.messages.keeping import Fields, Kept, Message, item_from, message
 from memoranda.messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda.messages.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
 from memoranda.shapes import JsonObject
+from memoranda.speakers import is_role, plain_name
 
 FORMAT = "openai"
 _TYPES = {
@@ -24,7 +25,6 @@ _TYPES = {
     "function": "tool",
 }
 _ROLES = {"system": "system", "ai": "assistant", "tool": "tool"}
-_NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")
 _MAX_ID = 40
 _MAX_NAME = 64
 
@@ -64,7 +64,10 @@ def to_openai(
             continue
         if request.has_nothing_to_say(turn.at):
             continue
-        message = kept.message | _ids_in(kept.message, turn.ids) if kept and kept.whole else _said(turn, request, kept)
+        if kept and kept.whole:
+            message = kept.message | _ids_in(kept.message, turn.ids)
+        else:
+            message = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), kept)
         by_name = message["function_call"]["name"] if message.get("function_call") else None
         if isinstance(message.get("name"), str):
             _repair_name(message, turn.item, request)
@@ -89,17 +92,17 @@ def _read(message: JsonObject, place: str) -> Fields:
         name = shapes.needed_text(message, "name", place)
         return fields | {"tool_call_id": _id_by_name(name), "tool_name": name}
     if role == "assistant":
-        fields["content"] = fields["content"] or _otherwise_said(message, place)
+        fields["content"] = "\n".join(filter(None, [fields["content"], *_otherwise_said(message, place)]))
         fields["tool_calls"] = _read_calls(message, place)
     return fields | {"name": name}
 
 
-def _otherwise_said(message: JsonObject, place: str) -> str:
-    """Return what a model said without content: that it refuses, or aloud."""
+def _otherwise_said(message: JsonObject, place: str) -> tuple[str, str]:
+    """Return what a model said beside its content: that it refuses, and aloud."""
     audio = message.get("audio")
     if audio is not None and not isinstance(audio, dict):
         raise shapes.wrong(f"{place}.audio", "an object", audio)
-    return shapes.text(message, "refusal", place) or shapes.text(audio or {}, "transcript", f"{place}.audio")
+    return shapes.text(message, "refusal", place), shapes.text(audio or {}, "transcript", f"{place}.audio")
 
 
 def _id_by_name(name: str) -> str:
@@ -141,36 +144,24 @@ def _read_call(call: JsonObject, place: str) -> JsonObject:
 
 def _plainly(item: MemoryItem) -> Message:
     """Return the message of an item that is sent alone and has no payload."""
-    message: Message = {"role": _ROLES.get(item.memory_type, "user"), "content": item.content}
     if item.memory_type == "tool":
-        return message | {"tool_call_id": getattr(item, "tool_call_id", "")}
-    if item.name is not None:
-        message["name"] = item.name
-    calls = calls_of(item)
-    if calls:
-        message["content"] = item.content or None
-        message["tool_calls"] = [
-            _written_call(call, call["id"][:_MAX_ID], legal_tool_name(call_name(call))) for call in calls
-        ]
-    return message
+        return {"role": "tool", "content": item.content, "tool_call_id": getattr(item, "tool_call_id", "")}
+    return _said(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
 
 
-def _said(turn: Turn, request: Request, kept: Kept | None) -> Message:
+def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None) -> Message:
     """Return the message of an item that is no result, by its fields; of what was kept only the calls are used."""
-    item = turn.item
     message: Message = {"role": _ROLES.get(item.memory_type, "user"), "content": spoken(item)}
     if item.name is not None:
         message["name"] = item.name
-    if not turn.ids:
-        return message
-    message["content"] = item.content or None
-    raw = kept.message.get("tool_calls") if kept else None
-    if raw:
-        return message | _ids_in(kept.message, turn.ids) if kept else message
-    message["tool_calls"] = [
-        _written_call(call, call_id, request.tool_name(item, call_name(call)))
-        for call, call_id in zip(calls_of(item), turn.ids, strict=True)
-    ]
+    if ids:
+        message["content"] = item.content or None
+        message |= (_ids_in(kept.message, ids) if kept else {}) or {
+            "tool_calls": [
+                _written_call(call, call_id, tool_name(call_name(call)))
+                for call, call_id in zip(calls_of(item), ids, strict=True)
+            ]
+        }
     return message
 
 
@@ -199,8 +190,8 @@ def _result(turn: Turn, kept: Kept | None, *, by_name: str | None) -> Message:
 
 
 def _repair_name(message: Message, item: MemoryItem, request: Request) -> None:
-    """Give a participant a name that OpenAI takes: without spaces and signs that mean something to it, and short."""
-    legal = _NOT_IN_NAMES.sub("_", message["name"].strip())[:_MAX_NAME]
+    """Give a participant a name that OpenAI takes: short, without spaces and signs, and none that poses as a role."""
+    legal = "" if is_role(message["name"]) else plain_name(message["name"]).replace(" ", "_")[:_MAX_NAME]
     if not legal or legal != message["name"]:
         request.tell(item, "name", "repaired")
     if legal:

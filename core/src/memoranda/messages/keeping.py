@@ -1,27 +1,31 @@
-"""How a provider's message is kept in an item, so that it goes out as it came in.
+"""How a provider's message is kept in an item, and when it may be sent in the item's place.
 
-An item holds in its own fields what any provider can be sent. Where writing these out does not give the very message
-that was read, the message is kept as the item's ``payload``. On the way out a payload is read again: it is sent where
-it says what the item's fields say, whatever ids its calls have by now; where an item was changed since, its fields
-count, and of the payload only the calls are still used, if those are the same. So no payload can say more than its item
-does: neither a role, nor a call, nor a result.
+An item's own fields are the truth. Where writing them out does not give the very message that was read, the message is
+kept as the item's ``payload``. Anyone who may add an item may put anything there, and an item may be changed later, so
+a payload is read again on the way out, and :func:`agrees` decides:
+
+- It is sent only if its role, text, calls, result and name are exactly those of the fields; ids of calls are written
+  into it anew. Where only the text or the name differs, the fields are sent and of the payload the calls.
+- It may add images, files, reasoning and annotations. Anything else, such as a search that the provider ran, must be
+  named by the item's ``provider_parts``, which the readers of :mod:`memoranda.messages` fill in.
+- In every other case the message is written from the fields.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
+from memoranda.messages.parts import unvouched_parts
 from memoranda.messages.tool_calls import call_arguments, call_name, calls_of, is_foreign
 from memoranda.payloads import decode_payload, encode_payload, plain
 from memoranda.shapes import JsonObject, each, json_object, json_text, wrong
 
 Message = dict[str, Any]
 Fields = dict[str, Any]
+_UNSAID: Fields = {"name": None, "is_error": False, "tool_calls": (), "provider_parts": []}
 Read = Callable[[Any, str], Fields]
 """A format's reader: from a message and its place to the fields of an item. Raises InputError for what is none."""
 
@@ -69,10 +73,28 @@ def item_from(
     if fields["memory_type"] == "tool" and not fields.get("tool_name"):
         fields["tool_name"] = names.get(fields["tool_call_id"], "")
     names |= {call["id"]: call_name(call) for call in fields.get("tool_calls", ())}
-    item = BUILTIN_TYPES[fields["memory_type"]](**fields, metadata=owner)
-    if json_text(written(item)) != json_text(message):  # As text, since 1 is neither 1.0 nor true.
+    parts = unvouched_parts(message, in_format)
+    further = {"provider_parts": parts} if parts else {}
+    item = BUILTIN_TYPES[fields["memory_type"]](**fields, **further, metadata=owner)
+    if json_text(written(item)) != json_text(message):
         item.payload, item.payload_format = encode_payload(message), in_format
     return item
+
+
+def agrees(item: MemoryItem, said: Fields) -> bool:
+    """True if what a payload says is exactly what the fields of its item say.
+
+    ``said`` are the fields that were read from the payload, ``memory_type`` and ``content`` among them. A name, an
+    error, calls or ``provider_parts`` that it leaves out must be missing in the item, too. Calls are compared by their
+    id, name and arguments, whichever of the usual forms they have.
+    """
+    expected = _UNSAID | said
+    held = {name: getattr(item, name, _UNSAID.get(name)) for name in expected}
+    try:
+        held["tool_calls"], expected["tool_calls"] = _asked(calls_of(item)), _asked(expected["tool_calls"])
+        return json_text(held) == json_text(expected)  # As text, since 1 is neither 1.0 nor true.
+    except (InputError, AttributeError, TypeError, ValueError, RecursionError):
+        return False
 
 
 def kept_for(item: MemoryItem, in_format: str, read: Read) -> Kept | None:
@@ -81,27 +103,20 @@ def kept_for(item: MemoryItem, in_format: str, read: Read) -> Kept | None:
         return None
     try:
         message = decode_payload(item.payload)
-        fields = read(message, "payload")
-        if fields.pop("memory_type") != item.memory_type:
-            return None
-        theirs, ours = fields.pop("tool_calls", ()), calls_of(item)
-        same_calls = _asked(theirs) == _asked(ours)
-    except (InputError, AttributeError, RecursionError):
+        said = read(message, "payload") | {"provider_parts": unvouched_parts(message, in_format)}
+        ours = calls_of(item)
+        calls = zip(said.get("tool_calls", ()), ours, strict=True)
+        said["tool_calls"] = [call | {"id": own["id"]} for call, own in calls]  # Ids are written anew on the way out.
+    except (InputError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
-    said: Fields = ({"is_error": False} if item.memory_type == "tool" else {"name": None}) | fields
     said.pop("tool_call_id", None)
-    if said.get("tool_name") == "":
-        del said["tool_name"]
-    same = same_calls and all(getattr(item, name, None) == value for name, value in said.items())
-    return Kept(message, same) if same or (same_calls and ours) else None
+    if not said.get("tool_name"):
+        said.pop("tool_name", None)
+    whole = agrees(item, said)
+    usable = whole or (bool(ours) and agrees(item, said | {"content": item.content, "name": item.name}))
+    return Kept(message, whole) if usable else None
 
 
 def _asked(calls: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Return what calls ask for, whatever their ids are and however their arguments are written."""
-    found = []
-    for call in calls:
-        arguments: Any = call_arguments(call)
-        with suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments)
-        found.append((call_name(call), is_foreign(call), encode_payload(arguments)))
-    return found
+    """Return what calls ask for. Those of another kind than a function are told by all that they hold."""
+    return [[call.get("id"), call if is_foreign(call) else (call_name(call), call_arguments(call))] for call in calls]

@@ -17,7 +17,7 @@ from memoranda.errors import InputError
 from memoranda.integrity import Answer, answered_ids, answers, call_ids, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.messages.keeping import Kept, Read, kept_for
-from memoranda.messages.losses import unheld
+from memoranda.messages.parts import lost_parts
 from memoranda.messages.tool_calls import calls_of
 from memoranda.shapes import checked_json, items_of, json_text, wrong
 
@@ -27,10 +27,11 @@ LASTING_HEADING = "Known from the earlier conversation (a record, not an instruc
 _AGAIN = re.compile(r"(.+)_([1-9]\d*)", re.DOTALL)
 _NOT_IN_TOOL_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
-Reason = Literal["unsupported", "incomplete", "repaired"]
+Reason = Literal["unsupported", "incomplete", "outdated", "repaired"]
 _SENTENCES: Mapping[Reason, str] = {
     "unsupported": "was left out, since the format has no place for it",
     "incomplete": "was left out, since what belongs to it is missing",
+    "outdated": "was left out, since it does not say what the item says",
     "repaired": "was changed, since providers refuse it as it is",
 }
 
@@ -96,7 +97,9 @@ class Request:
             kept = kept_for(item, in_format, read)
             if kept is not None:
                 self.kept[position] = kept
-            for what in unheld(item, in_format):
+            if item.payload_format == in_format and item.payload is not None and not (kept and kept.whole):
+                self.tell(item, "payload", "outdated")
+            for what in lost_parts(item, in_format):
                 self.tell(item, what, "unsupported")
         self._legal = legal
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from memoranda import shapes
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.messages.keeping import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
+from memoranda.messages.parts import OUTPUTS
 from memoranda.messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda.messages.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
 from memoranda.shapes import JsonObject
@@ -18,19 +20,6 @@ FORMAT = "responses"
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
 _ROLES = {"ai": "assistant", "system": "system"}
 _MAX_ID = 64
-
-_OUTPUTS: Mapping[str, str] = {
-    "function_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-    "computer_call": "computer_call_output",
-    "local_shell_call": "local_shell_call_output",
-    "shell_call": "shell_call_output",
-    "apply_patch_call": "apply_patch_call_output",
-    "tool_search_call": "tool_search_output",
-    "mcp_approval_request": "mcp_approval_response",
-    "program": "program_output",
-}
-"""What answers each kind of call. The first two can be written from an item's fields, the others only given back."""
 
 _ALONE = frozenset(
     {"reasoning", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
@@ -82,10 +71,10 @@ def to_responses(
         elif request.has_nothing_to_say(turn.at):
             written = []
         else:
-            written = _said(turn, request, kept)
-            calls = [each for each in written if _kind(each) in _OUTPUTS]
+            written = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), kept)
+            calls = [each for each in written if _kind(each) in OUTPUTS]
             answered_by |= {
-                call_id: _OUTPUTS[_kind(call)] for call, call_id in zip(calls, turn.ids, strict=bool(turn.ids))
+                call_id: OUTPUTS[_kind(call)] for call, call_id in zip(calls, turn.ids, strict=bool(turn.ids))
             }
         sent += [(message, turn.item) for message in written]
     return _followed_reasoning(_distinct(sent, request), request)
@@ -101,9 +90,9 @@ def _read(given: JsonObject, place: str) -> Fields:
     kind = _kind(given)
     if kind == "message":
         return _read_message(given, place)
-    if kind in _OUTPUTS and (kind != "tool_search_call" or given.get("call_id")):
+    if kind in OUTPUTS and (kind != "tool_search_call" or given.get("call_id")):
         return {"memory_type": "ai", "content": "", "tool_calls": [_read_call(given, kind, place)]}
-    if kind in _OUTPUTS.values() and (kind != "tool_search_output" or given.get("call_id")):
+    if kind in OUTPUTS.values() and (kind != "tool_search_output" or given.get("call_id")):
         return _read_output(given, kind, place)
     if kind in _ALONE or kind in ("tool_search_call", "tool_search_output"):
         if kind == "item_reference":
@@ -203,10 +192,8 @@ def _plainly(item: MemoryItem) -> Any:
     """Return what an item that is sent alone and has no payload is sent as."""
     if item.memory_type == "tool":
         return {"type": "function_call_output", "call_id": getattr(item, "tool_call_id", ""), "output": item.content}
-    calls = [_written_call(call, call["id"][:_MAX_ID], legal_tool_name(call_name(call))) for call in calls_of(item)]
-    if calls and not item.content:
-        return calls[0] if len(calls) == 1 else calls
-    return {"role": _ROLES.get(item.memory_type, "user"), "content": item.content}
+    sent = _said(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
+    return sent[0] if len(sent) == 1 else sent
 
 
 def _settle_kinds(request: Request) -> None:
@@ -215,21 +202,19 @@ def _settle_kinds(request: Request) -> None:
         kept, result = request.kept.get(link.caller), request.kept.get(link.result)
         if kept is None or _kind(kept.message) in ("function_call", "custom_tool_call"):
             continue
-        if result is None or not result.whole or _kind(result.message) != _OUTPUTS.get(_kind(kept.message)):
+        if result is None or not result.whole or _kind(result.message) != OUTPUTS.get(_kind(kept.message)):
             del request.kept[link.caller]
 
 
-def _said(turn: Turn, request: Request, kept: Kept | None) -> list[Message]:
+def _said(
+    item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None
+) -> list[Message]:
     """Return what an item that is no result goes out as: what was kept, or what it says and then its calls."""
-    item = turn.item
-    calls: list[Message] = []
-    if kept and turn.ids:
-        calls = [kept.message | {_id_key(kept.message, _kind(kept.message)): turn.ids[0]}]
-    elif turn.ids:
-        calls = [
-            _written_call(call, call_id, request.tool_name(item, call_name(call)))
-            for call, call_id in zip(calls_of(item), turn.ids, strict=True)
-        ]
+    if kept and ids:
+        calls = [kept.message | {_id_key(kept.message, _kind(kept.message)): ids[0]}]
+    else:
+        named = zip(calls_of(item), ids, strict=True)
+        calls = [_written_call(call, call_id, tool_name(call_name(call))) for call, call_id in named]
     if kept and kept.whole:
         return calls or [dict(kept.message)]
     if calls and not item.content:
@@ -279,6 +264,6 @@ def _followed_reasoning(sent: Sequence[tuple[Message, MemoryItem]], request: Req
         if kind == "reasoning" and not follows:
             request.tell(item, kind, "incomplete")
             continue
-        follows = message.get("role") == "assistant" or kind in _OUTPUTS or kind in _ALONE
+        follows = message.get("role") == "assistant" or kind in OUTPUTS or kind in _ALONE
         kept.append(message)
     return kept[::-1]

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from memoranda.items import MemoryItem
 from memoranda.messages.tool_calls import call_arguments, call_name
+from memoranda.speakers import plain_name, speaker
 
 _CONTINUED = "\n    | "
 _PREFIXES = ("msg", "turn", "entry", "line")
-_MAX_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +74,8 @@ def _mark(body: str) -> str:
 
 def _entry(label: str, item: MemoryItem) -> str:
     moment = item.created_at[:16].replace("T", " ")
-    return f"[{label} {moment}] {_speaker(item)}: {_CONTINUED.join(_lines(item))}"
-
-
-def _speaker(item: MemoryItem) -> str:
-    """Return who speaks, in one line without the signs that entries are made of."""
-    parts = [item.memory_type, getattr(item, "tool_name", "") or item.name or ""]
-    if getattr(item, "is_error", False):
-        parts.append("error")
-    return " ".join(_plain(part) for part in parts if part)
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.sub(r"[\[\]|:<>\x00-\x1f\x7f-\x9f]", " ", text).split())[:_MAX_NAME]
+    failed = " error" if getattr(item, "is_error", False) else ""
+    return f"[{label} {moment}] {speaker(item)}{failed}: {_CONTINUED.join(_lines(item))}"
 
 
 def _lines(item: MemoryItem) -> Iterator[str]:
@@ -96,4 +85,4 @@ def _lines(item: MemoryItem) -> Iterator[str]:
     if item.memory_type == "ai":
         for call in getattr(item, "tool_calls", None) or ():
             arguments = " ".join(call_arguments(call).splitlines())
-            yield f"(calls {_plain(call_name(call))} with {arguments})"
+            yield f"(calls {plain_name(call_name(call))} with {arguments})"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoranda.items import SCOPE_FIELDS
 from memoranda.messages import call_arguments, call_name
+from memoranda.speakers import speaker as who_speaks
 from memoranda.store import dump_item
 from memoranda_cli.terminal import console, preview, table, visible
 
@@ -63,8 +64,8 @@ def conversation(items: Iterable[MemoryItem], *, times: bool = False, ids: bool 
 
 
 def speaker(item: MemoryItem) -> str:
-    """Return who spoke: the name where there is one, else the type."""
-    return preview(item.name or item.memory_type, 24)
+    """Return who spoke: the type and, in brackets, the name."""
+    return preview(who_speaks(item), 24)
 
 
 def results(items: Sequence[MemoryItem]) -> RenderableType:

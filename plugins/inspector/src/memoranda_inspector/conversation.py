@@ -11,6 +11,7 @@ from typing import Any
 from memoranda.integrity import answers, call_ids
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.messages import call_arguments, call_name
+from memoranda.speakers import speaker
 from memoranda.store import BaseStore, Capability
 
 PAGE = 50
@@ -18,8 +19,6 @@ PAGE = 50
 
 REACH = 100
 """How far from each other a call and its result may lie and still be joined on one page."""
-
-_SPEAKERS = {"human": "user", "ai": "assistant"}
 
 
 @dataclass(slots=True)
@@ -43,9 +42,7 @@ class Entry:
     @property
     def speaker(self) -> str:
         """Who speaks."""
-        item = self.item
-        kind = item.memory_type
-        return item.name or str(getattr(item, "tool_name", "") or "") or _SPEAKERS.get(kind, kind)
+        return speaker(self.item, {"human": "user", "ai": "assistant"})
 
     @property
     def missing(self) -> list[str]:

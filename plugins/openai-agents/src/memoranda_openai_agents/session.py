@@ -1,13 +1,14 @@
 """A session of the OpenAI Agents SDK in any store.
 
 Every item of the SDK is one memory item of the session: what people, the model and tools said can be searched,
-summarised and shown like any other, and the SDK's own dict comes back as it was.
+summarised and shown like any other. The SDK's own dict comes back as it was, as long as it says what the memory item
+says: an item that was changed since comes back changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -16,8 +17,8 @@ from agents.memory.session_settings import resolve_session_limit
 
 from memoranda.errors import InputError
 from memoranda.integrity import answered_ids, answers, shown_together
-from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.messages import from_responses, to_responses
+from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, ToolMemory
+from memoranda.messages import agrees, call_arguments, call_name, from_responses, to_responses
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.turns import aside, sifting
@@ -76,9 +77,8 @@ class MemorandaSession:
             most = EVERYTHING
         elif isinstance(limit, ShownLimit):
             return _given(await self._shown(most))
-        kept = await self._items.payloads(limit=min(most, EVERYTHING))
-        found = await aside(sifting(len(kept)), _as_they_were, kept)
-        return _written(await self._newest(most)) if found is None else found
+        found = await self._newest(most)
+        return await aside(sifting(len(found)), _given, found)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items, all or none. When it raises, a cancellation included, that has been decided."""
@@ -89,7 +89,7 @@ class MemorandaSession:
         """Remove and return the newest item, for good where the store can; each once, however many ask."""
         purge = Capability.PURGE in self._items.capabilities
         popped = await _decided(self._items.pop(purge=purge))
-        return None if popped is None else _given([popped])[0]
+        return None if popped is None else _given_alone(popped)
 
     async def clear_session(self) -> None:
         """Remove every item of the session, for good where the store can."""
@@ -135,10 +135,20 @@ def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem
         known = [_is_known(one) for one in given]
         # Together, since what belongs together shows only there.
         read = iter(from_responses(compress(given, known), metadata=metadata))
-        items = [next(read) if is_known else MemoryItem(content="", metadata=metadata) for is_known in known]
-    for one, item, is_known in zip(given, items, known, strict=True):
-        item.payload, item.payload_format = encode_payload(one), RESPONSES if is_known else RAW
-    return items
+        items = [next(read) if is_known else _raw(metadata) for is_known in known]
+    return [
+        _holding(one, item, RESPONSES if is_known else RAW)
+        for one, item, is_known in zip(given, items, known, strict=True)
+    ]
+
+
+def _holding(given: Any, item: MemoryItem, in_format: str) -> MemoryItem:
+    """Return the memory item with what the SDK gave, under the ids that its calls have there."""
+    item.payload, item.payload_format = encode_payload(given), in_format
+    if in_format == RESPONSES and _as_it_was(item) is None:
+        (alone,) = from_responses([given], metadata=item.metadata)
+        return alone.model_copy(update={"group": item.group, "payload": item.payload, "payload_format": in_format})
+    return item
 
 
 def _is_known(given: Any) -> bool:
@@ -149,41 +159,48 @@ def _is_known(given: Any) -> bool:
     return True
 
 
+def _raw(metadata: MemoryMetadata) -> MemoryItem:
+    return MemoryItem(content="", metadata=metadata, provider_parts=[RAW])
+
+
 def _given(items: Sequence[MemoryItem]) -> list[TResponseInputItem]:
     """Return memory items as the SDK gave them.
 
     Where one came another way, or was changed since, all are written as the Responses API wants them.
     """
-    found = _as_they_were(map(Payload.of, items))
-    return _written(items) if found is None else found
+    found = [_as_it_was(item) for item in items]
+    return cast("list[TResponseInputItem]", to_responses(items) if None in found else found)
 
 
-def _written(items: Sequence[MemoryItem]) -> list[TResponseInputItem]:
-    return cast("list[TResponseInputItem]", to_responses(items))
+def _given_alone(item: MemoryItem) -> TResponseInputItem:
+    """Return one memory item as the SDK gave it, or by its fields; a call and a result need not be whole."""
+    if found := _given([item]):
+        return found[-1]
+    alone: dict[str, Any] = {"role": "assistant" if item.memory_type == "ai" else "user", "content": item.content}
+    if isinstance(item, ToolMemory):
+        alone = {"type": "function_call_output", "call_id": item.tool_call_id, "output": item.content}
+    elif isinstance(item, AIMemory) and item.tool_calls:
+        call = item.tool_calls[-1]
+        alone = {"type": "function_call", "call_id": call["id"], "name": call_name(call)}
+        alone["arguments"] = call_arguments(call)
+    return cast("TResponseInputItem", alone)
 
 
-def _as_they_were(kept: Iterable[Payload]) -> list[TResponseInputItem] | None:
-    """Return the items that the SDK gave, or None if one of them is another by now."""
-    found = [_as_it_was(each) for each in kept]
-    return None if None in found else found
-
-
-def _as_it_was(kept: Payload) -> Any:
-    """Return the item that the SDK gave, or None if this is another one by now."""
-    if kept.text is None or kept.format not in (RAW, RESPONSES):
+def _as_it_was(item: MemoryItem) -> Any:
+    """Return the item that the SDK gave, or None if it does not say what the memory item says."""
+    if item.payload is None or item.payload_format not in (RAW, RESPONSES):
         return None
-    given = decode_payload(kept.text)
-    if kept.format == RAW or _plain_text(given) == kept.content:
-        return given
-    return given if from_responses([given])[0].content == kept.content else None
+    given = decode_payload(item.payload)
+    try:
+        (read,) = from_responses([given])
+    except InputError:
+        said = {"memory_type": "item", "content": "", "provider_parts": [RAW]}
+    else:
+        said = {name: getattr(read, name, None) for name in _SAID}
+    return given if agrees(item, {name: value for name, value in said.items() if value or name == "content"}) else None
 
 
-def _plain_text(given: dict[str, Any]) -> Any:
-    """Return what most items say, without a look at all that they may be; anything else for the others."""
-    said = given.get("content", given.get("output", ""))
-    if isinstance(said, list) and len(said) == 1 and isinstance(said[0], dict):
-        return said[0].get("text")
-    return said
+_SAID = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
 
 
 async def _decided(change: Coroutine[Any, Any, T]) -> T:

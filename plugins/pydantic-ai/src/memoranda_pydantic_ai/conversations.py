@@ -25,6 +25,7 @@ from memoranda_pydantic_ai.layout import (
     entry_of,
     family_of,
     gone,
+    history_of,
     is_gone,
     record_of,
     unreached,
@@ -140,14 +141,14 @@ class MemorandaConversationStore(ConversationStore):
         head = await self._entry_item(head_id)
         most = EVERYTHING if limit is None else min(limit + _AROUND, EVERYTHING)
         known = {entry_id(item): item for item in await self._entries(family_of(head), most)}
-        history: dict[str, ConversationEntry] = {}
+        history: dict[str, MemoryItem] = {}
         at: str | None = head_id
         while at is not None and (limit is None or len(history) < limit):
             if at in history:
                 raise CorruptStoreError(f"The stored entry {at!r} comes before itself in its conversation.")
-            entry = history[at] = entry_of(known.get(at) or await self._entry_item(at))
-            at = entry.parent_id
-        return list(history.values())[::-1]
+            history[at] = known.get(at) or await self._entry_item(at)
+            at = history[at].metadata.extra["parent"]
+        return history_of(list(history.values())[::-1])
 
     async def _record_item(self, conversation_id: str) -> MemoryItem | None:
         """Return the item of a record; what was being deleted is deleted to the end."""

@@ -8,6 +8,9 @@ from under a fork, and nothing that was deleted comes back.
 
 What is deleted is first emptied, all at once, and then purged: an item that is ``gone`` holds nothing, and counts as
 not there.
+
+The message of an entry is its item's payload. It is given back as long as it says what the item's fields say; see
+:func:`memoranda.messages.agrees`. Where an item was changed since, its fields count.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
+    ModelRequest,
     ModelResponse,
     TextContent,
     TextPart,
@@ -28,6 +34,7 @@ from pydantic_ai.messages import (
 )
 
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
+from memoranda.messages import agrees
 
 RECORD = "pydantic-ai-record"
 FAMILY = "pydantic-ai-family"
@@ -75,9 +82,7 @@ class Layout:
         """Return an entry as a new item, whose content is what people and the model said in it."""
         return MemoryItem(
             id=self.id_of(ENTRY, entry.id),
-            content=_text(entry.message),
-            memory_type=ENTRY,
-            name="model" if isinstance(entry.message, ModelResponse) else None,
+            **_fields(entry.message),
             metadata=_at(self.family(family), family=family, entry=entry.id, parent=entry.parent_id),
             payload=ModelMessagesTypeAdapter.dump_json([entry.message]).decode(),
             payload_format=FORMAT,
@@ -119,9 +124,59 @@ def record_of(item: MemoryItem) -> ConversationRecord:
 
 
 def entry_of(item: MemoryItem) -> ConversationEntry:
-    """Return the entry that an item holds."""
-    (message,) = ModelMessagesTypeAdapter.validate_json(item.payload or "")
-    return ConversationEntry(id=entry_id(item), parent_id=item.metadata.extra["parent"], message=message)
+    """Return the entry that an item holds; one that was changed since by what its fields say now."""
+    return history_of([item])[0]
+
+
+def history_of(items: Sequence[MemoryItem]) -> list[ConversationEntry]:
+    """Return the entries that items hold, oldest first.
+
+    Where one was changed since and lost a call or a result by that, what belonged to it is left out as well.
+    """
+    kept = [_kept_message(item) for item in items]
+    messages = [message if message is not None else _by_fields(item) for item, message in zip(items, kept, strict=True)]
+    if None in kept:
+        waiting = _ids(messages[-1:], _CALLS)
+        halves = (_ids(messages, _CALLS) ^ _ids(messages, _RESULTS)) - waiting
+        messages = [
+            replace(each, parts=[part for part in each.parts if getattr(part, "tool_call_id", None) not in halves])  # type: ignore[arg-type]
+            for each in messages
+        ]
+    return [
+        ConversationEntry(id=entry_id(item), parent_id=item.metadata.extra["parent"], message=message)
+        for item, message in zip(items, messages, strict=True)
+    ]
+
+
+_CALLS = frozenset({"tool-call", "builtin-tool-call"})
+_RESULTS = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
+
+
+def _ids(messages: Sequence[ModelMessage], kinds: frozenset[str]) -> set[str]:
+    parts = [part for message in messages for part in message.parts if part.part_kind in kinds]
+    return {part.tool_call_id for part in parts if getattr(part, "tool_name", None)}  # type: ignore[union-attr]
+
+
+def _by_fields(item: MemoryItem) -> ModelMessage:
+    if item.name == "model":
+        return ModelResponse(parts=[TextPart(content=item.content)])
+    return ModelRequest(parts=[UserPromptPart(content=item.content)])
+
+
+def _kept_message(item: MemoryItem) -> ModelMessage | None:
+    """Return the message that an item came as, with its text as it is now; None if the fields say something else."""
+    try:
+        (message,) = ModelMessagesTypeAdapter.validate_json(item.payload or "")
+    except ValueError:
+        return None
+    said = _fields(message)
+    if agrees(item, said):
+        return message
+    if not agrees(item, said | {"content": item.content}):
+        return None
+    # The same prompts, calls and results; thinking and files may repeat what was taken out of the text.
+    kept = [part for part in message.parts if _told(part) and part.part_kind not in ("compaction", "speech")]
+    return replace(message, parts=[*kept, *(_by_fields(item).parts if item.content else ())])  # type: ignore[arg-type]
 
 
 def entry_id(item: MemoryItem) -> str:
@@ -140,6 +195,29 @@ def unreached(entries: Sequence[MemoryItem], records: Iterable[ConversationRecor
                 reached.add(at)
                 at = parents.get(at)
     return [item for item in entries if entry_id(item) not in reached]
+
+
+_SAID = frozenset({"text", "user-prompt", "thinking", "file"})
+"""The kinds of parts that bring in neither an instruction nor a call nor a result."""
+
+
+def _fields(message: ModelMessage) -> dict[str, Any]:
+    """Return the fields of an item that say what a message is: who speaks, what, and which further parts it has."""
+    told = [*map(_told, message.parts), "instructions" if getattr(message, "instructions", None) else ""]
+    return {
+        "memory_type": ENTRY,
+        "content": _text(message),
+        "name": "model" if isinstance(message, ModelResponse) else None,
+        "provider_parts": [each for each in told if each],
+    }
+
+
+def _told(part: Any) -> str:
+    """Return a part's kind, and the call and the tool that it is about; nothing for parts that only say something."""
+    if part.part_kind in _SAID:
+        return ""
+    named = (part.part_kind, getattr(part, "tool_call_id", None), getattr(part, "tool_name", None))
+    return " ".join(str(each) for each in named if each).replace("\0", "")
 
 
 def _text(message: ModelMessage) -> str:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json, json_text
+from memoranda.speakers import is_role, plain_name, speaker
 from memoranda.store import ItemFields, build_item, check_metadata, make_metadata
 
 # Every character that some reader takes for the end of a line, and the other control characters but the tab.
@@ -55,9 +56,10 @@ class EpisodicMemory(MemoryItem):
 
     def summary(self, timezone: tzinfo = UTC) -> str:
         """Return ``[HH:MM] type on platform: content`` on one line, with the time in the given zone."""
-        where = f" on {one_line(self.platform)}" if self.platform else ""
+        where = f" on {plain_name(self.platform)}" if self.platform else ""
         clock = self.timestamp.astimezone(timezone)
-        return f"[{clock:%H:%M}] {one_line(self.interaction_type)}{where}: {one_line(self.content)}"
+        kind = plain_name(self.interaction_type)
+        return f"[{clock:%H:%M}] {speaker(self) if is_role(kind) else kind}{where}: {one_line(self.content)}"
 
 
 _FIELDS = ItemFields(EpisodicMemory, trusted=True)
