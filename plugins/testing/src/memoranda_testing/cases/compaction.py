@@ -108,6 +108,17 @@ class CompactionCases(Cases):
         with raises(SummaryError, "a second undo"):
             await undo(store, result.summary_id or "", metadata=scope)
 
+    async def test_what_comes_back_is_in_the_order_it_was_said(self, store: BaseStore) -> None:
+        """Clocks that go back change nothing in the order of expand and undo."""
+        scope = self.scope()
+        said = _conversation(scope)
+        for position, item in enumerate(said):
+            item.created_at = moment(50 - position)
+        await store.add_many(said)
+        result = await compact(store, scope, CONFIG, _Model())
+        equal(contents(await expand(store, result.summary_id or "")), contents(said[1:7]), "expand")
+        equal(contents(await undo(store, result.summary_id or "")), contents(said[1:7]), "undo")
+
     async def test_what_was_undone_can_be_compacted_again(self, store: BaseStore) -> None:
         """A compaction after an undo is a new one."""
         scope = self.scope()
