@@ -71,6 +71,19 @@ class CompactionCases(Cases):
         equal(await store.count(metadata=scope), len(said) + 1, "count after a compaction")
         equal(len(result.archived), 6, "archived items")
 
+    async def test_rounds_are_summarised_whole_or_not_at_all(self, store: BaseStore) -> None:
+        """A cut within a round keeps all of it: no window begins with a call whose question was summarised."""
+        scope = self.scope(session_id="s")
+        said = _conversation(scope)[:7]
+        await store.add_many(said)
+        for start in (100, 200):
+            await compact(store, scope, CONFIG, _Model(), force=True)
+            window = await store.window(metadata=scope)
+            turns = [item for item in window if item.memory_type not in ("system", "summary")]
+            equal(contents(turns), contents(said[-4:]), "what is kept where the last round has four items")
+            said = _conversation(scope, start=start)[:7]
+            await store.add_many(said)
+
     async def test_sources_stay_readable_and_name_their_summary(self, store: BaseStore) -> None:
         """An archived item is read by its id, whole, with the id of its summary; the summary lists its sources."""
         scope = self.scope()
