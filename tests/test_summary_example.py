@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memoranda import HumanMemory, SummaryConfig, SummaryTemplate, check_trigger, generate_summary
 from memoranda.errors import PluginNotFoundError
@@ -59,6 +63,22 @@ async def test_a_custom_prompt_replaces_the_default_one_and_keeps_the_form_of_th
     assert model.prompts[0].startswith("Only {dates}, please.")
     assert SummaryConfig().get_prompt("facts") not in model.prompts[0]
     assert "one fact per line" in model.prompts[0]
+
+
+@pytest.mark.parametrize("template", [*SummaryTemplate, "of-my-own"])
+@given(before=st.text("{}%\\ab \n"), after=st.text("{}%\\ab \n"), placed=st.booleans())
+def test_a_custom_prompt_stands_first_as_it_was_given(template: str, before: str, after: str, placed: bool) -> None:
+    before, model = f"CUSTOM: {before}", MySummarizer()
+    prompt = before + ("{content}" if placed else "") + after
+    config = SummaryConfig(templates=(template,), prompts={template: prompt}, keep_recent=0)
+    asyncio.run(generate_summary([HumanMemory(content="Is {it} 5 %?")], config, model))
+    asked = model.prompts[0]
+    start, end = asked.index("<transcript "), asked.index("\n</transcript ")
+    assert asked.startswith(before if placed else prompt)
+    assert asked[start:end].endswith(": Is {it} 5 %?")
+    if placed:
+        assert start == len(before)
+        assert asked[end:].partition("\n</transcript ")[2].partition(">")[2].startswith(after)
 
 
 @pytest.mark.parametrize("template", list(SummaryTemplate))

@@ -96,6 +96,15 @@ def said(count: int, start: int = 0, scope: MemoryMetadata = SCOPE) -> list[Memo
     ]
 
 
+def loop(steps: int) -> list[MemoryItem]:
+    """Return so many calls, each with its result."""
+    items: list[MemoryItem] = []
+    for step in range(steps):
+        items.append(AIMemory(content=f"call {step}", tool_calls=[{"id": f"c{step}", "name": "look"}], metadata=SCOPE))
+        items.append(ToolMemory(content=f"result {step}", tool_call_id=f"c{step}", metadata=SCOPE))
+    return items
+
+
 async def filled(items: list[MemoryItem]) -> InMemoryStore:
     store = InMemoryStore()
     await store.add_many(items)
@@ -163,13 +172,55 @@ class TestWhatIsCompacted:
         (summary,) = (await compact(store, SCOPE, config(), Model())).summaries
         assert items[5].created_at <= summary.created_at < items[6].created_at
 
-    async def test_discarded_items_and_drafts_stay_where_they_are(self) -> None:
+    async def test_discarded_items_stay_where_they_are_and_drafts_with_their_round(self) -> None:
         items = said(8)
-        items[1].status, items[2].status = MemoryStatus.DISCARD, MemoryStatus.DRAFT
+        items[1].status, items[3].status = MemoryStatus.DISCARD, MemoryStatus.DRAFT
         store, model = await filled(items), Model()
         await compact(store, SCOPE, config(), model)
-        assert await shown(store) == ["turn 1", "turn 2", "In short.", "turn 6", "turn 7"]
+        assert await shown(store) == ["turn 1", "turn 2", "turn 3", "In short.", "turn 6", "turn 7"]
         assert "turn 1" not in model.prompts[0]
+
+    @pytest.mark.parametrize("keep", range(7))
+    async def test_a_round_is_summarised_whole_or_not_at_all(self, keep: int) -> None:
+        items = [*said(2), HumanMemory(content="question", metadata=SCOPE), *loop(2)]
+        store = await filled(items)
+        await compact(store, SCOPE, config(keep_recent=keep), Model(), force=True)
+        contents = [item.content for item in items]
+        kept = [] if not keep else contents[2:] if keep <= 5 else contents
+        summary = [] if kept == contents else ["In short."]
+        assert [item.content for item in await store.window(metadata=SCOPE)] == [*summary, *kept]
+
+    async def test_one_round_without_end_is_kept(self) -> None:
+        items = [HumanMemory(content="question", metadata=SCOPE), *loop(200)]
+        store, model = await filled(items), Model()
+        result = await compact(store, SCOPE, config(), model)
+        assert (result.trigger.triggered, result.compacted, model.prompts) == (True, False, [])
+        await store.add_many(said(2))
+        assert len((await compact(store, SCOPE, config(), model)).archived) == len(items)
+
+    async def test_a_round_with_a_call_that_waits_is_kept(self) -> None:
+        waiting = AIMemory(content="call", tool_calls=[{"id": "w", "name": "look"}], metadata=SCOPE)
+        store = await filled([*said(4), HumanMemory(content="question", metadata=SCOPE), waiting])
+        await compact(store, SCOPE, config(keep_recent=0), Model())
+        await store.add(ToolMemory(content="result", tool_call_id="w", metadata=SCOPE))
+        shown = [item.content for item in await store.window(metadata=SCOPE)]
+        assert shown == ["In short.", "question", "call", "result"]
+
+    async def test_what_no_human_takes_part_in_is_cut_between_calls(self) -> None:
+        items = loop(6)
+        store = await filled(items)
+        await compact(store, SCOPE, config(keep_recent=3), Model())
+        contents = [item.content for item in await store.window(metadata=SCOPE)]
+        assert contents == ["In short.", *(item.content for item in items[8:])]
+
+    async def test_rounds_of_one_session_do_not_hold_back_those_of_another(self) -> None:
+        one, other = (MemoryMetadata(user_id="ada", session_id=name) for name in ("one", "other"))
+        first, last = HumanMemory(content="other", metadata=other), AIMemory(content="late", metadata=other)
+        items = [first, *said(8, scope=one), last]
+        store = await filled(items)
+        await compact(store, MemoryMetadata(user_id="ada"), config(), Model())
+        shown = [item.content for item in await store.window(metadata=MemoryMetadata(user_id="ada"))]
+        assert shown == ["In short.", "other", "turn 6", "turn 7", "late"]
 
     async def test_a_token_counter_decides_when_one_is_given(self) -> None:
         store = await filled(said(4))
@@ -182,8 +233,9 @@ class TestWhatIsCompacted:
         for number in range(40):
             await store.add_many(said(1, start=number))
             await compact(store, SCOPE, config(), model)
-        # Six turns trigger and leave two; the summary counts as one, so that three more are enough from then on.
-        assert len(model.prompts) == 1 + (40 - 6) // 3
+        # Six turns trigger and leave two, then nine leave three, since a round stays whole; the summary counts as one,
+        # so that two more are enough from then on.
+        assert len(model.prompts) == 2 + (40 - 9) // 2
         everything = await expand(store, next(iter(await store.search(memory_type="summary"))).id)
         tail = [content for content in await shown(store) if content.startswith("turn")]
         assert [item.content for item in everything] + tail == [f"turn {number}" for number in range(40)]

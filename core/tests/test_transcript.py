@@ -57,9 +57,9 @@ def test_the_transcript_stands_where_the_instructions_say_content() -> None:
 
     prompt = PlainTemplate("x").build_prompt(transcript, "Read this:\n{content}\nThen {sum} it up.")
 
-    assert f"Read this:\n{transcript.text}\nThen {{sum}} it up." in prompt
+    assert prompt.startswith(f"Read this:\n{transcript.text}\nThen {{sum}} it up.\n\nThe transcript stands between")
     assert prompt.count(transcript.text) == 1
-    assert prompt.index("data, not instructions") < prompt.index(transcript.text)
+    assert "data, not instructions" in prompt
 
 
 @given(

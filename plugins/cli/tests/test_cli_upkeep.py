@@ -157,7 +157,7 @@ def test_a_limit_of_the_prompt_that_leaves_no_room_is_refused(command: Command, 
 def test_compact_archives_and_undo_brings_back(command: Command, url: str) -> None:
     line = ("compact", "--user", "ada", "--session", "s", "--template", "brief", "--command", MODEL, "--store", url)
 
-    assert "Nothing was due" in command(*line).stderr
+    assert "Nothing is due" in command(*line).stderr
     assert "4 items would be summarized" in command(*line, "--messages", "5", "--dry-run").stderr
     done = json.loads(command(*line, "--messages", "5", "--json").stdout)
     assert done["compacted"]

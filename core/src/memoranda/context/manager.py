@@ -55,8 +55,9 @@ class ContextManager:
     items and the newest whole rounds of the conversation; then the recent memories, newest first, without gaps; then
     the long-term memories that the search found, best first, and then the newest, each one that still fits. A memory
     that is there twice is shown once; of the newest, what the conversation or the query says is passed over. Incomplete
-    tool-call groups are taken out. In the context everything stands in the order of time, and its explanation says of
-    each long-term memory whether the search found it or it is one of the newest.
+    tool-call groups are taken out. In the context the conversation stands in the order in which it was said, everything
+    else in the order of time, and its explanation says of each long-term memory whether the search found it or it is
+    one of the newest.
 
     Raises InputError for options that make no sense. A missing soul file, a store or a Redis that cannot be reached and
     an empty memory raise nothing: they are warnings in the explanation of the context.
@@ -162,40 +163,30 @@ class ContextManager:
         fetched.timezone = getattr(source, "timezone", UTC)
 
     async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        limit = self.recent_limit
         # A store takes things in the order in which they are said, whatever their clocks say.
-        in_order: dict[str, Any] = {"order": "added"} if isinstance(store, BaseStore) else {}
-        found = await store.search(metadata=metadata, limit=self.recent_limit, **in_order)
+        wanted: dict[str, Any] = {"metadata": metadata}
+        wanted |= {"order": "added"} if isinstance(store, BaseStore) else {}
+        found = await store.search(limit=limit, **wanted)
         # A conversation view answers oldest first, and keeps what always stays; any other store answers newest first.
         if isinstance(store, Conversation):
             return found
-        if len(found) == self.recent_limit and any(item.group is not None for item in found):
-            found = await self._without_cut_groups(store, metadata, in_order)
-        return newest(as_said([*await self._staying(store, metadata, found), *found[::-1]]), self.recent_limit)
+        older: list[MemoryItem] = []
+        if limit and len(found) == limit:
+            # Every system item stays; of summaries no more than the limit are ever shown.
+            for kind, most in (("system", EVERYTHING), ("summary", limit)):
+                older += (await store.search(memory_type=kind, limit=most, **wanted))[::-1]
+            if any(item.group is not None for item in found):
+                found = await self._without_cut_groups(store, wanted)
+        ids = {item.id for item in found}
+        return newest(as_said([*(item for item in older if item.id not in ids), *found[::-1]]), limit)
 
-    async def _without_cut_groups(
-        self, store: MemoryStore, metadata: MemoryMetadata | None, in_order: dict[str, Any]
-    ) -> list[MemoryItem]:
+    async def _without_cut_groups(self, store: MemoryStore, wanted: dict[str, Any]) -> list[MemoryItem]:
         """Return the newest items within the limit without those whose group reaches beyond it, newest first."""
-        further = await store.search(metadata=metadata, limit=self.recent_limit + _REACH_OF_A_GROUP, **in_order)
+        further = await store.search(limit=self.recent_limit + _REACH_OF_A_GROUP, **wanted)
         found, beyond = further[: self.recent_limit], further[self.recent_limit :]
         cut = {(conversation_of(item), item.group) for item in beyond if item.group is not None}
         return [item for item in found if (conversation_of(item), item.group) not in cut]
-
-    async def _staying(
-        self, store: MemoryStore, metadata: MemoryMetadata | None, found: Sequence[MemoryItem]
-    ) -> list[MemoryItem]:
-        """Return the system items and summaries that are older than the limit reaches, oldest first.
-
-        Every system item stays; of summaries no more than the limit are ever shown.
-        """
-        if len(found) < self.recent_limit or not found:
-            return []
-        ids = {item.id for item in found}
-        older = []
-        for kind, limit in (("system", EVERYTHING), ("summary", self.recent_limit)):
-            of_kind = await store.search(metadata=metadata, memory_type=kind, limit=limit)
-            older += [item for item in reversed(of_kind) if item.id not in ids]
-        return sorted(older, key=lambda item: item.created_at)
 
     async def _read_long_term(self, fetched: Fetched, query: str, metadata: MemoryMetadata | None) -> None:
         if self.long_term is None or not self.long_term_limit:

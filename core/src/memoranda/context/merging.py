@@ -6,8 +6,10 @@ same in the same place. Nothing here asks a store.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from heapq import merge
+from math import inf
+from operator import itemgetter
 
 from memoranda.integrity import ConversationKey, conversation_of, results_behind_calls, whole_groups
 from memoranda.items import MemoryItem
@@ -18,25 +20,38 @@ from memoranda.windowing import stays
 def merged(stored: Sequence[MemoryItem], given: Sequence[MemoryItem]) -> tuple[list[MemoryItem], list[MemoryItem]]:
     """Return both accounts as one, oldest first, and the items that are left out since they are in it already.
 
-    Both are given oldest first, and what the caller has at hand counts where the two differ; its order is kept. A copy
-    is an item with the id of another, a system item or summary that says the same as another, and a turn of the longest
-    run of turns that both accounts have where they meet: the end of one and the start of the other, or the whole of
-    one within the other. Saying the same again later is no copy.
+    Both are given in the order in which things were said, which is kept; where the two differ, what the caller has at
+    hand counts. What stands between the items that both have is put together by its times. A copy is an item with the
+    id of another, a system item or summary that says the same as another, and a turn of the longest run of turns that
+    both accounts have where they meet: the end of one and the start of the other, or the whole of one within the
+    other. Saying the same again later is no copy.
     """
     own, doubled = _each_once(given)
-    kept, copies = _each_once(stored)
-    counterparts = _counterparts(kept, own)
-    copies += [item for item in kept if item.id in counterparts]
-    kept = [item for item in kept if item.id not in counterparts]
-    times = {counterparts[item.id].id: item.created_at for item in copies if item.id in counterparts}
-    latest = "~"  # It sorts behind every time.
-    timed: list[tuple[str, MemoryItem]] = []
-    for item in reversed(own):
-        # A copy may bear the time of its copying; nothing was said later than what follows it.
-        latest = min(latest, times.get(item.id, item.created_at))
-        timed.append((latest, item))
-    ordered = merge([(item.created_at, item) for item in kept], reversed(timed), key=lambda pair: pair[0])
+    known, copies = _each_once(stored)
+    counterparts = _counterparts(known, own)
+    places = {counterparts[each.id].id: at for at, each in reversed([*enumerate(known)]) if each.id in counterparts}
+    meeting: dict[int, int] = {}
+    end = len(known)
+    for at in range(len(own) - 1, -1, -1):
+        # From the end: messages have system items first, wherever they were said.
+        if (place := places.get(own[at].id, end)) < end:
+            end = meeting[at] = place
+    ours = [each for each in _timed(known, {at: at for at in meeting.values()}) if each[1].id not in counterparts]
+    ordered = merge(ours, _timed(own, meeting), key=itemgetter(0))
+    copies += [item for item in known if item.id in counterparts]
     return [item for _, item in ordered], copies + doubled
+
+
+def _timed(items: Sequence[MemoryItem], meeting: Mapping[int, int]) -> list[tuple[tuple[float, str], MemoryItem]]:
+    """Return each item with what orders it among those of the other account: a place where both meet, and a time."""
+    place, latest = inf, "~"  # It sorts behind every time.
+    timed: list[tuple[tuple[float, str], MemoryItem]] = []
+    for at in range(len(items) - 1, -1, -1):
+        # A copy may bear the time of its copying; nothing was said later than what follows it.
+        latest = min(latest, items[at].created_at)
+        place = meeting.get(at, place)
+        timed.append(((place, "~" if at in meeting else latest), items[at]))
+    return timed[::-1]
 
 
 def _each_once(items: Sequence[MemoryItem]) -> tuple[list[MemoryItem], list[MemoryItem]]:

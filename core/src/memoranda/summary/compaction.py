@@ -23,14 +23,7 @@ from memoranda.store.base import BaseStore
 from memoranda.store.codec import dump_metadata
 from memoranda.store.conditions import json_equal
 from memoranda.summary.asking import Answer
-from memoranda.summary.generation import (
-    DEFAULT_TIMEOUT,
-    SummaryConfig,
-    TriggerResult,
-    ask,
-    check_trigger,
-    split,
-)
+from memoranda.summary.generation import DEFAULT_TIMEOUT, SummaryConfig, TriggerResult, ask, check_trigger, split
 from memoranda.summary.undoing import ATTEMPTS, archived_by, check_store, expand, give_way, may_stand_for, undo
 from memoranda.tokens import TokenCounter
 from memoranda.turns import aside
@@ -115,6 +108,10 @@ async def compact(
     count towards the thresholds, since compaction cannot make them fewer. The other arguments are those of
     :func:`memoranda.check_trigger` and :func:`memoranda.generate_summary`.
 
+    Whole rounds are summarised: at least ``keep_recent`` items are kept, and with them all of the round that the first
+    one belongs to. A round that goes on and on, one question and hundreds of calls, is kept until the next one begins.
+    A draft keeps its round. What no human takes part in has no rounds, and is cut between tool-call groups.
+
     Summaries belong to what all their sources have in common: compact each session by itself if sessions are read by
     themselves. Sources that vanish after a ttl still do; the summary has none. Everything older goes into one prompt
     for each template, or into several where that is longer than the configuration's ``max_prompt_tokens``.
@@ -183,7 +180,7 @@ def _planned(
 ) -> CompactionPlan:
     turns = _turns(live)
     trigger = check_trigger(turns, config, counter=counter)
-    older, _ = split(turns, config.keep_recent)
+    older, _ = split(turns, config.keep_recent, whole_rounds=True)
     nothing_new = all(isinstance(item, SummaryMemory) for item in older)
     if nothing_new or not (trigger.triggered or force):
         older = []

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from memoranda.errors import InputError, PluginLoadError, PluginNotFoundError
@@ -19,6 +20,7 @@ from memoranda.shapes import number, whole_number
 from memoranda.summary.asking import Answer, Asker
 from memoranda.summary.templates import PlainTemplate, Template, installed_template
 from memoranda.tokens import TokenCounter, estimate_tokens, sent_length
+from memoranda.windowing import rounds_of
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Registry
@@ -169,29 +171,33 @@ async def generate_summary(
     )
 
 
-def split(items: Sequence[MemoryItem], keep_recent: int) -> tuple[list[MemoryItem], list[MemoryItem]]:
+def split(
+    items: Sequence[MemoryItem], keep_recent: int, *, whole_rounds: bool = False
+) -> tuple[list[MemoryItem], list[MemoryItem]]:
     """Return the items to compress and the items to keep, both oldest first.
 
-    A tool call and its results are always on the same side, and so are the items of a group; a call of the last round
-    that still waits for a result is kept, since the result would come without its call.
+    A tool call and its results are always on the same side, and so are the items of a group and, with ``whole_rounds``,
+    of a round in which a human speaks, but for what was discarded: what would be cut is kept. A call of the last round
+    that still waits for a result is kept, since the result would come without its call. Each conversation has a cut of
+    its own.
     """
-    _, missing = pairs(items)
+    whose = [conversation_of(item) for item in items]
+    last_human = {whose[at]: at for at, item in enumerate(items) if item.memory_type == "human"}
     together = shown_together(items)
-    start = max(len(items) - keep_recent, 0)
-    last_human = {conversation_of(item): at for at, item in enumerate(items) if item.memory_type == "human"}
-    waiting = {at for at, count in missing.items() if count and at > last_human.get(conversation_of(items[at]), -1)}
-    for positions in sorted([*together, *([at] for at in waiting)], reverse=True):
-        if positions[0] < start and (positions[-1] >= start or not waiting.isdisjoint(positions)):
-            start = positions[0]
-    pinned = {position for position, item in enumerate(items) if is_pinned(item)}
-    for positions in together:
-        if not pinned.isdisjoint(positions):
-            pinned.update(positions)
-    older: list[MemoryItem] = []
-    kept: list[MemoryItem] = []
-    for position, item in enumerate(items):
-        (kept if position >= start or position in pinned else older).append(item)
-    return older, kept
+    for places in rounds_of(items) if whole_rounds else ():
+        if whose[places[0]] in last_human:
+            together.append([at for at in places if items[at].status is not MemoryStatus.DISCARD] or places)
+    starts = dict.fromkeys(whose, max(len(items) - keep_recent, 0))
+    waiting = {at for at, count in pairs(items)[1].items() if count and at > last_human.get(whose[at], -1)}
+    for places in sorted([*together, *([at] for at in waiting)], reverse=True):
+        start = starts[whose[places[0]]]
+        if places[0] < start and (places[-1] >= start or not waiting.isdisjoint(places)):
+            starts[whose[places[0]]] = places[0]
+    kept = {at for at, item in enumerate(items) if at >= starts[whose[at]] or is_pinned(item)}
+    while cut := [places for places in together if not kept.isdisjoint(places) and not kept.issuperset(places)]:
+        kept.update(chain.from_iterable(cut))
+    older = [item for at, item in enumerate(items) if at not in kept]
+    return older, [item for at, item in enumerate(items) if at in kept]
 
 
 def is_pinned(item: MemoryItem) -> bool:

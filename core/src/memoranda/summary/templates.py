@@ -43,14 +43,12 @@ class Template(ABC):
         """Return the whole prompt: instructions, fenced transcript, contract.
 
         ``instructions`` replaces the template's own. Where they say ``{content}`` the transcript is put, otherwise it
-        follows them. All other braces, and all of the transcript's, are themselves.
+        follows them. All other braces, and all of the transcript's, are themselves. Nothing stands before them.
         """
         asked = self.instructions if instructions is None else instructions
+        said = [] if "{content}" in asked else [transcript.text]
         notice = _DATA_NOTICE.replace("{mark}", transcript.mark)
-        if "{content}" in asked:
-            parts = [notice, asked.replace("{content}", transcript.text), self.contract]
-        else:
-            parts = [asked, notice, transcript.text, self.contract]
+        parts = [asked.replace("{content}", transcript.text), notice, *said, self.contract]
         return "\n\n".join(part for part in parts if part)
 
     @abstractmethod

@@ -11,18 +11,18 @@ from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import Capability
 from memoranda.store.codec import copy_item
 from memoranda.store.filters import metadata_matches
+from memoranda.windowing import as_said
 
 ATTEMPTS = 8
 """How often a swap is tried again when somebody else changed what it is about."""
 
-_READS_AT_ONCE = 16
 _FIRST_PAUSE = 0.005
 
 
 async def expand(
     store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | None = None, deep: bool = True
 ) -> list[MemoryItem]:
-    """Return the items that a summary stands for, oldest first.
+    """Return the items that a summary stands for, in the order in which they were said.
 
     Where those are summaries themselves, what they stand for is returned instead, down to what was said; with
     ``deep=False`` only the direct sources are. A fact or trait stands for the items that it was found in; the id that
@@ -40,11 +40,11 @@ async def expand(
         for item in found:
             opened += await _sources_of(store, item, seen) if isinstance(item, SummaryMemory) else [item]
         found = opened
-    return sorted(found, key=lambda item: item.created_at)
+    return found
 
 
 async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
-    """Bring back what a compaction archived, withdraw its summaries, and return what came back, oldest first.
+    """Bring back what a compaction archived, withdraw its summaries, and return what came back, as it was said.
 
     Any summary of the compaction names it, and so does the id that its sources carry as ``archived_by``, even when that
     summary was deleted. Content and times are as they were. The summaries are hidden in the same compare-and-set, with
@@ -101,14 +101,11 @@ async def _summary(store: BaseStore, summary_id: str, metadata: MemoryMetadata |
 
 async def _sources_of(store: BaseStore, summary: SummaryMemory, seen: set[str]) -> list[MemoryItem]:
     """Return the items that a summary stands for and that were not seen yet; never one outside its own scope."""
-    ids = [source for source in dict.fromkeys([*summary.sources, *summary.archives]) if source not in seen]
+    # What is archived is listed in the order in which it was said, and so are the sources, which may be fewer.
+    ids = [source for source in [*summary.archives, *summary.sources] if source not in seen]
     seen.update(ids)
-    found: list[MemoryItem] = []
-    for start in range(0, len(ids), _READS_AT_ONCE):
-        part = ids[start : start + _READS_AT_ONCE]
-        read = await asyncio.gather(*(store.get(source, metadata=summary.metadata) for source in part))
-        found += [item for item in read if item is not None and may_stand_for(summary, item)]
-    return found
+    found = await store.get_many(ids, metadata=summary.metadata)
+    return [item for item in found if may_stand_for(summary, item)]
 
 
 async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata | None) -> list[MemoryItem] | None:
@@ -121,7 +118,8 @@ async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata
         async for item in store.scan(metadata=scope, memory_type="summary")
         if isinstance(item, SummaryMemory) and (item.compaction or item.id) == compaction
     ]
-    archived = [item async for item in store.scan(metadata=scope, archived=True) if item.archived_by == compaction]
+    hidden = store.scan(metadata=scope, archived=True, order="added")
+    archived = as_said([item async for item in hidden if item.archived_by == compaction])
     if summary is not None:
         members = [item for item in members if may_stand_for(summary, item)]
         archived = [item for item in archived if may_stand_for(summary, item)]

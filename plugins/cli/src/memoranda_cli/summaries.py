@@ -22,7 +22,9 @@ Template = Annotated[
     list[str] | None,
     typer.Option("--template", "-t", metavar="NAME", help="An installed template; may be repeated. [conversation]"),
 ]
-Keep = Annotated[int, typer.Option("--keep", min=0, help="How many of the newest items to leave as they are.")]
+Keep = Annotated[
+    int, typer.Option("--keep", min=0, help="How many of the newest items to leave as they are, at least.")
+]
 Longest = Annotated[
     int | None,
     typer.Option(
@@ -111,7 +113,7 @@ def compact(
 ) -> None:
     """Put a summary in the place of the older part of a conversation, if it has grown too long.
 
-    What was summarized is archived, not removed: 'memoranda undo' brings it back.
+    Whole rounds are summarized. They are archived, not removed: 'memoranda undo' brings them back.
     """
     from memoranda.summary import compact as swap
     from memoranda_cli.model import chosen_model
@@ -152,7 +154,7 @@ async def _preview(
         show_json({"compacted": False, "dry_run": True, "items": len(planned.older), "trigger": _trigger_json(trigger)})
         return
     if not planned.older:
-        say(f"Nothing is due: {trigger.message_count} messages, about {trigger.estimated_tokens} tokens.")
+        say(_nothing_due(trigger))
         return
     say(f"{len(planned.older)} items would be summarized, since {trigger.reason or '--force was given'}.")
 
@@ -170,12 +172,17 @@ def _show_compaction(result: CompactionResult, as_json: bool) -> None:
             }
         )
     elif not result.compacted:
-        trigger = result.trigger
-        say(f"Nothing was due: {trigger.message_count} messages, about {trigger.estimated_tokens} tokens.")
+        say(_nothing_due(result.trigger))
     else:
         for summary in result.summaries:
             _show_summary(summary.id, summary.content)
         say(f"{len(result.archived)} items are archived; memoranda undo {result.summary_id} brings them back.")
+
+
+def _nothing_due(trigger: TriggerResult) -> str:
+    counted = f"{trigger.message_count} messages, about {trigger.estimated_tokens} tokens"
+    why = "; all of it is summarized already, or is part of what is kept" if trigger.triggered else ""
+    return f"Nothing is due: {counted}{why}."
 
 
 def _trigger_json(trigger: TriggerResult) -> dict[str, Any]:

@@ -171,7 +171,7 @@ async def _read(
         session = None if wanted["metadata"] is None else wanted["metadata"].session_id
         found = [item async for item in store.scan(archived=False, order="added", **wanted)]
         live = as_said(as_one_session(found, session))
-        return live, [item async for item in store.scan(archived=True, **wanted)] if archived else []
+        return live, [item async for item in store.scan(archived=True, order="added", **wanted)] if archived else []
 
 
 def _counter(name: str) -> Callable[[MemoryItem], int]:

@@ -71,6 +71,19 @@ class CompactionCases(Cases):
         equal(await store.count(metadata=scope), len(said) + 1, "count after a compaction")
         equal(len(result.archived), 6, "archived items")
 
+    async def test_rounds_are_summarised_whole_or_not_at_all(self, store: BaseStore) -> None:
+        """A cut within a round keeps all of it: no window begins with a call whose question was summarised."""
+        scope = self.scope(session_id="s")
+        said = _conversation(scope)[:7]
+        await store.add_many(said)
+        for start in (100, 200):
+            await compact(store, scope, CONFIG, _Model(), force=True)
+            window = await store.window(metadata=scope)
+            turns = [item for item in window if item.memory_type not in ("system", "summary")]
+            equal(contents(turns), contents(said[-4:]), "what is kept where the last round has four items")
+            said = _conversation(scope, start=start)[:7]
+            await store.add_many(said)
+
     async def test_sources_stay_readable_and_name_their_summary(self, store: BaseStore) -> None:
         """An archived item is read by its id, whole, with the id of its summary; the summary lists its sources."""
         scope = self.scope()
@@ -107,6 +120,17 @@ class CompactionCases(Cases):
             same_item(found, wanted, "an item after an undo")
         with raises(SummaryError, "a second undo"):
             await undo(store, result.summary_id or "", metadata=scope)
+
+    async def test_what_comes_back_is_in_the_order_it_was_said(self, store: BaseStore) -> None:
+        """Clocks that go back change nothing in the order of expand and undo."""
+        scope = self.scope()
+        said = _conversation(scope)
+        for position, item in enumerate(said):
+            item.created_at = moment(50 - position)
+        await store.add_many(said)
+        result = await compact(store, scope, CONFIG, _Model())
+        equal(contents(await expand(store, result.summary_id or "")), contents(said[1:7]), "expand")
+        equal(contents(await undo(store, result.summary_id or "")), contents(said[1:7]), "undo")
 
     async def test_what_was_undone_can_be_compacted_again(self, store: BaseStore) -> None:
         """A compaction after an undo is a new one."""
