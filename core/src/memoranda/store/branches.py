@@ -16,7 +16,7 @@ from memoranda.shapes import check_text, truth
 from memoranda.store.capabilities import Capability
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item
-from memoranda.store.conditions import Expiry, FieldEquals, InBranch, metadata_conditions
+from memoranda.store.conditions import FieldEquals, InBranch, metadata_conditions
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Filter
 from memoranda.store.forked import MARK
@@ -56,21 +56,24 @@ class Branching(Engine):
         owners = {item.metadata.user_id for item in items} or {made.metadata.user_id}
         if len(owners) > 1 or made.metadata.user_id not in (None, *owners):
             raise InputError("The items that a branch shares are not of its user.", field="record")
+        if made.id in {item.metadata.session_id for item in items}:
+            raise InputError("A branch does not share its own items with itself.", field="record")
         made.metadata = made.metadata.model_copy(update={"user_id": owners.pop()})
         if items:
             made.parent, made.at = str(items[0].metadata.session_id), at
         for session, item in zip(shared, items, strict=True):
             # A record that names what lies before its parent needs no other record to tell.
             made.places |= await self._lineage("" if made.earlier else session, item)
-        made = self._prepared(storable(made))
-        if made.expires_at is not None:
+        made.places.pop(made.id, None)
+        stamped = self._prepared(storable(made))
+        if stamped.expires_at is not None:
             self._require(Capability.TTL)
-            self._lifetimes.note(made.expires_at)
+            self._lifetimes.note(stamped.expires_at)
         async with self._alone():
             try:
-                await self._apply(Write([made], fresh=True, hidden=frozenset({made.id} if deleted else ())))
+                await self._apply(Write([stamped], fresh=True, hidden=frozenset({made.id} if deleted else ())))
             except VersionConflictError:
-                if record is None or not await self._is_there(made, deleted):
+                if record is None or not await self._is_there(stamped, deleted):
                     raise
         return made.id
 
@@ -89,18 +92,17 @@ class Branching(Engine):
             raise InputError(_NO_SUCH_ITEM, field="at")
         return found[0]
 
-    async def _is_there(self, made: BranchMemory, deleted: bool) -> bool:
+    async def _is_there(self, made: MemoryItem, deleted: bool) -> bool:
         """Whether the store has this very branch already, as visible: the same times, owner and shared items."""
         can_hide = Capability.DELETE in self.capabilities
         if (await self._get(made.id) is None) is not deleted:
             return False
         wanted = self._filter(metadata=MemoryMetadata(session_id=made.id), archived=None)
-        async for stored in self._scan(wanted.also(FieldEquals("id", made.id)), can_hide, "added"):
-            if made.places and stored == made.model_copy(update={"version": stored.version}):
-                return True
-            told = [await self._told(copy_item(stored), wanted, hidden) for hidden in (False, can_hide)]
-            return made.model_copy(update={"places": {}, "version": stored.version}) in told
-        return False
+        here = wanted.also(FieldEquals("id", made.id))
+        found = [stored async for stored in self._scan(here, can_hide, "added")]
+        told = [await self._told(copy_item(each), wanted, hidden) for each in found for hidden in (False, can_hide)]
+        known = [each.model_copy(update={"version": 0}) for each in (*found, *told)]
+        return made in known or made.model_copy(update={"places": {}}) in known
 
     async def _lineage(self, session_id: str, item: MemoryItem) -> dict[str, int]:
         """Return up to which places a fork of a session at an item shares others, that of the item first."""
@@ -126,7 +128,9 @@ class Branching(Engine):
         found = await self._get(session_id) if session_id.startswith(MARK) else None
         if type(found) is not BranchMemory or found.metadata.session_id != session_id:
             return None
-        return found if Expiry(self._lifetimes.now(self.clock)).matches(found) else None
+        if found.expires_at is not None and found.expires_at <= self._lifetimes.now(self.clock):
+            return None
+        return found
 
     async def _with_past(self, wanted: Filter) -> Filter:
         """Return a filter that names a forked session as one that shows its past, too; any other as it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,20 @@ async def _same_in_copies(store: BaseStore, asked: MemoryMetadata, sessions: Seq
         equal(await shown(copy_of_copy, session), wanted, "a session in the copy of the copy")
 
 
+def _writes(
+    store: BaseStore, item: MemoryItem, there: MemoryMetadata, many: Sequence[MemoryItem]
+) -> Iterator[Awaitable[object]]:
+    """Yield every way to give an item to a store."""
+    yield store.add(item)
+    yield store.add(item, keep_created=True)
+    yield store.add_many([note("b", there), item])
+    yield store.add_many([*many, item])
+    yield store.append([item], after=None)
+    yield store.apply(adds=[item])
+    yield store.update(item)
+    yield store.update_many([item])
+
+
 class BranchRecordCases(Cases):
     """The record of a branch comes from fork() alone, and leads to nothing that its maker could not read."""
 
@@ -76,19 +90,9 @@ class BranchRecordCases(Cases):
         handle = store.scoped(user_id=str(scope.user_id))
         for forged in (record, plain, disguised, record.model_copy(update={"version": 1})):
             for target in (store, handle):
-                ways: list[Callable[[], Awaitable[object]]] = [
-                    lambda target=target, forged=forged: target.add(forged),
-                    lambda target=target, forged=forged: target.add(forged, keep_created=True),
-                    lambda target=target, forged=forged: target.add_many([note("b", there), forged]),
-                    lambda target=target, forged=forged: target.add_many([*many, forged]),
-                    lambda target=target, forged=forged: target.append([forged], after=None),
-                    lambda target=target, forged=forged: target.apply(adds=[forged]),
-                    lambda target=target, forged=forged: target.update(forged),
-                    lambda target=target, forged=forged: target.update_many([forged]),
-                ]
-                for number, way in enumerate(ways):
+                for number, way in enumerate(_writes(target, forged, there, many)):
                     with raises(InputError, f"writing a record, way {number}"):
-                        await way()
+                        await way
         equal(await store.count(metadata=there), 0, "number of items in a session that nobody forked")
 
     async def test_an_observer_makes_no_record(self, store: BaseStore) -> None:
@@ -146,14 +150,15 @@ class BranchRecordCases(Cases):
         """What a handle of a namespace, an agent or a task forks shares what lies in its scope, whoever reads it."""
         victim = self.scope(session_id="s")
         await said(store, victim, "mine", "mine, too")
-        for bound in ({"namespace": ("evil",)}, {"agent_id": "evil"}, {"task_id": "evil"}):
-            handle = store.scoped(**bound)  # type: ignore[arg-type]  # one field each
+        scopes: list[dict[str, Any]] = [{"namespace": ("evil",)}, {"agent_id": "evil"}, {"task_id": "evil"}]
+        for bound in scopes:
+            handle = store.scoped(**bound)
             bait = note("bait", victim)
             await handle.add(bait)
             branch = await handle.fork("s", at=bait.id)
             for reader in (store, handle, store.scoped(session_id=branch), store.scoped(user_id=str(victim.user_id))):
                 equal(await shown(reader, branch), ["bait"], f"a branch that a handle of {bound} made")
-            stamped = MemoryMetadata(user_id=victim.user_id, session_id=f"{branch}-2", **bound)  # type: ignore[arg-type]
+            stamped = MemoryMetadata(user_id=victim.user_id, session_id=f"{branch}-2", **bound)
             made = record_of(f"{branch}-2", None, "s", bait.id, metadata=stamped)
             again = await handle.fork("s", at=bait.id, record=made)
             equal(await shown(store.scoped(session_id=again), again), ["bait"], "a branch that was copied there")
