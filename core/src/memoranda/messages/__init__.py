@@ -31,14 +31,6 @@ __getattr__, __dir__ = lazy_names(
 )
 
 __all__ = [
-    "Dropped",
-    "agrees",
-    "call_arguments",
-    "call_name",
-    "from_anthropic",
-    "from_openai",
-    "from_responses",
-    "to_anthropic",
-    "to_openai",
-    "to_responses",
-]
+    "Dropped", "agrees", "call_arguments", "call_name", "from_anthropic", "from_openai", "from_responses",
+    "to_anthropic", "to_openai", "to_responses",
+]  # fmt: skip
