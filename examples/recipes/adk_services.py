@@ -28,6 +28,7 @@ from google.genai.types import Content, Part
 
 import memoranda
 from memoranda import MemoryItem
+from memoranda.messages import agrees
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import BaseStore
 
@@ -63,7 +64,7 @@ class MemorandaSessionService(BaseSessionService):
             return None
         session = Session.model_validate(decode_payload(item.payload or ""))
         kept = [kept async for kept in mine.scan(memory_type=EVENT, order="added")]
-        session.events = [Event.model_validate_json(kept_one.payload or "") for kept_one in kept]
+        session.events = [_event(kept_one) for kept_one in kept]
         session.last_update_time = session.events[-1].timestamp if session.events else 0.0
         if config is not None and config.after_timestamp is not None:
             session.events = [event for event in session.events if event.timestamp >= config.after_timestamp]
@@ -130,19 +131,38 @@ def _lasting(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event_item(event: Event) -> MemoryItem:
-    parts = (event.content.parts if event.content else None) or []
     return MemoryItem(
         id=event.id,
-        content=" ".join(part.text for part in parts if part.text).replace("\0", ""),
-        memory_type=EVENT,
-        name=event.author,
+        **_fields(event),
         payload=event.model_dump_json(),
         payload_format="adk",
     )
 
 
+def _fields(event: Event) -> dict[str, Any]:
+    """Return what an item says of an event: who speaks, what, and which calls it makes or answers."""
+    parts = (event.content.parts if event.content else None) or []
+    called = [call.id or call.name for call in (*event.get_function_calls(), *event.get_function_responses())]
+    return {
+        "memory_type": EVENT,
+        "content": " ".join(part.text for part in parts if part.text).replace("\0", ""),
+        "name": event.author,
+        "provider_parts": [str(event.content.role) if event.content else "", *called],
+    }
+
+
+def _event(item: MemoryItem) -> Event:
+    """Return the event that an item came as; one that was changed since says what its fields say."""
+    event = Event.model_validate_json(item.payload or "")
+    if agrees(item, _fields(event)):
+        return event
+    author = item.name or "user"
+    said = Content(role="user" if author == "user" else "model", parts=[Part(text=item.content)])
+    return Event(id=item.id, author=author, content=said, invocation_id=event.invocation_id, timestamp=event.timestamp)
+
+
 def _entries(found: Sequence[MemoryItem]) -> list[MemoryEntry]:
-    events = [Event.model_validate_json(item.payload or "") for item in found]
+    events = [_event(item) for item in found]
     return [MemoryEntry(content=event.content, author=event.author) for event in events if event.content]
 
 

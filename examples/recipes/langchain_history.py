@@ -13,12 +13,21 @@ It prints:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, message_to_dict, messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    message_to_dict,
+    messages_from_dict,
+)
 
 import memoranda.sync
 from memoranda import MemoryItem
+from memoranda.messages import agrees
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.sync import SyncStore
 
@@ -33,24 +42,38 @@ class MemorandaHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # writable there, and nobody writes it
         """Return the conversation, oldest first."""
-        kept = [decode_payload(item.payload or "") for item in self.store.scan(archived=False, order="added")]
-        return messages_from_dict(kept)
+        return [_message(item) for item in self.store.scan(archived=False, order="added")]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, all or none."""
         self.store.add_many(
-            MemoryItem(
-                content=message.text.replace("\0", ""),
-                memory_type=f"langchain-{message.type}",
-                payload=encode_payload(message_to_dict(message)),
-                payload_format="langchain",
-            )
+            MemoryItem(**_fields(message), payload=encode_payload(message_to_dict(message)), payload_format="langchain")
             for message in messages
         )
 
     def clear(self) -> None:
         """Remove the messages for good."""
         self.store.purge()
+
+
+def _fields(message: BaseMessage) -> dict[str, Any]:
+    """Return what an item says of a message: who speaks, what, and which calls it makes or answers."""
+    calls = [call["id"] for call in getattr(message, "tool_calls", [])]
+    answered = [message.tool_call_id] if hasattr(message, "tool_call_id") else []
+    return {
+        "memory_type": f"langchain-{message.type}",
+        "content": message.text.replace("\0", ""),
+        "provider_parts": calls + answered,
+    }
+
+
+def _message(item: MemoryItem) -> BaseMessage:
+    """Return the message that an item came as; one that was changed since says what its fields say."""
+    (message,) = messages_from_dict([decode_payload(item.payload or "")])
+    if agrees(item, _fields(message)):
+        return message
+    kinds = {"langchain-ai": AIMessage, "langchain-system": SystemMessage}
+    return kinds.get(item.memory_type, HumanMessage)(item.content)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from pydantic import PrivateAttr
 
 import memoranda.sync
 from memoranda import MemoryItem, MemoryMetadata
+from memoranda.messages import agrees
 from memoranda.sync import SyncStore
 
 
@@ -74,16 +75,30 @@ class MemorandaChatStore(BaseChatStore):
 
 def _item(key: str, message: ChatMessage) -> MemoryItem:
     return MemoryItem(
-        content=(message.content or "").replace("\0", ""),
-        memory_type=f"llama-index-{message.role.value}",
+        **_fields(message),
         metadata=MemoryMetadata(session_id=key),
         payload=message.model_dump_json(),
         payload_format="llama-index",
     )
 
 
+def _fields(message: ChatMessage) -> dict[str, Any]:
+    """Return what an item says of a message: who speaks, what, and which further blocks and keys it has."""
+    blocks = [block.block_type for block in message.blocks if block.block_type != "text"]
+    return {
+        "memory_type": f"llama-index-{message.role.value}",
+        "content": (message.content or "").replace("\0", ""),
+        "provider_parts": [*blocks, *message.additional_kwargs],
+    }
+
+
 def _message(item: MemoryItem) -> ChatMessage:
-    return ChatMessage.model_validate_json(item.payload or "")
+    """Return the message that an item came as; one that was changed since says what its fields say."""
+    message = ChatMessage.model_validate_json(item.payload or "")
+    if agrees(item, _fields(message)):
+        return message
+    role = item.memory_type.removeprefix("llama-index-")
+    return ChatMessage(role=role if role in ("assistant", "system") else "user", content=item.content)
 
 
 if __name__ == "__main__":

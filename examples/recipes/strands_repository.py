@@ -23,6 +23,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 
 import memoranda.sync
 from memoranda import MemoryItem, MemoryMetadata
+from memoranda.messages import agrees
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.sync import SyncStore
 
@@ -61,15 +62,15 @@ class MemorandaRepository(SessionRepository):
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Store a message."""
-        text = " ".join(block["text"] for block in session_message.to_message()["content"] if "text" in block)
-        self._put("message", session_id, agent_id, session_message.message_id, session_message.to_dict(), text)
+        said = _fields(session_message)
+        self._put("message", session_id, agent_id, session_message.message_id, session_message.to_dict(), said)
 
     update_message = create_message
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Return a message."""
-        found = self._get("message", session_id, agent_id, message_id)
-        return None if found is None else SessionMessage.from_dict(found)
+        found = self._item("message", session_id, agent_id, message_id)
+        return None if found is None else _message(found)
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
@@ -81,13 +82,12 @@ class MemorandaRepository(SessionRepository):
             return list(self._store.scan(metadata=whose, memory_type="strands-message", order="added"))
 
         items = self._beside.submit(read).result()[offset:]
-        return [SessionMessage.from_dict(decode_payload(item.payload or "")) for item in items[:limit]]
+        return [_message(item) for item in items[:limit]]
 
-    def _put(self, kind: str, session: str, agent: str, number: int, value: Any, text: str = "") -> None:
+    def _put(self, kind: str, session: str, agent: str, number: int, value: Any, said: Any = None) -> None:
         item = MemoryItem(
             id=encode_payload([self._user, kind, session, agent, number]),
-            content=text.replace("\0", ""),
-            memory_type=f"strands-{kind}",
+            **(said or {"memory_type": f"strands-{kind}", "content": ""}),
             metadata=MemoryMetadata(session_id=session, agent_id=agent or None),
             payload=encode_payload(value),
             payload_format="strands",
@@ -95,9 +95,32 @@ class MemorandaRepository(SessionRepository):
         self._beside.submit(self._store.add, item).result()
 
     def _get(self, kind: str, session: str, agent: str, number: int) -> Any:
-        wanted = encode_payload([self._user, kind, session, agent, number])
-        item = self._beside.submit(self._store.get, wanted).result()
+        item = self._item(kind, session, agent, number)
         return None if item is None else decode_payload(item.payload or "")
+
+    def _item(self, kind: str, session: str, agent: str, number: int) -> MemoryItem | None:
+        wanted = encode_payload([self._user, kind, session, agent, number])
+        return self._beside.submit(self._store.get, wanted).result()
+
+
+def _fields(message: SessionMessage) -> dict[str, Any]:
+    """Return what an item says of a message: who speaks, what, and which further blocks it has."""
+    said = message.to_message()
+    return {
+        "memory_type": "strands-message",
+        "content": " ".join(block["text"] for block in said["content"] if "text" in block).replace("\0", ""),
+        "name": said["role"],
+        "provider_parts": [kind for block in said["content"] for kind in block if kind != "text"],
+    }
+
+
+def _message(item: MemoryItem) -> SessionMessage:
+    """Return the message that an item came as; one that was changed since says what its fields say."""
+    message = SessionMessage.from_dict(decode_payload(item.payload or ""))
+    if agrees(item, _fields(message)):
+        return message
+    role = "assistant" if item.name == "assistant" else "user"
+    return SessionMessage({"role": role, "content": [{"text": item.content}]}, message.message_id)
 
 
 class Parrot(Model):

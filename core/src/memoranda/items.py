@@ -251,7 +251,7 @@ class MemoryItem(_Model):
 
 
 class Payload(NamedTuple):
-    """An item's payload without the item; its content tells whether that was changed since."""
+    """An item's payload without the item. Whether it still says what the item says shows only beside its fields."""
 
     item_id: str
     content: str

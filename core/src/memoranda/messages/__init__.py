@@ -14,14 +14,6 @@ from memoranda.messages.responses import from_responses, to_responses
 from memoranda.messages.tool_calls import call_arguments, call_name
 
 __all__ = [
-    "Dropped",
-    "agrees",
-    "call_arguments",
-    "call_name",
-    "from_anthropic",
-    "from_openai",
-    "from_responses",
-    "to_anthropic",
-    "to_openai",
-    "to_responses",
-]
+    "Dropped", "agrees", "call_arguments", "call_name", "from_anthropic", "from_openai", "from_responses",
+    "to_anthropic", "to_openai", "to_responses",
+]  # fmt: skip
