@@ -15,7 +15,6 @@ from memoranda.store.filters import metadata_matches
 ATTEMPTS = 8
 """How often a swap is tried again when somebody else changed what it is about."""
 
-_READS_AT_ONCE = 16
 _FIRST_PAUSE = 0.005
 
 
@@ -34,12 +33,15 @@ async def expand(
     if summary is None or summary.archived_by == summary.compaction != "":
         raise SummaryError(f"There is no summary with the id {summary_id!r} here.")
     seen = {summary.id}
-    found = await _sources_of(store, summary, seen)
-    while deep and any(isinstance(item, SummaryMemory) for item in found):
-        opened: list[MemoryItem] = []
-        for item in found:
-            opened += await _sources_of(store, item, seen) if isinstance(item, SummaryMemory) else [item]
-        found = opened
+    found: list[MemoryItem] = []  # Newest first, as they are taken from the end of what waits.
+    waiting = await _sources_of(store, summary, seen)
+    while waiting:
+        item = waiting.pop()
+        if deep and isinstance(item, SummaryMemory):
+            waiting += await _sources_of(store, item, seen)
+        else:
+            found.append(item)
+    found.reverse()
     return sorted(found, key=lambda item: item.created_at)
 
 
@@ -103,12 +105,8 @@ async def _sources_of(store: BaseStore, summary: SummaryMemory, seen: set[str]) 
     """Return the items that a summary stands for and that were not seen yet; never one outside its own scope."""
     ids = [source for source in dict.fromkeys([*summary.sources, *summary.archives]) if source not in seen]
     seen.update(ids)
-    found: list[MemoryItem] = []
-    for start in range(0, len(ids), _READS_AT_ONCE):
-        part = ids[start : start + _READS_AT_ONCE]
-        read = await asyncio.gather(*(store.get(source, metadata=summary.metadata) for source in part))
-        found += [item for item in read if item is not None and may_stand_for(summary, item)]
-    return found
+    found = await store.get_many(ids, metadata=summary.metadata)
+    return [item for item in found if may_stand_for(summary, item)]
 
 
 async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata | None) -> list[MemoryItem] | None:
