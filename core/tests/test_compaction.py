@@ -374,6 +374,20 @@ class TestGoingBack:
         two = SummaryMemory(content="2", sources=["one"], id="two", metadata=SCOPE)
         assert await expand(await filled([one, two]), "one") == []
 
+    async def test_a_long_chain_of_summaries_is_followed_to_what_was_said_first(self) -> None:
+        said = [HumanMemory(id=f"said-{number}", content=str(number)) for number in range(5000)]
+        chain = [
+            SummaryMemory(id=f"sum-{number}", content="", template="t", sources=[f"sum-{number - 1}", item.id])
+            for number, item in enumerate(said)
+        ]
+        store = await filled([*said, *chain])
+
+        found = await expand(store, chain[-1].id)
+
+        assert [item.id for item in found] == [item.id for item in said]
+        shallow = await expand(store, chain[-1].id, deep=False)
+        assert [item.id for item in shallow] == [said[-1].id, chain[-2].id]
+
 
 class TestViews:
     async def test_the_summary_survives_every_window_of_a_conversation(self) -> None:

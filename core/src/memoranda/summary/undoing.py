@@ -34,13 +34,15 @@ async def expand(
     if summary is None or summary.archived_by == summary.compaction != "":
         raise SummaryError(f"There is no summary with the id {summary_id!r} here.")
     seen = {summary.id}
-    found = await _sources_of(store, summary, seen)
-    while deep and any(isinstance(item, SummaryMemory) for item in found):
-        opened: list[MemoryItem] = []
-        for item in found:
-            opened += await _sources_of(store, item, seen) if isinstance(item, SummaryMemory) else [item]
-        found = opened
-    return found
+    found: list[MemoryItem] = []  # Newest first, as they are taken from the end of what waits.
+    waiting = await _sources_of(store, summary, seen)
+    while waiting:
+        item = waiting.pop()
+        if deep and isinstance(item, SummaryMemory):
+            waiting += await _sources_of(store, item, seen)
+        else:
+            found.append(item)
+    return found[::-1]
 
 
 async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:

@@ -163,7 +163,8 @@ def _sought(value: Any) -> str | int | None:
 
 def conditions(wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what of a filter on metadata the store can look for, and what is asked of each checkpoint."""
-    where, rest = {}, {}
+    where: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
     for name, value in wanted.items():
         sought = _sought(value) if _is_sought(name) and len(where) < _MOST_PUSHED else None
         if sought is None:
