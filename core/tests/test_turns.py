@@ -475,8 +475,7 @@ async def test_a_scope_that_is_ranked_as_a_whole_is_ranked_alike(size: int) -> N
     conversations: dict[str | None, list[Passage]] = {}
     for item in reversed(scope):
         session = item.metadata.session_id
-        day = item.created_at[:10]
-        passage = Passage(item.id, item.content, "human", item.created_at, f"ada\0{session}\0t\0{day}")
+        passage = Passage(item.id, item.content, "human", item.created_at, f"ada\0{session}\0t")
         conversations.setdefault(session, []).append(passage)
     wanted = rank_text("saffron telescope", conversations.values(), total=size)
     found = await store.search_ranked(query="saffron telescope", metadata=ADA, mode="text", limit=size)

@@ -15,7 +15,7 @@ from memoranda.context.merging import merged
 from memoranda.context.prompt import AssembledContext
 from memoranda.context.short_term import Conversation
 from memoranda.errors import InputError, MemoryError
-from memoranda.integrity import conversation_of
+from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
 from memoranda.store.base import BaseStore
@@ -164,29 +164,18 @@ class ContextManager:
 
     async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         limit = self.recent_limit
-        # A store takes things in the order in which they are said, whatever their clocks say.
-        wanted: dict[str, Any] = {"metadata": metadata}
-        wanted |= {"order": "added"} if isinstance(store, BaseStore) else {}
-        found = await store.search(limit=limit, **wanted)
-        # A conversation view answers oldest first, and keeps what always stays; any other store answers newest first.
         if isinstance(store, Conversation):
-            return found
+            return await store.search(metadata=metadata, limit=limit)
+        if isinstance(store, BaseStore):
+            return await store.window(metadata=metadata, limit=limit)
+        found = await store.search(metadata=metadata, limit=limit + _REACH_OF_A_GROUP)
         older: list[MemoryItem] = []
-        if limit and len(found) == limit:
-            # Every system item stays; of summaries no more than the limit are ever shown.
+        if len(found) > limit:  # Every system item stays; of summaries no more than the limit are ever shown.
             for kind, most in (("system", EVERYTHING), ("summary", limit)):
-                older += (await store.search(memory_type=kind, limit=most, **wanted))[::-1]
-            if any(item.group is not None for item in found):
-                found = await self._without_cut_groups(store, wanted)
+                older += (await store.search(metadata=metadata, memory_type=kind, limit=most))[::-1]
         ids = {item.id for item in found}
-        return newest(as_said([*(item for item in older if item.id not in ids), *found[::-1]]), limit)
-
-    async def _without_cut_groups(self, store: MemoryStore, wanted: dict[str, Any]) -> list[MemoryItem]:
-        """Return the newest items within the limit without those whose group reaches beyond it, newest first."""
-        further = await store.search(limit=self.recent_limit + _REACH_OF_A_GROUP, **wanted)
-        found, beyond = further[: self.recent_limit], further[self.recent_limit :]
-        cut = {(conversation_of(item), item.group) for item in beyond if item.group is not None}
-        return [item for item in found if (conversation_of(item), item.group) not in cut]
+        said = as_said([*(item for item in older if item.id not in ids), *found[::-1]])
+        return whole_groups(newest(said, limit), said)
 
     async def _read_long_term(self, fetched: Fetched, query: str, metadata: MemoryMetadata | None) -> None:
         if self.long_term is None or not self.long_term_limit:

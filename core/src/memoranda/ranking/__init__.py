@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from memoranda.ranking.dates import date_terms, query_date_terms, query_dates
     from memoranda.ranking.dividing import divided, held_back, passage_at
     from memoranda.ranking.names import LONGEST_LABEL, query_without_names, speaker_of
-    from memoranda.ranking.passages import Passage, Scored, Weights
+    from memoranda.ranking.passages import Passage, Scored, Weights, are_apart
     from memoranda.ranking.results import RankedItem, Reranker
     from memoranda.ranking.scoring import rank_hybrid, rank_text
     from memoranda.ranking.terms import fold_words, index_terms, query_terms, terms_fingerprint
@@ -49,7 +49,7 @@ __getattr__, __dir__ = lazy_names(
         "dates": ["date_terms", "query_date_terms", "query_dates"],
         "dividing": ["divided", "held_back", "passage_at"],
         "names": ["LONGEST_LABEL", "query_without_names", "speaker_of"],
-        "passages": ["Passage", "Scored", "Weights"],
+        "passages": ["Passage", "Scored", "Weights", "are_apart"],
         "results": ["RankedItem", "Reranker"],
         "scoring": ["rank_hybrid", "rank_text"],
         "terms": ["fold_words", "index_terms", "query_terms", "terms_fingerprint"],
@@ -61,9 +61,9 @@ __getattr__, __dir__ = lazy_names(
 __all__ = [
     "HEARD", "LONGEST_LABEL", "MOST_COUNTED", "WHOLE_SCOPE", "Around", "Best", "Candidates", "Frequencies",
     "KnownTurns", "Nearest", "OnDay", "Passage", "Question", "RankedItem", "Reranker", "Scored", "Size", "SpokenBy",
-    "Turn", "Weights", "Whole", "WithLetters", "best_hits", "capitalised", "checked_vector", "conversation_key",
-    "cosines", "date_terms", "divided", "fold_words", "gather", "gathered", "gathered_async", "held_back",
-    "index_terms", "make_turn", "name_in", "normalised", "pack_vector", "passage_at", "passage_of", "query_date_terms",
-    "query_dates", "query_terms", "query_without_names", "rank_hybrid", "rank_text", "speaker_of", "taking_part",
-    "terms_fingerprint", "unpack_vector",
+    "Turn", "Weights", "Whole", "WithLetters", "are_apart", "best_hits", "capitalised", "checked_vector",
+    "conversation_key", "cosines", "date_terms", "divided", "fold_words", "gather", "gathered", "gathered_async",
+    "held_back", "index_terms", "make_turn", "name_in", "normalised", "pack_vector", "passage_at", "passage_of",
+    "query_date_terms", "query_dates", "query_terms", "query_without_names", "rank_hybrid", "rank_text", "speaker_of",
+    "taking_part", "terms_fingerprint", "unpack_vector",
 ]  # fmt: skip

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from math import inf
 from typing import NamedTuple
 
 from memoranda.errors import InputError
 
+_SILENCE = timedelta(hours=4)
+
 
 class Passage(NamedTuple):
     """One item as ranking sees it.
 
-    ``session`` names the sitting that the item belongs to: neighbours and the session's bonus stay within it. ``date``
-    is ISO-8601 text. ``terms`` are the item's own :func:`~memoranda.ranking.index_terms`, where a backend keeps them;
-    without them the text is divided on every query, which is most of the work.
+    ``session`` names the conversation that the item belongs to. Neighbours and the session's bonus stay within one
+    sitting of it, which hours of silence end. ``date`` is ISO-8601 text. ``terms`` are the item's own
+    :func:`~memoranda.ranking.index_terms`, where a backend keeps them; without them the text is divided on every query,
+    which is most of the work.
     """
 
     key: str
@@ -24,6 +28,16 @@ class Passage(NamedTuple):
     date: str = ""
     session: str = ""
     terms: Sequence[str] | None = None
+
+
+def are_apart(one: Passage, following: Passage) -> bool:
+    """Whether two passages, one after the other, are of different sessions or have hours of silence between them."""
+    if one.session == following.session and one.date[:13] != following.date[:13]:
+        try:
+            return datetime.fromisoformat(following.date) - datetime.fromisoformat(one.date) > _SILENCE
+        except (TypeError, ValueError):  # No time, or one without its zone.
+            return one.date[:10] != following.date[:10]
+    return one.session != following.session
 
 
 class Scored(NamedTuple):

@@ -20,7 +20,7 @@ from memoranda.ranking.calling import called, said_by_callers
 from memoranda.ranking.dates import date_terms
 from memoranda.ranking.dividing import passage_at, passage_count
 from memoranda.ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
-from memoranda.ranking.passages import Passage, Weights
+from memoranda.ranking.passages import Passage, Weights, are_apart
 from memoranda.ranking.stemming import stem
 from memoranda.ranking.terms import MONTHS, index_terms
 
@@ -89,8 +89,8 @@ class Row:
         self.divided: set[int] = set()
         if passage_count(max(self.lengths, default=0), weights.passage) > 1:
             self._divide()
-        ends, sessions = set(accumulate(map(len, runs))), pairwise([each.session for each in self.items])
-        breaks = [at for at, (left, right) in enumerate(sessions, start=1) if at in ends or left != right]
+        ends, beside = set(accumulate(map(len, runs))), pairwise(self.items)
+        breaks = [at for at, (left, right) in enumerate(beside, start=1) if at in ends or are_apart(left, right)]
         self.sittings = list(pairwise([0, *breaks, len(self.items)]))
         self.stretches = [(self.first_place[first], self.first_place[end]) for first, end in self.sittings]
 
@@ -109,7 +109,7 @@ class Row:
 
     def age(self, item: int) -> tuple[str, int, str]:
         """Return what orders items that nothing else tells apart: when, which turn, and the key."""
-        first, _ = self._sitting_of(item)
+        first, _ = self.sitting_of(item)
         return self.items[item].date, self.first_place[item] - self.first_place[first], self.items[item].key
 
     def passage(self, place: int) -> str:
@@ -172,7 +172,7 @@ class Row:
         """The number of each place's turn, where any goes on: what one known speaker says without a break is one."""
         turns = list(range(len(self.items)))
         for item, (left, right) in enumerate(pairwise(self.items), start=1):
-            if left.speaker not in UNKNOWN and left.speaker == right.speaker and left.session == right.session:
+            if left.speaker not in UNKNOWN and left.speaker == right.speaker and not are_apart(left, right):
                 turns[item] = turns[item - 1]
         return [turns[item] for item in self.item_at] if len(set(turns)) < len(turns) else []
 
@@ -272,11 +272,21 @@ class Row:
             if term in words:
                 for place in map(self.first_place.__getitem__, calling):
                     found[place] = found.get(place, 0.0) - places.pop(place, 0.0)
-        return name, set(range(len(self.items))) - said_by_callers(calling, self._sitting_of) if calling else set()
+        return name, set(range(len(self.items))) - said_by_callers(calling, self.sitting_of) if calling else set()
 
-    def _sitting_of(self, item: int) -> tuple[int, int]:
+    def sitting_of(self, item: int) -> tuple[int, int]:
         """Return the first of the items that follow each other around this one, and the one after the last."""
         return self.sittings[bisect_right(self.sittings, (item, inf)) - 1]
+
+    def joined_sittings(self) -> list[list[tuple[int, int]]]:
+        """Return the sittings with those joined that are parts of one: what lies between them is no long silence."""
+        found: list[list[tuple[int, int]]] = []
+        in_time = [((self.items[first].session, self.items[first].date), (first, end)) for first, end in self.sittings]
+        for _, sitting in sorted(in_time):
+            if not found or are_apart(self.items[found[-1][-1][1] - 1], self.items[sitting[0]]):
+                found.append([])
+            found[-1].append(sitting)
+        return found
 
     def of_asked_person(self, query: str) -> set[int]:
         """Return what was said by whom a query in the first person is about: the user, or an assistant.

@@ -193,10 +193,10 @@ class _Scoring:
         relevances = list(map(add, self._by_words, self._by_meaning))
         self._best = best = max(relevances) or 1.0
         self._relevances = [relevance / best for relevance in relevances]
-        self._of_session: dict[str, float] = {}
-        for first, end in row.sittings:
-            name, bonus = row.items[first].session, row.weights.session * max(self._relevances[first:end])
-            self._of_session[name] = max(bonus, self._of_session.get(name, 0.0))
+        self._of_sitting: dict[int, float] = {}
+        for sitting in row.joined_sittings():
+            bonus = row.weights.session * max(max(self._relevances[first:end]) for first, end in sitting)
+            self._of_sitting |= dict.fromkeys([first for first, _ in sitting], bonus)
 
     def best_first(self) -> Iterator[tuple[str, float, int]]:
         """Yield key, score and number of every item that has to do with the query.
@@ -207,8 +207,7 @@ class _Scoring:
         row, relevances = self._row, self._relevances
         scores: list[float] = []
         for first, end in row.sittings:
-            bonus = self._of_session[row.items[first].session]
-            scores += [relevance + bonus for relevance in relevances[first:end]]
+            scores += [relevance + self._of_sitting[first] for relevance in relevances[first:end]]
         waiting: list[tuple[float, int]] = []
         for item in chain(_descending(scores), (None,)):
             while waiting and (item is None or -waiting[0][0] > self._with_bonuses(scores[item])):
@@ -233,7 +232,7 @@ class _Scoring:
         parts = {"text": text * (1 - in_letters)} if text else {}
         parts |= {"letters": text * in_letters} if in_letters else {}
         parts |= {"semantic": semantic / self._best} if semantic else {}
-        parts["session"] = self._of_session[self._row.items[item].session]
+        parts["session"] = self._of_sitting[self._row.sitting_of(item)[0]]
         parts.update((name, bonus) for name, (has, bonus) in self._bonuses.items() if has(item))
         return parts
 

@@ -69,7 +69,8 @@ def _stem(word: str, language: str) -> str:
         return _without_ordinal(word)
     if not word.isascii():
         language = next((name for name, codes in _BY_SCRIPT.items() if ord(word[0]) in codes), language)
-    return word if language == "english" and not word.isascii() else _without_suffixes(language)(word)
+    # A stemmer may leave nothing of what is all suffix to it.
+    return word if language == "english" and not word.isascii() else _without_suffixes(language)(word) or word
 
 
 def _without_ordinal(word: str) -> str:

@@ -70,13 +70,9 @@ def make_turn(
     conversation: Conversation,
     terms: Sequence[str] | None = None,
 ) -> Turn:
-    """Return what ranking sees of an item, from its parts; ``conversation`` is its :func:`conversation_key`.
-
-    A conversation that goes on for days is a sitting for each day, since many programs never change their session id.
-    """
-    user, session, task = conversation
-    sitting = f"{user or ''}\0{session or ''}\0{task or ''}\0{created_at[:10]}"
-    passage = Passage(item_id, content, speaker_of(name, memory_type, content), created_at, sitting, terms)
+    """Return what ranking sees of an item, from its parts; ``conversation`` is its :func:`conversation_key`."""
+    session = "\0".join(part or "" for part in conversation)
+    passage = Passage(item_id, content, speaker_of(name, memory_type, content), created_at, session, terms)
     # Terms are counted as places in a list: each is one for all turns that have it.
     return Turn(passage, conversation, 600 + len(content) + 8 * len(terms or ()))
 

@@ -126,7 +126,8 @@ async def compact(
         await give_way(attempt)
         try:
             live = await _unarchived(store, metadata)
-            if await _finish(store, live):
+            if left := await aside(len(live), _left_over, live):
+                await store.update_many(left)
                 live = await _unarchived(store, metadata)
             planned = await aside(len(live), _planned, live, config, counter, force)
             if not planned.older:
@@ -151,19 +152,12 @@ def _own_part(found: Sequence[MemoryItem], session: str | None) -> list[MemoryIt
     return as_said([item for item in found if session is None or item.metadata.session_id == session])
 
 
-async def _finish(store: BaseStore, live: Sequence[MemoryItem]) -> bool:
-    """Archive what a compaction that was cut short left over, and return whether there was any.
+def _left_over(live: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the sources that a compaction which was cut short did not come to archive, as they are to be.
 
     A source that still is what it was when it was summarised was never archived. One that was replaced since, or
     brought back by an undo, has another mark: another version or, after a copy to another store, another content.
     """
-    left = await aside(len(live), _left_over, live)
-    await store.update_many(left)
-    return bool(left)
-
-
-def _left_over(live: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return the sources that a compaction did not come to archive, as they are to be."""
     by_id = {item.id: item for item in live}
     left: dict[str, MemoryItem] = {}
     for summary in live:
@@ -184,7 +178,11 @@ def _planned(
     nothing_new = all(isinstance(item, SummaryMemory) for item in older)
     if nothing_new or not (trigger.triggered or force):
         older = []
-    _check_one_user(older)
+    if len({item.metadata.user_id for item in older}) > 1:
+        raise InputError(
+            "This scope holds the items of several users, which must not end in one summary. Name a user.",
+            field="metadata",
+        )
     return CompactionPlan(trigger, older, turns, live)
 
 
@@ -225,14 +223,6 @@ def _changed(made: Sequence[SummaryMemory], older: Sequence[MemoryItem]) -> list
     crash can stop in between, the next run either starts over or has all it needs to finish.
     """
     return [*made[1:], made[0], *(archived_by(item, made[0].compaction) for item in older)]
-
-
-def _check_one_user(older: Sequence[MemoryItem]) -> None:
-    if len({item.metadata.user_id for item in older}) > 1:
-        raise InputError(
-            "This scope holds the items of several users, which must not end in one summary. Name a user.",
-            field="metadata",
-        )
 
 
 def _new_summaries(answers: Sequence[Answer], planned: CompactionPlan) -> list[SummaryMemory]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, cast
 
 from memoranda.errors import InputError
@@ -13,6 +14,7 @@ from memoranda.ranking import (
     Passage,
     RankedItem,
     Weights,
+    are_apart,
     conversation_key,
     date_terms,
     index_terms,
@@ -153,7 +155,7 @@ class _Apart:
         for distance in range(1, weights.reach + 1):
             faded = weights.fading ** (distance - 1)
             for place, weight in ((at - distance, weights.before), (at + distance, weights.after)):
-                if 0 <= place < len(window) and window[place].session == own.session:
+                if 0 <= place < len(window) and _is_one_sitting(window[min(place, at) : max(place, at) + 1]):
                     asked = 1 + weights.answer if place == at - 1 and "?" in window[place].text else 1.0
                     around += asked * weight * faded * self._occurrences(window[place].text)
         return {
@@ -165,6 +167,10 @@ class _Apart:
 
     def _occurrences(self, text: str) -> float:
         return float(sum(term in self._terms for term in index_terms(text)))
+
+
+def _is_one_sitting(passages: Sequence[Passage]) -> bool:
+    return not any(are_apart(one, following) for one, following in pairwise(passages))
 
 
 def _words(content: str, terms: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -321,6 +321,22 @@ class TextRankingCases(Cases):
             equal((found.content, found.metadata.extra), (content, {}), "the ranked item")
         equal(await store.search(query="lemons rice", metadata=scope, mode="text"), [], "items for words that are gone")
 
+    async def test_midnight_does_not_part_a_conversation(self, store: BaseStore) -> None:
+        """An answer counts as the neighbour of its question at any hour of the day; hours of silence part the two."""
+        talk = ("Which instrument did the tutor bring?", "A theorbo, of course.", "It has fourteen strings.")
+        found = []
+        for hour, pause in ((11, 1), (23, 1), (11, 12 * 3600)):
+            scope = self.scope(session_id="s")
+            asked = datetime(2024, 3, 1, hour, 59, 59, tzinfo=UTC)
+            times = (asked, asked + timedelta(seconds=pause), asked + timedelta(seconds=pause + 1))
+            said = zip(talk, times, strict=True)
+            await store.add_many([note(text, scope, created_at=time.isoformat()) for text, time in said])
+            ranked = await store.search_ranked(query="Which instrument?", metadata=scope, mode="text")
+            found.append([(each.item.content, round(each.score, 6)) for each in ranked])
+        equal([content for content, _ in found[0]], list(talk), "what is found at noon")
+        equal(found[1], found[0], "the ranking of a conversation that passes midnight")
+        equal([content for content, _ in found[2]], list(talk[:1]), "what is found of two sittings")
+
     async def test_needles_in_a_large_scope_are_found(self, store: BaseStore) -> None:
         """A date, a speaker, a neighbour or the letters of a word find an item among more than are ranked as one."""
         user = self.user()
@@ -337,7 +353,7 @@ class TextRankingCases(Cases):
         reference = InMemoryStore()
         for each in (store, reference):
             await _add(each, stack)
-        for query in (*NEEDLES, "saffron in the rain", "rain in the garden", "orchard"):
+        for query in (*NEEDLES, "saffron in the rain", "rain in the garden", "orchard", "ـــ xylophone"):
             first, second = [await _ranking(each, user, query) for each in (reference, store)]
             equal(second, first, f"the ranking for {query!r}")
 
@@ -364,6 +380,8 @@ def haystack(user: str, size: int) -> list[MemoryItem]:
     talk = [f"turn {number} of the usual talk about rain and the garden" for number in range(size)]
     talk[200], talk[201] = "Which instrument did the tutor bring?", NEEDLES["Which instrument did the tutor bring?"]
     talk[350], talk[500], talk[700] = NEEDLES["Übersetzungen"], NEEDLES["Geschosswohnungen"], NEEDLES["saffron"]
+    # Stems of which nothing would be left.
+    talk[60], talk[61] = "ـــ", "ηκε"
     # So far apart that what is read around one ends just before what is read around the other.
     talk[810], talk[823] = "an orchard", "an orchard on the hill behind the mill, with all its bees"
     first = datetime(2024, 3, 1, tzinfo=UTC)
