@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import AsyncGenerator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -82,8 +81,6 @@ class InMemoryStore(BaseStore):
         self._live = Shelf()
         self._hidden = Shelf()
         self._added = 0
-        self._ends: list[tuple[str, str]] = []
-        """When items expire and their ids, the soonest first; what has changed since is passed over."""
         self._branches: set[str] = set()
         """The ids that records of branches have, or had."""
         self._listed: dict[Hashable, ListedScope] = {}
@@ -226,8 +223,12 @@ class InMemoryStore(BaseStore):
         return await aside(weight, _ranked, query, row, wanted, limit, listed)
 
     def _listed_of(self, scope: Filter) -> ListedScope | None:
-        """Return what is kept of a scope between two rankings, if it is told by the names of its owners alone."""
-        if not all(type(each) in (InScope, Below, Archived, Expiry) for each in scope.conditions):
+        """Return what is kept of a scope between two rankings, if it is told by the names of its owners alone.
+
+        Until what has expired is swept, time tells it as well.
+        """
+        by_name = all(type(each) in (InScope, Below, Archived, Expiry) for each in scope.conditions)
+        if not by_name or self._lifetimes.is_due(self.clock):
             return None
         from memoranda.ranking.listed import ListedScope  # Loaded on use: most programs never rank.
 
@@ -317,13 +318,8 @@ class InMemoryStore(BaseStore):
         return touched
 
     async def _soonest_expiry(self) -> str | None:
-        while self._ends:
-            ends, item_id = self._ends[0]
-            held = self._stored(item_id)
-            if held is not None and held.expires_at == ends:
-                return ends
-            heapq.heappop(self._ends)
-        return None
+        entries = [*self._live.candidates(None), *self._hidden.candidates(None)]
+        return await aside(sifting(len(entries)), _soonest, entries)
 
     async def _place(self, item_id: str) -> int | None:
         entry = self._live.get(item_id) or self._hidden.get(item_id)
@@ -417,8 +413,6 @@ class InMemoryStore(BaseStore):
         """Remember what is to be known of a stored item elsewhere than on its shelf."""
         if item.memory_type == "branch":
             self._branches.add(item.id)
-        if item.expires_at is not None:
-            heapq.heappush(self._ends, (item.expires_at, item.id))
 
 
 class _Batch(NamedTuple):
@@ -459,6 +453,10 @@ def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
 def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]:
     """Return the first entries that match."""
     return list(islice(passing(entries, wanted), limit))
+
+
+def _soonest(entries: Iterable[Entry]) -> str | None:
+    return min((ends for entry in entries if (ends := entry.item.expires_at) is not None), default=None)
 
 
 def _item_copies(items: Iterable[MemoryItem]) -> list[MemoryItem]:
