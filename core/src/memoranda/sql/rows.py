@@ -45,7 +45,7 @@ _EXTRA = '"extra":'
 _LONG = 1000
 
 _scope_of = itemgetter(*SCOPE_FIELDS)
-_TEXT_OR_NONE = frozenset({str, type(None)})
+_PAYLOAD_KINDS = frozenset({str, int, type(None)})
 _STATUSES = {status.value: status for status in MemoryStatus}
 
 
@@ -136,13 +136,13 @@ def unpack_payload(row: Sequence[Any]) -> Payload:
     item_id, content, metadata, extra_json = row
     try:
         further = {} if extra_json == "{}" else json_value(extra_json)
-        text, in_format = further.get("payload"), further.get("payload_format")
-        if not type(item_id) is type(content) is str or not _TEXT_OR_NONE.issuperset((type(text), type(in_format))):
+        payload = Payload.told(item_id, content, further)
+        if not type(item_id) is type(content) is str or not _PAYLOAD_KINDS.issuperset(map(type, payload)):
             raise TypeError("a column holds a value of the wrong type")
         (_seen_metadata if len(metadata) < _LONG else _metadata)(metadata)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.") from error
-    return Payload(item_id, content, text, in_format)
+    return payload
 
 
 def _metadata(text: str) -> MemoryMetadata:
