@@ -14,8 +14,9 @@ a wrong context; one that holds another's result is worse. Which result answers 
   wait, nobody can tell whose it is, and it answers nothing.
 
 What belongs together in other ways, such as a model's reasoning and the call it led to, says so by its ``group``: the
-items of a conversation with the same group are shown all or none. Both rules hold at once, at any remove: a group whose
-call lacks its result goes whole, and with it the results of its other calls.
+items of a conversation with the same group are shown all or none; one that says of how many the group is, by its
+``group_size``, is not shown once fewer are left. Both rules hold at once, at any remove: a group whose call lacks its
+result goes whole, and with it the results of its other calls.
 
 These functions import no store.
 """
@@ -76,8 +77,8 @@ def whole_groups(
     answers which call. Items of a conversation with the same ``group`` stay if all of them do.
 
     ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
-    result whose own call was not chosen cannot pass for the answer to another call of that id. ``linked`` is what they
-    were found to be linked by, where that is known.
+    result whose own call was not chosen cannot pass for the answer to another call of that id, and what is left of a
+    group does not stay. ``linked`` is what they were found to be linked by, where that is known.
     """
     said = items if history is None else history
     if linked is None and len(items) == len(said) and are_side_by_side(items):
@@ -88,7 +89,7 @@ def whole_groups(
     if history is not None:
         at = {id(item): position for position, item in enumerate(history)}
         positions = [at[id(item)] for item in items]
-        hidden.update(set(range(len(history))).difference(positions))
+        hidden.update(set(range(len(history))).difference(positions), remnants(history))
     if hidden:
         for together in _together(said, links):
             if not hidden.isdisjoint(together):
@@ -96,6 +97,13 @@ def whole_groups(
     if not hidden:
         return list(items)
     return [item for item, position in zip(items, positions, strict=True) if position not in hidden]
+
+
+def remnants(history: Sequence[MemoryItem]) -> set[int]:
+    """Return the positions of items of whose group fewer are there than they say."""
+    sized = [(at, (*conversation_of(item), item.group)) for at, item in enumerate(history) if item.group_size]
+    counts = Counter(group for _, group in sized)
+    return {at for at, group in sized if counts[group] < (history[at].group_size or 0)}
 
 
 def are_side_by_side(items: Sequence[MemoryItem]) -> bool:

@@ -188,9 +188,10 @@ class MemoryItem(_Model):
     moment it is stored, ``expires_at`` when that ends, which the store works out; a time that is given stays as it is.
 
     Items of one conversation with the same ``group`` are shown all or none, such as a model's reasoning and the call it
-    led to. ``payload`` is the item as a provider gave it, as JSON text: text is kept to the byte, anything else is
-    encoded (see :mod:`memoranda.payloads`); ``payload_format`` names what it is in, which is how
-    :mod:`memoranda.messages` knows its own.
+    led to; ``group_size``, where it is known, says how many they are, so that what is left of them can be told.
+    ``payload`` is the item as a provider gave it, as JSON text: text is kept to the byte, anything else is encoded (see
+    :mod:`memoranda.payloads`); ``payload_format`` names what it is in, which is how :mod:`memoranda.messages` knows its
+    own.
     """
 
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
@@ -209,6 +210,7 @@ class MemoryItem(_Model):
     ttl: Annotated[float | None, BeforeValidator(_lifetime)] = None
     expires_at: Annotated[str | None, BeforeValidator(_utc_or_none)] = None
     group: str | None = None
+    group_size: int | None = None
     payload: Annotated[str | None, BeforeValidator(payload_text)] = None
     payload_format: str | None = None
 

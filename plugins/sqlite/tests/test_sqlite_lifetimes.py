@@ -1,4 +1,4 @@
-"""Expired items: gone for every process from the moment on, whatever the clock does, and then off the disk."""
+"""Expired items: gone for every process from the moment on, by its clock, and then off the disk."""
 
 from __future__ import annotations
 
@@ -7,37 +7,75 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
+from memoranda.store import lifetimes
 from memoranda_sqlite import SQLiteMemoryStore, erasing
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")
 START = 1_714_557_600.0
+YEAR = 365 * 86_400.0
 
 
-async def test_a_clock_that_is_set_back_across_a_restart_resurrects_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [60.0, 10 * YEAR, -10 * YEAR])
+async def test_a_clock_that_was_wrong_before_a_restart_decides_nothing_after_it(tmp_path: Path, seconds: float) -> None:
     path = tmp_path / "a.db"
-    store = SQLiteMemoryStore(path)
-    store.clock = lambda: START
-    async with store:
-        await store.add(HumanMemory(id="short", content="x"), ttl=10)
+    async with SQLiteMemoryStore(path) as store:
+        store.clock = lambda: START
         await store.add(HumanMemory(id="long", content="x"), ttl=1_000)
-        store.clock = lambda: START + 20
-        assert await store.get("short") is None
-        await store.add(HumanMemory(id="later", content="x"), ttl=5)
-    again = SQLiteMemoryStore(path)
-    again.clock = lambda: START
-    async with again:
-        assert await again.get("short") is None
-        assert [item.id for item in await again.search(order="added")] == ["later", "long"]
-        # It was judged at START + 20, and so a life of 5 seconds ends at START + 25 for everybody.
-        await again.add(HumanMemory(id="brief", content="x"), ttl=1)
+        store.clock = lambda: START + seconds
+        await store.add(HumanMemory(id="by the wrong clock", content="x"), ttl=5)
+        await store.touch(["by the wrong clock"])
+        assert await store.search(limit=0) == []
+    async with SQLiteMemoryStore(path) as again:
+        again.clock = lambda: START + 1
+        await again.add(HumanMemory(id="brief", content="x"), ttl=60)
         brief = await again.get("brief")
         assert brief is not None
-        assert str(brief.expires_at).startswith("2024-05-01T10:00:21")
+        assert str(brief.expires_at).startswith("2024-05-01T10:01:01")
+        again.clock = lambda: START + 60
+        assert {"brief", "long"} <= {item.id for item in await again.search()}
+        again.clock = lambda: START + 61
+        assert "brief" not in {item.id for item in await again.search()}
+        assert await again.get("brief") is None
+
+
+async def test_a_file_that_was_kept_by_a_clock_ten_years_ahead_heals(tmp_path: Path) -> None:
+    """Earlier releases wrote down the latest time that they saw."""
+    path = tmp_path / "a.db"
+    async with SQLiteMemoryStore(path) as store:
+        await store.add(HumanMemory(id="old", content="x"), ttl=3600)
+    connection = sqlite3.connect(path)
+    with connection:
+        kept = ("latest_time", "2099-01-01T00:00:00.000000+00:00")
+        connection.execute("INSERT OR REPLACE INTO memoranda_meta (key, value) VALUES (?, ?)", kept)
+    connection.close()
+    async with SQLiteMemoryStore(path) as store:
+        present = time.time()
+        store.clock = lambda: present
+        await store.add(HumanMemory(id="new", content="x"), ttl=60)
+        assert {item.id for item in await store.search()} == {"new", "old"}
+        store.clock = lambda: present + 60
+        assert {item.id for item in await store.search()} == {"old"}
+
+
+async def test_what_a_clock_keeps_calling_over_is_removed_in_passing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifetimes, "CONFIRMED", 0.0)
+    path = tmp_path / "a.db"
+    async with SQLiteMemoryStore(path) as store:
+        store.clock = lambda: START
+        await store.add(HumanMemory(id="short", content="x"), ttl=10)
+        store.clock = lambda: START + 20
+        assert [await store.search(), await store.search()] == [[], []]  # It jumps, and stays there.
+    async with SQLiteMemoryStore(path) as store:
+        store.clock = lambda: START
+        assert await store.get("short") is None
 
 
 async def test_what_another_process_stored_expires_here(tmp_path: Path) -> None:

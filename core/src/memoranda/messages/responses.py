@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -48,6 +49,10 @@ def from_responses(items: Iterable[Any], *, metadata: MemoryMetadata | None = No
         item = item_from(fields, owner, names, _plainly, given, FORMAT)
         item.group = groups.group_of(given, item)
         found.append(item)
+    sizes = Counter(item.group for item in found)
+    for item in found:
+        if item.group is not None and sizes[item.group] > 1:
+            item.group_size = sizes[item.group]
     return with_first_ids(found)
 
 

@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heappop, heappush, nlargest
+from heapq import nlargest
 from itertools import islice, repeat
 from operator import is_
 from typing import Any
@@ -61,12 +61,11 @@ class ListedScope:
         """Which entries have each term, and which a speaker's name, which stands behind a mark that no term has."""
         self._is_indexed = False
         self._passages: dict[int, Passage] = {}
-        self._ends: list[tuple[str, int]] = []
 
     def look(self, row: Sequence[Entry], belongs: Matching) -> None:
         """Take note of what there is now: those of the entries, oldest first, that belong to the scope.
 
-        Whether one does may depend on the entry, which is another after every change, and on whether it has expired.
+        Whether one does depends on the entry alone, which is another after every change.
         """
         self.items = {}
         start = _alike(self._row, row)
@@ -88,8 +87,6 @@ class ListedScope:
             self._start_anew()
             raise
         self._row = row
-        while self._ends and not self._lives(*self._ends[0], belongs):
-            heappop(self._ends)
 
     def answer(self, question: Question, wanted: Matching) -> Any:
         """Return the answer to a question of the policy; ``wanted`` says which items are searched for."""
@@ -124,8 +121,6 @@ class ListedScope:
             insort(said, entry)
         else:
             said.append(entry)
-        if item.expires_at is not None:
-            heappush(self._ends, (item.expires_at, number))
         if self._is_indexed:
             for key in _keys(entry):
                 insort(self._having.setdefault(key, []), number)
@@ -145,16 +140,6 @@ class ListedScope:
             del numbers[bisect_left(numbers, number)]
             if not numbers:
                 del self._having[key]
-
-    def _lives(self, ends: str, number: int, belongs: Matching) -> bool:
-        """Whether the entry that ends then is still there; one that has expired is not from now on."""
-        entry = self._entries.get(number)
-        if entry is None or entry.item.expires_at != ends:
-            return False
-        if not belongs(entry.item):
-            self._leave(entry)
-            return False
-        return True
 
     def _index(self) -> None:
         if not self._is_indexed:

@@ -29,7 +29,7 @@ from memoranda.loops import CallsUnderWay, LoopLock, undivided
 from memoranda.ranking.results import RankedItem, Reranker
 from memoranda.ranking.scopes import rank_items, ranking_weight
 from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
-from memoranda.store.conditions import Expiry, FieldEquals
+from memoranda.store.conditions import Condition, Expiry, FieldEquals
 from memoranda.store.filters import Filter
 from memoranda.store.lifetimes import Lifetimes, end_of_life
 from memoranda.store.observers import Observers
@@ -358,11 +358,13 @@ class Engine(ABC):
         if self._lifetimes.is_due(self.clock):
             await self._sweep_ids(ids)
 
+    def _expired(self, *further: Condition, metadata: MemoryMetadata | None = None) -> Filter:
+        """Return the filter of what has expired, archived or not."""
+        over = Expiry(self._lifetimes.now(self.clock), expired=True)
+        return Filter(metadata=metadata, archived=None, further=(over, *further))
+
     async def _sweep_ids(self, ids: Sequence[str]) -> int:
-        expired = Expiry(self._lifetimes.now(self.clock), expired=True)
-        return await self._sweep_anywhere(
-            Filter(archived=None, further=(expired, Value("id", False, "$in", list(ids))))
-        )
+        return await self._sweep_anywhere(self._expired(Value("id", False, "$in", list(ids))))
 
     def _sweep_aside(self) -> None:
         """Remove what has expired while others go on, unless that is under way."""
@@ -370,14 +372,13 @@ class Engine(ABC):
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep_all())
 
     async def _sweep_all(self) -> None:
-        now = self._lifetimes.now(self.clock)
         try:
-            await self._sweep(Filter(archived=None, further=(Expiry(now, expired=True),)))
+            await self._sweep(self._expired())
             self._lifetimes.swept(await self._soonest_expiry())
         except MemoryError as error:
             # Nobody asked for it, and nothing that has expired is shown; a later call tries again.
             logger.debug("Expired items were not removed: %s.", type(error).__name__)
-            self._lifetimes.swept(end_of_life(now, SWEEP_AGAIN))
+            self._lifetimes.swept(end_of_life(self._lifetimes.now(self.clock), SWEEP_AGAIN))
 
     # Checks
 
@@ -401,7 +402,7 @@ class Engine(ABC):
     def _ensure_open(self) -> None:
         if self._state != "open":
             raise StoreClosedError(repr(self), opened=self._state == "closed")
-        if self._lifetimes.in_use and self.access != "read" and self._lifetimes.is_due(self.clock):
+        if self._lifetimes.in_use and self.access != "read" and self._lifetimes.is_to_sweep(self.clock):
             self._sweep_aside()
 
     def _filter(self, **named: Any) -> Filter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import AsyncGenerator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -82,8 +81,6 @@ class InMemoryStore(BaseStore):
         self._live = Shelf()
         self._hidden = Shelf()
         self._added = 0
-        self._ends: list[tuple[str, str]] = []
-        """When items expire and their ids, the soonest first; what has changed since is passed over."""
         self._listed: dict[Hashable, ListedScope] = {}
         """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
 
@@ -145,8 +142,6 @@ class InMemoryStore(BaseStore):
         for shelf, change in ((self._live, batch.live), (self._hidden, batch.hidden)):
             if change.gone or change.come:
                 shelf.carry_out(change)
-        for item in batch.items:
-            self._take_note(item)
         if batch.last >= first:
             self._added = batch.last
         if write.purge and batch.removed:
@@ -224,8 +219,12 @@ class InMemoryStore(BaseStore):
         return await aside(weight, _ranked, query, row, wanted, limit, listed)
 
     def _listed_of(self, scope: Filter) -> ListedScope | None:
-        """Return what is kept of a scope between two rankings, if it is told by the names of its owners alone."""
-        if not all(type(each) in (InScope, Below, Archived, Expiry) for each in scope.conditions):
+        """Return what is kept of a scope between two rankings, if it is told by the names of its owners alone.
+
+        Until what has expired is swept, time tells it as well.
+        """
+        by_name = all(type(each) in (InScope, Below, Archived, Expiry) for each in scope.conditions)
+        if not by_name or self._lifetimes.is_due(self.clock):
             return None
         from memoranda.ranking.listed import ListedScope  # Loaded on use: most programs never rank.
 
@@ -312,13 +311,8 @@ class InMemoryStore(BaseStore):
         return touched
 
     async def _soonest_expiry(self) -> str | None:
-        while self._ends:
-            ends, item_id = self._ends[0]
-            held = self._stored(item_id)
-            if held is not None and held.expires_at == ends:
-                return ends
-            heapq.heappop(self._ends)
-        return None
+        entries = [*self._live.candidates(None), *self._hidden.candidates(None)]
+        return await aside(sifting(len(entries)), _soonest, entries)
 
     async def _place(self, item_id: str) -> int | None:
         entry = self._live.get(item_id) or self._hidden.get(item_id)
@@ -383,19 +377,13 @@ class InMemoryStore(BaseStore):
                 if shelf is self._hidden or not shelf.replace(held, entry):
                     shelf.take([held])
                     self._live.put(entry)
-                return self._take_note(item)
-        return self._put_new(item)
+                return
+        self._put_new(item)
 
     def _put_new(self, item: MemoryItem) -> None:
         """Keep an item whose id is not held."""
         self._added += 1
         self._live.put(tuple.__new__(Entry, (item.created_at, self._added, item, [])))  # In half of the time.
-        self._take_note(item)
-
-    def _take_note(self, item: MemoryItem) -> None:
-        """Remember what is to be known of a stored item elsewhere than on its shelf."""
-        if item.expires_at is not None:
-            heapq.heappush(self._ends, (item.expires_at, item.id))
 
 
 class _Batch(NamedTuple):
@@ -436,6 +424,10 @@ def _sifted_at_once(entries: Sequence[Entry], wanted: Filter) -> int:
 def _newest(entries: Iterable[Entry], wanted: Filter, limit: int) -> list[Entry]:
     """Return the first entries that match."""
     return list(islice(passing(entries, wanted), limit))
+
+
+def _soonest(entries: Iterable[Entry]) -> str | None:
+    return min((ends for entry in entries if (ends := entry.item.expires_at) is not None), default=None)
 
 
 def _item_copies(items: Iterable[MemoryItem]) -> list[MemoryItem]:

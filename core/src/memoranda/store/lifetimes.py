@@ -1,8 +1,9 @@
-"""When items end: a clock that never runs backwards, and the time of the next sweep."""
+"""When items end: the present as items carry it, and the time of the next sweep."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -14,19 +15,22 @@ END_OF_TIME = "9999-12-31T23:59:59.999999+00:00"
 LOOK_AGAIN = 0.25
 """After how many seconds one asks again what expires next: another process may have stored it."""
 
+CONFIRMED = 5.0
+"""A clock that jumps ahead by more seconds than these must stay there as long before anything is removed by it."""
+
 
 class Lifetimes:
-    """The present as a store sees it, and what is known of the items that will expire.
+    """The present by a store's clock, and what is known of the items that will expire.
 
-    What has expired stays so though the clock is set back: the latest time that was ever looked at counts. ``latest``
-    is for a store to keep across restarts. ``in_use`` is whether any item may expire at all; a store that knows of none
-    need not ask for the time.
+    The clock alone decides what is over, as it is now. ``in_use`` is whether any item may expire at all; a store that
+    knows of none need not ask for the time.
     """
 
     def __init__(self) -> None:
-        self.latest = ""
         self.in_use = False
         self._soonest: str | None = None
+        self._offset = math.inf  # of the clock to the monotonic one, as it was trusted last
+        self._jumped = math.inf  # when the clock was first seen far ahead of that
         self._looked = -math.inf
         self._second = -1, ""
 
@@ -34,12 +38,13 @@ class Lifetimes:
         """Return the present as items carry times."""
         present = clock()
         whole = math.floor(present)
+        if self._offset == math.inf:
+            self._offset = present - time.monotonic()
         second, text = self._second
         if whole != second:  # Every search asks, and of a second only the fraction is written anew.
             text = datetime.fromtimestamp(whole, UTC).isoformat()[:19]
             self._second = whole, text
-        self.latest = max(self.latest, f"{text}.{min(round((present - whole) * 1e6), 999_999):06}+00:00")
-        return self.latest
+        return f"{text}.{min(round((present - whole) * 1e6), 999_999):06}+00:00"
 
     def note(self, ends: str | None) -> None:
         """Remember that something expires at this time."""
@@ -51,6 +56,16 @@ class Lifetimes:
     def is_due(self, clock: Callable[[], float]) -> bool:
         """Whether something may have expired that was not swept yet."""
         return self._soonest is not None and self._soonest <= self.now(clock)
+
+    def is_to_sweep(self, clock: Callable[[], float]) -> bool:
+        """Whether something is due by a clock that did not just jump ahead: one wrong reading removes nothing."""
+        is_due, moment = self.is_due(clock), time.monotonic()
+        offset = clock() - moment
+        if is_due and offset - self._offset > CONFIRMED > moment - self._jumped:
+            self._jumped = min(self._jumped, moment)
+            return False
+        self._offset, self._jumped = offset if is_due else min(offset, self._offset), math.inf
+        return is_due
 
     def is_to_look_again(self, clock: Callable[[], float]) -> bool:
         """Whether so much time has passed that others may have stored what is over by now; it is looked for then."""

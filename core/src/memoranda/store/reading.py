@@ -10,6 +10,7 @@ from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.ranking.results import RERANKED, RankedItem, reranked
 from memoranda.shapes import check_text, each, truth
 from memoranda.store.capabilities import Capability, SearchMode
+from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Moment, check_filter, metadata_matches
 from memoranda.store.lifetimes import end_of_life
@@ -40,7 +41,7 @@ class Reading(Engine):
         item = await self._get(item_id)
         if item is None or (metadata is not None and not metadata_matches(metadata, item.metadata)):
             return None
-        if item.expires_at is not None and self._is_over(item):
+        if item.expires_at is not None and item.expires_at <= self._lifetimes.now(self.clock):
             return None
         return item if refresh is False else (await self._refreshed([item], refresh))[0]
 
@@ -62,9 +63,8 @@ class Reading(Engine):
     def _of_ids(
         self, held: Iterable[MemoryItem], ids: Iterable[str], metadata: MemoryMetadata | None
     ) -> list[MemoryItem]:
-        found = {
-            item.id: item for item in held if metadata_matches(metadata, item.metadata) and not self._is_over(item)
-        }
+        alive = Expiry(self._lifetimes.now(self.clock)).matches
+        found = {item.id: item for item in held if metadata_matches(metadata, item.metadata) and alive(item)}
         return [found[item_id] for item_id in ids if item_id in found]
 
     async def search(
@@ -318,20 +318,15 @@ class Reading(Engine):
                 if position >= page.end:
                     return
 
-    def _is_over(self, item: MemoryItem) -> bool:
-        ends = item.expires_at
-        return ends is not None and ends <= self._lifetimes.now(self.clock)
-
     async def _refreshed(self, found: list[MemoryItem], refresh: bool) -> list[MemoryItem]:
         """Return the items, those with a ttl given a new life if that is wanted."""
         if not truth(refresh, "refresh"):
             return found
-        mortal = [item for item in found if item.ttl is not None]
+        mortal = [(item, item.ttl) for item in found if item.ttl is not None]
         if mortal:
             now = self._lifetimes.now(self.clock)
             async with self._alone():
-                await self._touch([item.id for item in mortal], None, now, None)
-            for item in mortal:
-                assert item.ttl is not None
-                item.__dict__["expires_at"] = end_of_life(now, item.ttl)
+                await self._touch([item.id for item, _ in mortal], None, now, None)
+            for item, ttl in mortal:
+                item.__dict__["expires_at"] = end_of_life(now, ttl)
         return found

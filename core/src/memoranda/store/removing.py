@@ -9,7 +9,6 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
 from memoranda.store.capabilities import Capability
-from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Filter, Moment, check_clearing, check_filter
 from memoranda.store.forked import MARK
@@ -118,11 +117,9 @@ class Removing(Engine):
         if item_id is not None:
             check_text(item_id, "item_id")
         wanted = self._removed(metadata, item_id, since=since, until=until, where=where)
-        now = self._now()
         async with self._alone():
-            if now is not None:
-                bounds = Filter(metadata=metadata, archived=None, further=(Expiry(now, expired=True),))
-                await self._sweep(bounds)
+            if self._lifetimes.in_use:
+                await self._sweep(self._expired(metadata=metadata))
             purged = await self._purge(item_id, wanted, deleted_only)
         if self._observers:
             self._observers.cleared(self._bounds(metadata), purged)

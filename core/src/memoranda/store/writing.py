@@ -15,7 +15,7 @@ from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item, shelved_copy
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import NOBODY_WAITS, Engine
-from memoranda.store.filters import Filter, check_filter
+from memoranda.store.filters import check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.writes import Expected, Packer, Write, conversation_filter
 from memoranda.turns import AT_ONCE, LETTERS_SIFTED_AT_ONCE, brief, slices
@@ -42,8 +42,8 @@ class Writing(Engine):
         stays untouched. The caller's item is not changed, and changing it later changes nothing stored.
 
         ``ttl`` (seconds; capability ``ttl``), or else the item's own ``ttl``, makes the item vanish by itself: from
-        that moment on it is as if it had been purged, whatever the clock does later. Raises InputError, naming the
-        field, for what no store can hold.
+        that moment on, by the store's ``clock``, it is as if it had been purged. Raises InputError, naming the field,
+        for what no store can hold.
         """
         self._ensure_open()
         if within is not None:
@@ -211,10 +211,9 @@ class Writing(Engine):
         if not wanted:
             return 0
         async with self._alone():
-            touched = await self._touch(wanted, ttl, self._lifetimes.now(self.clock), metadata)
-        if ttl is not None:
-            self._lifetimes.note(end_of_life(self._lifetimes.latest, ttl))
-        return touched
+            if ttl is not None:
+                self._lifetimes.note(end_of_life(self._lifetimes.now(self.clock), ttl))
+            return await self._touch(wanted, ttl, self._lifetimes.now(self.clock), metadata)
 
     async def sweep(self) -> int:
         """Remove for good what has expired, and return how many items that were. Capability ``ttl``.
@@ -223,9 +222,8 @@ class Writing(Engine):
         """
         self._ensure_open()
         self._require(Capability.TTL)
-        now = self._lifetimes.now(self.clock)
         async with self._alone():
-            return await self._sweep(Filter(archived=None, further=(Expiry(now, expired=True),)))
+            return await self._sweep(self._expired())
 
     async def _commit(self, write: Write) -> int:
         """Store a batch. An id that an expired item still holds is free, and nothing is deleted there."""
@@ -319,7 +317,8 @@ class Writing(Engine):
             accepted = [self._observers.before_add(item) for item in accepted]
             accepted = [storable(item) for item in accepted]
             accepted = [self._prepared(self._as_read(item)) for item in accepted]
-        return [self._with_lifetime(item, ttl) for item in accepted]
+        now = self._lifetimes.now(self.clock)
+        return [self._with_lifetime(item, ttl, now) for item in accepted]
 
     def _all_ready(self, items: Iterable[MemoryItem], *, copied: bool = False) -> list[MemoryItem]:
         return [self._ready(item, copied=copied) for item in items]
@@ -331,12 +330,12 @@ class Writing(Engine):
         waits = self._serialises_writes or self._lifetimes.in_use
         return copy_item(item) if item is given and waits and not copied else item
 
-    def _with_lifetime(self, item: MemoryItem, ttl: float | None) -> MemoryItem:
+    def _with_lifetime(self, item: MemoryItem, ttl: float | None, now: str | None = None) -> MemoryItem:
         if ttl is None and item.ttl is None and item.expires_at is None:
             return item
         self._require(Capability.TTL)
         if ttl is not None or item.expires_at is None:
-            item = with_lifetime(item, item.ttl if ttl is None else ttl, self._lifetimes.now(self.clock))
+            item = with_lifetime(item, item.ttl if ttl is None else ttl, now or self._lifetimes.now(self.clock))
         self._lifetimes.note(item.expires_at)
         return item
 

@@ -8,6 +8,7 @@ says: an item that was changed since comes back changed.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Coroutine, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from agents.memory import SessionSettings
 from agents.memory.session_settings import resolve_session_limit
 
-from memoranda.errors import InputError
-from memoranda.integrity import answered_ids, answers, shown_together
+from memoranda.errors import InputError, VersionConflictError
+from memoranda.integrity import linked_by_calls, remnants, shown_together
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.messages import agrees, call_arguments, call_name, from_responses, to_responses
 from memoranda.payloads import decode_payload, encode_payload
@@ -44,8 +45,8 @@ class MemorandaSession:
 
     ``store`` is any store, or better a handle of one user's: a session id alone does not say whose it is. It must be
     open, and stays open when the session is done with. ``session_settings`` are the SDK's; its ``limit`` holds where
-    :meth:`get_items` is called without one. ``ttl`` is how many seconds an item lives. A session can be used from
-    several event loops, as ``Runner.run_sync`` does.
+    :meth:`get_items` is called without one. ``ttl`` is how many seconds an item lives; what belongs together is shown
+    until the first of it ends. A session can be used from several event loops, as ``Runner.run_sync`` does.
     """
 
     session_settings: SessionSettings | None
@@ -68,27 +69,34 @@ class MemorandaSession:
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the conversation, oldest first: all of it, or exactly the newest ``limit`` items.
 
-        Where a runner reads for a model, and its limit cuts through what belongs together, such as a call and its
-        result or a call and the reasoning that led to it, the rest of that is left out, too: a model is never shown
-        half of it.
+        Where some of what belongs together has ended, such as a call and its result or a call and the reasoning that
+        led to it, the rest of that is not part of the conversation any more. Where a runner reads for a model, what its
+        limit cuts through is left out, too: a model is never shown half of it.
         """
         most = resolve_session_limit(limit, self.session_settings)
         if most is None or most < 0:
             most = EVERYTHING
         elif isinstance(limit, ShownLimit):
             return _given(await self._shown(most))
-        found = await self._newest(most)
-        return await aside(sifting(len(found)), _given, found)
+        said = await self._newest(most)
+        if self._ttl is not None or _may_have_ended(said, is_all=len(said) < most):
+            whole = said if len(said) < most else await self._newest(EVERYTHING)
+            said = await aside(sifting(len(whole)), self._lasting, whole, min(most, len(whole)))
+        return await aside(sifting(len(said)), _given, said)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items, all or none. When it raises, a cancellation included, that has been decided."""
         batch = _memories(items, MemoryMetadata(session_id=self.session_id))
+        for together in shown_together(batch):
+            group = next((batch[at].group for at in together if batch[at].group), None) or uuid.uuid4().hex
+            for at in together:
+                batch[at].group, batch[at].group_size = group, len(together)
         await _decided(self._items.add_many(batch, ttl=self._ttl))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove and return the newest item, for good where the store can; each once, however many ask."""
         purge = Capability.PURGE in self._items.capabilities
-        popped = await _decided(self._items.pop(purge=purge))
+        popped = await _decided(self._pop(purge=purge))
         return None if popped is None else _given_alone(popped)
 
     async def clear_session(self) -> None:
@@ -98,6 +106,33 @@ class MemorandaSession:
         else:
             await _decided(self._items.clear())
 
+    async def _pop(self, *, purge: bool) -> MemoryItem | None:
+        """Take the newest item out; what it belonged to is meant to be without it, and has not lost it."""
+        popped = await self._items.pop(purge=purge)
+        while popped is not None and popped.group_size:
+            said = await self._newest(EVERYTHING)
+            left = [item for item in said if item.group_size and item.group == popped.group]
+            for item in left:
+                item.group_size = None
+            try:
+                await self._items.update_many(left)
+            except VersionConflictError:
+                continue  # Somebody else took one of them.
+            break
+        return popped
+
+    def _lasting(self, said: Sequence[MemoryItem], most: int) -> list[MemoryItem]:
+        """Return the newest items of a whole conversation without what is left where something has ended."""
+        lasting = _without(said, self._left(said, is_all=True))
+        return lasting[max(len(lasting) - most, 0) :]
+
+    def _left(self, said: Sequence[MemoryItem], *, is_all: bool) -> set[int]:
+        """Return the positions of what is left where something has ended, or lies before what was read."""
+        left = remnants(said)
+        if self._ttl is not None or (is_all and left) or any(item.expires_at is not None for item in said):
+            left |= _unpaired(said)
+        return left
+
     async def _newest(self, most: int) -> list[MemoryItem]:
         """Return the newest items, oldest first."""
         found = await self._items.search(mode="substring", limit=min(most, EVERYTHING), order="added")
@@ -106,24 +141,34 @@ class MemorandaSession:
     async def _shown(self, most: int) -> list[MemoryItem]:
         """Return of the newest items those that a model can be shown without what came before them."""
         said = await self._newest(most + _BEFORE)
-        start = max(len(said) - most, 0)
-        hidden = set(range(start))
-        if len(said) == most + _BEFORE:
-            hidden |= _unanswering(said)  # Their calls may lie further back, or nowhere.
-        for together in shown_together(said):
-            if not hidden.isdisjoint(together):
-                hidden.update(together)
-        return [item for position, item in enumerate(said) if position not in hidden]
+        is_all = len(said) < most + _BEFORE
+        hidden = {*range(len(said) - most), *self._left(said, is_all=is_all)}
+        if not is_all:
+            hidden |= linked_by_calls(said).orphans  # Their calls may lie further back, or nowhere.
+        return _without(said, hidden)
 
 
-def _unanswering(said: Sequence[MemoryItem]) -> set[int]:
-    """Return the positions of the results whose calls are not among the items."""
-    known = {(answer.result, answer.call_id) for answer in answers(said)}
-    return {
-        position
-        for position, item in enumerate(said)
-        if any((position, call_id) not in known for call_id in answered_ids(item))
-    }
+def _unpaired(said: Sequence[MemoryItem]) -> set[int]:
+    """Return the positions of results without a call, and of calls without a result that does not come any more."""
+    linked = linked_by_calls(said)
+    last = max([at for at, item in enumerate(said) if item.memory_type == "human"], default=0)
+    return linked.orphans | {at for at, count in linked.missing.items() if count and at < last}
+
+
+def _without(said: Sequence[MemoryItem], hidden: set[int]) -> list[MemoryItem]:
+    """Return the items without these and what belongs together with them."""
+    for together in shown_together(said) if hidden else ():
+        if not hidden.isdisjoint(together):
+            hidden.update(together)
+    return [item for position, item in enumerate(said) if position not in hidden]
+
+
+def _may_have_ended(said: Sequence[MemoryItem], *, is_all: bool) -> bool:
+    """Return whether some of a session may have ended: an item expires, or a group lacks one of its items.
+
+    A limit cuts through groups as well, so that the latter tells only where ``is_all`` of a session is given.
+    """
+    return any(item.expires_at for item in said) or (is_all and bool(remnants(said)))
 
 
 def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
@@ -194,11 +239,16 @@ def _as_it_was(item: MemoryItem) -> Any:
     try:
         (read,) = from_responses([given])
     except InputError:
+        if isinstance(given, dict) and given.get("role") in _INSTRUCTING:
+            return None
         said = {"memory_type": "item", "content": "", "provider_parts": [RAW]}
     else:
         said = {name: getattr(read, name, None) for name in _SAID}
     return given if agrees(item, {name: value for name, value in said.items() if value or name == "content"}) else None
 
+
+_INSTRUCTING = ("system", "developer")
+"""The roles that nothing takes but an item of the type ``system``, in whatever shape the rest of it is."""
 
 _SAID = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
 

@@ -54,6 +54,7 @@ class _Look(NamedTuple):
 
     server: str
     snapshot: str
+    ended: str
     until: str | None
     total: int
     recent: Recent
@@ -74,12 +75,13 @@ class _Look(NamedTuple):
 class _Kept:
     """What was seen of a scope at the last look. The rows from before transaction ``before`` are settled.
 
-    ``having`` says how many of these have each term; the server is told by the time at which it was started.
+    ``having`` says how many of these have each term; the server is told by the time at which it was started. ``ended``
+    is when the last item expired of those that have, ``until`` when the next one does.
     """
 
     server: str
     snapshot: str
-    now: str
+    ended: str
     until: str | None
     before: int
     settled: int
@@ -97,13 +99,13 @@ class _Kept:
         frequencies = {term: self.having[key] + _with_key(self.recent, key) for term, key in _keyed(terms)}
         return Counted(self.settled + len(self.recent), frequencies)
 
-    def followed(self, look: _Look, now: str) -> _Kept | None:
+    def followed(self, look: _Look) -> _Kept | None:
         """Return what is known after another look, or None where the settled rows are not the same any more."""
         passed = look.next - self.before
         if look.server != self.server or look.total - len(look.recent) != self.settled or not 0 <= passed < _FAR:
             return None
         known = self.having if len(self.having) < MOST_TERMS else {}
-        return _settled(look, replace(self, having=known), now)
+        return _settled(look, replace(self, having=known))
 
 
 class Counts:
@@ -132,18 +134,17 @@ class Counts:
         """Return how many items the scope has, and how many of them have each of the terms."""
         key, now = self._key(scope), _now(scope)
         kept = self._kept.get(key)
-        if kept is not None:
-            if kept.now > now:  # A search that began later was here before. For a store, time never goes back.
-                scope, now = _at(scope, kept.now), kept.now
+        # Where a search began earlier, or the clock was set back, what has expired since may be there for it.
+        if kept is not None and kept.ended <= now:
             unknown = [term for term, number in _keyed(terms) if number not in kept.having]
             if not unknown and await self._is_unchanged(kept, now):
                 return kept.counted(terms)
-            followed = kept.followed(await self._look(scope, unknown, kept.before), now)
+            followed = kept.followed(await self._look(scope, unknown, kept.before))
             if followed is not None and all(number in followed.having for _, number in _keyed(terms)):
                 self._keep(key, followed)
                 return followed.counted(terms)
         look = await self._look(scope, terms, None)
-        self._keep(key, _settled(look, None, now))
+        self._keep(key, _settled(look, None))
         return Counted(look.total, {term: look.having[number] for term, number in _keyed(terms)})
 
     def _key(self, scope: Filter) -> Any:
@@ -182,16 +183,18 @@ class Counts:
         rows = f"SELECT xmin, {TERMS_VECTOR} FROM {dialect.table} WHERE {where} LIMIT {MOST_COUNTED + 1}"
         written = f"(array_agg(xmin::text || {TERMS_VECTOR}::text) {recent})[:{MOST_RECENT + 1}]"
         after = parameters.add(_now(scope))
-        until = f"(SELECT min(expires_at) FROM {dialect.table} WHERE expires_at > {after} AND expires_at > '')"
+        mortal = f"FROM {dialect.table} WHERE expires_at > '' AND expires_at"
+        ends = f"(SELECT max(expires_at) {mortal} <= {after}), (SELECT min(expires_at) {mortal} > {after})"
         counts = [self._count(parameters, scope, term) for term in terms]
-        seen = ", ".join((_STATE, until, "count(*)", written, *counts))
+        seen = ", ".join((_STATE, ends, "count(*)", written, *counts))
         text = f"SELECT {seen} FROM ({rows}) AS few"
-        ((snapshot, server, ends, total, recents, *having),) = await self._server.fetch(text, parameters.values)
+        ((snapshot, server, ended, until, total, recents, *having),) = await self._server.fetch(text, parameters.values)
         user = user_of(scope)
         return _Look(
             server,
             snapshot,
-            ends,
+            ended or "",
+            until,
             total,
             [_written(each, user) for each in recents or ()],
             dict(zip(map(term_key, terms), having, strict=True)),
@@ -203,7 +206,7 @@ class Counts:
         return f"(SELECT count(*) FROM {table} WHERE {where} AND {has_term(parameters, term, scope)})"
 
 
-def _settled(look: _Look, kept: _Kept | None, now: str) -> _Kept | None:
+def _settled(look: _Look, kept: _Kept | None) -> _Kept | None:
     """Return what is to be kept of a look: what was written before the first transaction under way is settled by now.
 
     ``kept`` is what was known before, and still holds.
@@ -218,7 +221,7 @@ def _settled(look: _Look, kept: _Kept | None, now: str) -> _Kept | None:
             for key in keys & having.keys():
                 having[key] += 1
     settled = look.total - len(recent)
-    return _Kept(look.server, look.snapshot, now, look.until, look.oldest, settled, having, recent)
+    return _Kept(look.server, look.snapshot, look.ended, look.until, look.oldest, settled, having, recent)
 
 
 def _written(text: str, user: str | None) -> tuple[int, frozenset[int]]:
@@ -241,11 +244,6 @@ def tells_all(snapshot: str) -> bool:
     """Whether a snapshot, as text, names all transactions that are under way: on a standby it names none of them."""
     oldest, following, under_way = snapshot.split(":")
     return oldest == following or under_way != ""
-
-
-def _at(scope: Filter, now: str) -> Filter:
-    further = tuple(Expiry(now) if isinstance(each, Expiry) else each for each in scope.further)
-    return replace(scope, further=further)
 
 
 def _now(scope: Filter) -> str:

@@ -1,4 +1,4 @@
-"""The ends of items' lives as the tables hold them, and the latest time by which they were judged."""
+"""The ends of items' lives as the tables hold them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from memoranda_postgres.writing import Writer
 
 
 class Touches:
-    """Gives the items of one store new lives, and remembers the time."""
+    """Gives the items of one store new lives, and knows which ends next."""
 
-    def __init__(self, server: Server, statements: PostgresStatements, writer: Writer, latest: str) -> None:
+    def __init__(self, server: Server, statements: PostgresStatements, writer: Writer) -> None:
         self._server = server
         self._dialect = statements.dialect
         self._writer = writer
-        self._kept = latest
-        self._mortal = False
 
     async def touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         """Let live items live ``ttl`` seconds from now, or their own once more, and return how many there were."""
@@ -54,31 +52,7 @@ class Touches:
         """Return when the next item expires, of all that are stored."""
         rows = await self._server.fetch(f"SELECT min(expires_at) FROM {self._dialect.table} WHERE expires_at > ''", ())
         found: str | None = rows[0][0]
-        self._mortal = found is not None
         return found
-
-    async def remember(self, latest: str) -> None:
-        """Keep a time by which expiry was judged, if it is later than what is kept.
-
-        A row of its own, in a statement of its own: nobody who holds a lock on items ever waits for it.
-        """
-        if latest > self._kept:
-            await self._server.fetch(f"UPDATE {self._dialect.meta} SET latest = $1 WHERE latest < $1", [latest])
-            self._kept = latest
-
-    async def begin(self, latest: str) -> None:
-        """Take note that something with a lifetime is stored; the time is kept along with it, once in a second."""
-        self._mortal = True
-        if latest[:19] > self._kept[:19]:
-            await self.remember(latest)
-
-    async def leave(self, latest: str) -> None:
-        """Keep the time in the end, where anything may have expired by it; a server that is read-only is left alone."""
-        if not self._mortal:
-            return
-        rows = await self._server.fetch("SHOW transaction_read_only", ())
-        if rows[0][0] == "off":
-            await self.remember(latest)
 
 
 def _changed(row: Any, ttl: float | None, now: str, within: MemoryMetadata | None) -> tuple[str, str, str, str] | None:

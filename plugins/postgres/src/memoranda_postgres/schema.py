@@ -39,8 +39,6 @@ class Layout:
     has_vectors: bool
     terms: str
     """What made the stored terms; another release's terms are found less well until they are made anew."""
-    latest: str
-    """The latest time by which expiry was judged, as far as it was kept."""
 
 
 async def is_there(connection: Connection, schema: str | None) -> bool:
@@ -90,7 +88,7 @@ async def _look(connection: Connection, schema: str | None, store: str) -> Layou
         raise SchemaTooNewError(store, version, SCHEMA_VERSION)
     if version < SCHEMA_VERSION:
         return None
-    row = await connection.fetchrow(f"SELECT partitions, terms, latest FROM {dialect.meta}")
+    row = await connection.fetchrow(f"SELECT partitions, terms FROM {dialect.meta}")
     return Layout(
         name,
         row["partitions"],
@@ -98,7 +96,6 @@ async def _look(connection: Connection, schema: str | None, store: str) -> Layou
         await extension_schema(connection, "vector"),
         await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", dialect.vectors),
         row["terms"],
-        row["latest"],
     )
 
 
@@ -112,6 +109,7 @@ async def _migrate(server: Server, connection: Connection, schema: str | None, p
             return layout
         name = schema if schema is not None else await connection.fetchval("SELECT current_schema()")
         dialect = PostgresDialect(name, partitioned=partitions > 0)
+        # Nothing looks at ``latest`` any more; earlier releases do.
         await connection.execute(
             f"CREATE TABLE IF NOT EXISTS {dialect.meta} (version INTEGER NOT NULL, partitions INTEGER NOT NULL, "
             f"terms TEXT NOT NULL, vector_model TEXT, vector_dimension INTEGER, latest TEXT NOT NULL DEFAULT '')"

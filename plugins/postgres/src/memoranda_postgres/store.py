@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from asyncpg import InvalidCatalogNameError
 
 from memoranda.embeddings import embed_passages, has_text
-from memoranda.errors import EmbeddingError, InputError, MemoryError, StoreUnavailableError
+from memoranda.errors import EmbeddingError, InputError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem, normalised
@@ -237,8 +237,7 @@ class PostgresMemoryStore(BaseStore):
         self._writer = Writer(self._server, self._statements, self._vectors, has_vectors=self._layout.has_vectors)
         self._removals = Removals(self._server, self._statements, has_vectors=self._layout.has_vectors)
         self._batches = Batches(self._server, self._statements, self._writer, self._removals)
-        self._touches = Touches(self._server, self._statements, self._writer, self._layout.latest)
-        self._lifetimes.latest = max(self._lifetimes.latest, self._layout.latest)
+        self._touches = Touches(self._server, self._statements, self._writer)
         self._retrieval = Retrieval(
             self._server,
             self._statements,
@@ -261,9 +260,6 @@ class PostgresMemoryStore(BaseStore):
 
     async def _close(self) -> None:
         await self._writer.settled()
-        # A clock that is set back before the store is opened again must not bring back what was judged to be over.
-        with contextlib.suppress(MemoryError):
-            await self._touches.leave(self._lifetimes.latest)
         await self._server.close()
 
     def _ensure_open(self) -> None:
@@ -276,8 +272,6 @@ class PostgresMemoryStore(BaseStore):
         addition = self._writer.addition(item, within)
         if self._vectors is not None:
             (addition,) = await self._embedded([addition])
-        if item.expires_at is not None:
-            await self._remember()
         with self._server.writing((item.metadata.user_id,)):
             await self._writer.add(addition)
 
@@ -291,8 +285,6 @@ class PostgresMemoryStore(BaseStore):
         if write.hidden:
             additions = [addition._replace(deleted=addition.row.id in write.hidden) for addition in additions]
         additions = await self._embedded(additions)
-        if any(item.expires_at is not None for item in write.adds):
-            await self._remember()
         # An id that is deleted may be anybody's.
         with self._server.writing(None if write.deletes else _users_of(write.adds)):
             if write.deletes or write.keep_created or write.fresh or write.expected is not None:
@@ -304,8 +296,6 @@ class PostgresMemoryStore(BaseStore):
             return 0
 
     async def _add_large(self, write: Write) -> None:
-        if any(item.expires_at is not None for item in write.adds):
-            await self._remember()
         with self._server.writing(_users_of(write.adds)):
             await self._writer.add_large(write.adds, write.within)
 
@@ -440,7 +430,6 @@ class PostgresMemoryStore(BaseStore):
     # Lifetimes
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        await self._remember()
         with self._server.writing(None):
             return await self._touches.touch(ids, ttl, now, within)
 
@@ -449,15 +438,10 @@ class PostgresMemoryStore(BaseStore):
             swept = await self._removals.purge(wanted, None, deleted_only=False)
         if swept:
             self._retrieval.forget()
-            await self._touches.remember(self._lifetimes.latest)
         return swept
 
     async def _soonest_expiry(self) -> str | None:
         return await self._touches.soonest()
-
-    async def _remember(self) -> None:
-        """Keep the time, before something is stored that lives only for a while: no later clock may bring it back."""
-        await self._touches.begin(self._lifetimes.latest)
 
     async def _embed_again(self, rows: Sequence[tuple[str, str, int]]) -> None:
         """Make vectors for items that came back; a failing embedder leaves them for reindex()."""

@@ -157,31 +157,16 @@ local function drop(ends)
   return there
 end
 
--- Keep the latest time by which expiry was ever judged.
-local function mark(now)
-  local before = redis.pcall('GET', base .. 'clock')
-  if type(before) ~= 'string' or before < now then redis.call('SET', base .. 'clock', now) end
-end
-
--- What has expired goes with whatever is called next; says whether all of it is gone.
+-- What the server has dropped leaves the indexes with whatever is called next. What is over by the caller's clock
+-- alone, which may be wrong, is not removed here; says whether there is nothing of that kind.
 local function sweep(now, most)
-  local swept, gone = 0, nil
-  while now and swept < most do
-    gone = redis.call('ZRANGEBYLEX', base .. 'ends', '-', '[' .. now .. '\\255', 'LIMIT', 0, 50)
-    for _, ends in ipairs(gone) do drop(ends) end
-    swept = swept + #gone
-    if #gone < 50 then break end
-  end
-  if swept > 0 then mark(now) end
-  -- What the server has dropped by its own clock, which may be ahead of ours, is no item any more either.
-  while swept < most do
+  for _ = 1, most do
     local soonest = redis.call('ZRANGE', base .. 'ends', 0, 0)[1]
     local entry = soonest and expiring(soonest)
     if not soonest or entry and redis.call('EXISTS', item_key(entry.id)) == 1 then break end
     drop(soonest)
-    swept = swept + 1
   end
-  return not gone or #gone < 50
+  return not now or #redis.call('ZRANGEBYLEX', base .. 'ends', '-', '[' .. now .. '\\255', 'LIMIT', 0, 1) == 0
 end
 
 -- The shortest index of a family that holds every item asked for; nil when there is no such item.

@@ -44,7 +44,6 @@ local action, family, asked = ARGV[2], ARGV[3], cjson.decode(ARGV[4])
 local limits = limits_of(asked)
 if not asked.over then sweep(asked.now, 1000) end
 local function remember(count, cursor)
-  if count > 0 and asked.over then mark(asked.now) end
   if count > 0 then redis.call('SET', memo, cjson.encode({count, cursor}), 'PX', 60000) end
   return {count, cursor}
 end
@@ -98,7 +97,6 @@ for _, ends in ipairs(due) do
     if drop(ends) then count = count + 1 end
   end
 end
-if #due > 0 then mark(asked.now) end
 return {count, #due < most and '' or due[#due]}
 """
 )
@@ -108,7 +106,7 @@ many items that were, and where to go on (nothing at the end)."""
 SOONEST = Script(
     """
 local soonest = redis.call('ZRANGE', KEYS[1] .. 'ends', 0, 0)[1]
-return {soonest and string.sub(soonest, 1, 32) or '', redis.call('GET', KEYS[1] .. 'clock') or ''}
+return soonest and string.sub(soonest, 1, 32) or ''
 """
 )
-"""Keys: the base. Returns when the next item expires, and the latest time by which that was judged; or nothing."""
+"""Keys: the base. Returns when the next item expires, or nothing."""

@@ -11,8 +11,7 @@ number of the adding in sixteen digits, the id. There is one of all items (``liv
 scope (``live:user_id:…``), one for each namespace (``live:place:…``) and for what lies in it and below
 (``live:namespace:…``). ``said`` and ``said:…`` hold the same members by the number of their adding, and
 ``said:none:…`` those without a user or a session. Hidden items have indexes of their own, by time alone.
-``values:…`` are the values that there are of each, ``ends`` is what expires, the soonest first, and ``clock`` the
-latest time by which that was judged.
+``values:…`` are the values that there are of each, and ``ends`` is what expires, the soonest first.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Removing(Reading):
                 return swept
 
     async def _soonest_expiry(self) -> str | None:
-        soonest, _ = await self._run_opening(SOONEST, [])
+        soonest = await self._run_opening(SOONEST, [])
         return soonest.decode(errors="replace") or None
 
     async def _move(self, action: Action, family: Family, item_id: str | None, wanted: Filter) -> int:

@@ -74,7 +74,6 @@ for position = 3, #ARGV, 4 do
   item.found = redis.call('HMGET', item.key, unpack(KEPT))
   if over(item.found[4], write.now) then
     drop(item.found[4])
-    mark(write.now)
     item.found = redis.call('HMGET', item.key, unpack(KEPT))
   end
   local found = item.found
@@ -172,7 +171,6 @@ for _, item in ipairs(items) do
   redis.call('HSET', key, unpack(fields))
   if item.ends ~= '' then
     set_end(item.id, key, member, item.scope, item.ends, item.life)
-    mark(write.now)
   end
   enter(item.hidden and 'hidden' or 'live', item.scope, member)
   answer[#answer + 1] = version
@@ -191,7 +189,6 @@ TOUCH = Script(
     SHARED
     + """
 local now, touched, again = ARGV[1], 0, {}
-mark(now)
 for position = 2, #ARGV, 5 do
   local id, version = ARGV[position], ARGV[position + 1]
   local item, hidden = watched(id), redis.pcall('HEXISTS', item_key(id), 'h')

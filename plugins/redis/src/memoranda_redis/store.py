@@ -12,8 +12,6 @@ from memoranda.urls import take_known_options
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection
 from memoranda_redis._migration import OPEN, migrate
-from memoranda_redis._moving_scripts import SOONEST
-from memoranda_redis._records import TIME
 from memoranda_redis._removing import Removing
 from memoranda_redis._writing import Writing
 from memoranda_redis.episodic import EpisodicMemory
@@ -28,8 +26,8 @@ class RedisMemoryStore(Writing, Removing):
     ``namespace`` keeps several stores in one Redis apart. All keys of a namespace lie in one slot of a cluster, which
     is what makes every write atomic there; use several namespaces to spread over its nodes. What is acknowledged
     survives the end of this process; whether it survives that of the server is the server's configuration
-    (``appendonly``, ``appendfsync``). Items may have a time to live, which is judged by ``clock`` and remembered in the
-    data; ``update`` of an item that was read keeps what is left of it.
+    (``appendonly``, ``appendfsync``). Items may have a time to live, which is judged by ``clock``; ``update`` of
+    an item that was read keeps what is left of it.
 
     Ids, namespaces, times and the order of adding are indexes; types, statuses and substrings are compared on the
     server, and other conditions on values here, over what the scope holds.
@@ -107,9 +105,6 @@ class RedisMemoryStore(Writing, Removing):
                 raise SchemaTooNewError(repr(self), found, SCHEMA)
             if found < SCHEMA:
                 await migrate(self._run_opening, SCHEMA)
-            _, clock = await self._run_opening(SOONEST, [])
-            if len(clock) == TIME:
-                self._lifetimes.latest = max(self._lifetimes.latest, clock.decode(errors="replace"))
         except BaseException:
             await self._connection.close()
             raise

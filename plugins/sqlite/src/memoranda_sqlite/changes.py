@@ -17,17 +17,12 @@ from memoranda.sql import Statement, unpack
 from memoranda.store import Filter, Page, Write, check_owner, metadata_matches, readable, with_lifetime
 from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
-from memoranda_sqlite.schema import TABLE, meta
+from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import HIDDEN, SQLiteStatements
 from memoranda_sqlite.storing import store_rows
 
 Types = Mapping[str, type[MemoryItem]]
 
-_LATEST = "latest_time"
-_KEEP_LATEST = (
-    "INSERT INTO memoranda_meta (key, value) VALUES (?, ?) "
-    "ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE excluded.value > value"
-)
 _HELD = f"SELECT id, version, created_at, created_us FROM {TABLE} WHERE id IN (SELECT value FROM json_each(?))"
 _HIDE_ONE = f"UPDATE {TABLE} SET {HIDDEN} WHERE id = ?"
 _PURGE_ONE = f"DELETE FROM {TABLE} WHERE id = ?"
@@ -150,16 +145,6 @@ class Changes:
             connection.execute(_TOUCH, (values[_EXTRA_JSON], values[EXPIRES_AT], item.id))
             touched += 1
         return touched
-
-
-def keep_latest(connection: sqlite3.Connection, latest: str) -> None:
-    """Keep the latest time by which lifetimes were ever judged: a clock that is set back resurrects nothing."""
-    connection.execute(_KEEP_LATEST, (_LATEST, latest))
-
-
-def kept_latest(connection: sqlite3.Connection) -> str:
-    """Return the latest time that was kept; empty if there is none."""
-    return str(meta(connection, _LATEST) or "")
 
 
 def soonest_expiry(connection: sqlite3.Connection) -> str | None:

@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError, StoreUnavailableError
@@ -40,13 +39,13 @@ from memoranda.store import (
 from memoranda.turns import AT_ONCE, aside, loaded
 from memoranda.urls import take_options
 from memoranda_sqlite import erasing
-from memoranda_sqlite.changes import Changes, keep_latest, kept_latest, soonest_expiry
+from memoranda_sqlite.changes import Changes, soonest_expiry
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import MEMORY, Database, Durability
 from memoranda_sqlite.options import checked_durability, checked_path, path_of, url_of
 from memoranda_sqlite.owners import listed
 from memoranda_sqlite.reading import MOST_ASKED
-from memoranda_sqlite.rows import CONTENT, EXPIRES_AT, ID, USER_ID, Values, all_packed, packed
+from memoranda_sqlite.rows import CONTENT, ID, USER_ID, Values, all_packed, packed
 from memoranda_sqlite.scanning import scanned
 from memoranda_sqlite.statements import SQLiteStatements, is_of_user
 from memoranda_sqlite.storing import keep_vectors, store_rows
@@ -165,7 +164,6 @@ class SQLiteMemoryStore(BaseStore):
         connections = await Connections.open(self._database.for_reading() if reading else self._database)
         try:
             await self._open_vectors(connections)
-            self._lifetimes.latest = max(self._lifetimes.latest, await connections.worker.run(kept_latest))
         except BaseException:
             await connections.close()
             raise
@@ -225,8 +223,7 @@ class SQLiteMemoryStore(BaseStore):
         # A deleted item needs no vector: restoring it makes one.
         shown = [row for row in rows if row[ID] not in write.hidden] if write.hidden else rows
         vectors = await self._vectors_of(shown)
-        mortal = any(map(itemgetter(EXPIRES_AT), rows))
-        if write.is_plain and not mortal:
+        if write.is_plain:
             await self._upsert(rows, write.within, vectors)
             return 0
         changes = self._changes()
@@ -234,8 +231,6 @@ class SQLiteMemoryStore(BaseStore):
         def work(connection: sqlite3.Connection) -> int:
             removed = changes.apply(connection, write, rows)
             keep_vectors(connection, vectors)
-            if mortal:
-                keep_latest(connection, self._lifetimes.latest)
             return removed
 
         with self._calls.call():
@@ -274,13 +269,10 @@ class SQLiteMemoryStore(BaseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = await self._aside(_copied_and_packed, items)
         vectors = await self._vectors_of([row for _, row in kept])
-        mortal = any(item.expires_at is not None for item in items)
 
         def work(connection: sqlite3.Connection) -> list[int]:
             versions = [self._updated(connection, item, row, within) for item, row in kept]
             keep_vectors(connection, vectors)
-            if mortal:
-                keep_latest(connection, self._lifetimes.latest)
             return versions
 
         versions = await self._opened().writer.call(work)
@@ -328,21 +320,14 @@ class SQLiteMemoryStore(BaseStore):
 
     async def _sweep(self, wanted: Filter) -> int:
         with self._calls.call():
-            swept = await self._purged(_STATEMENTS.purge(wanted), swept=True)
+            swept = await self._purged(_STATEMENTS.purge(wanted))
             if swept:
                 self._opened().eraser.defer()
         return swept
 
-    async def _purged(self, statement: Statement, *, swept: bool = False) -> int:
+    async def _purged(self, statement: Statement) -> int:
         changes = self._changes()
-
-        def work(connection: sqlite3.Connection) -> int:
-            purged = changes.purge(connection, statement)
-            if purged and swept:
-                keep_latest(connection, self._lifetimes.latest)
-            return purged
-
-        purged = await self._opened().writer.call(work)
+        purged = await self._opened().writer.call(lambda connection: changes.purge(connection, statement))
         if purged and self._retrieval is not None:
             self._retrieval.forget()
         return purged
@@ -368,12 +353,7 @@ class SQLiteMemoryStore(BaseStore):
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         changes = self._changes()
-
-        def work(connection: sqlite3.Connection) -> int:
-            keep_latest(connection, now)
-            return changes.touch(connection, ids, ttl, now, within)
-
-        return await self._opened().writer.call(work)
+        return await self._opened().writer.call(lambda connection: changes.touch(connection, ids, ttl, now, within))
 
     async def _soonest_expiry(self) -> str | None:
         return await self._opened().worker.run(soonest_expiry)

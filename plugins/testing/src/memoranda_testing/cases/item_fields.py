@@ -110,12 +110,12 @@ class ItemFieldCases(Cases):
             )
             for number, kind in enumerate(kinds)
         ]
-        bare = HumanMemory(content="none", metadata=mine)
+        bare = HumanMemory(content="none", group="g", group_size=2, metadata=mine)
         other = HumanMemory(content="other", payload="[]", metadata=theirs)
         archived = HumanMemory(content="archived", archived_by="summary", metadata=mine)
         await store.add_many([*items, bare, other, archived])
         told = [Payload(item.id, item.content, f"[{item.content}]", "example") for item in items]
-        told.append(Payload(bare.id, "none", None, None))
+        told.append(Payload(bare.id, "none", None, None, "g", 2))
         equal(await store.payloads(metadata=mine), told, "the payloads of a scope")
         handle = store.scoped(user_id=str(mine.user_id))
         equal(await handle.payloads(), told, "the payloads of a handle")
@@ -129,7 +129,12 @@ class ItemFieldCases(Cases):
         """The group of an item and the calls that a result answers come back."""
         for group in ("g", "", "группа"):
             item = ToolMemory(
-                content="", group=group, tool_call_id="a", also_answers=["b", "", "a"], metadata=self.scope()
+                content="",
+                group=group,
+                group_size=2,
+                tool_call_id="a",
+                also_answers=["b", "", "a"],
+                metadata=self.scope(),
             )
             await returns(store, item, "a result of several calls in a group")
 

@@ -6,7 +6,7 @@ import math
 import time
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Cases, Clock, Reopen, needs, note
 from memoranda_testing.expect import SkipCase, contents, each_raises, equal, raises, that
@@ -16,10 +16,7 @@ class LifetimeCases(Cases):
     """What a ttl promises, to the moment."""
 
     def on_a_clock(self, store: BaseStore) -> Clock:
-        """Give the store a clock of its own and return it.
-
-        Memories of others would expire by it, at once or when the store is asked again: it remembers how late it was.
-        """
+        """Give the store a clock of its own and return it; memories of others would expire by it."""
         if not self.exclusive:
             raise SkipCase("it moves the clock, by which memories of others in this store would expire")
         clock = Clock(time.time())
@@ -84,18 +81,110 @@ class LifetimeCases(Cases):
             equal(again and again.version, 1, "the version of an item that its owner stores anew")
 
     @needs(Capability.TTL)
-    async def test_a_clock_that_is_set_back_resurrects_nothing(self, store: BaseStore) -> None:
-        """What was over once stays over."""
+    async def test_what_was_swept_does_not_come_back(self, store: BaseStore) -> None:
+        """A clock that is set back brings back nothing that was removed."""
         clock = self.on_a_clock(store)
         scope = self.scope()
         item = note("tea", scope)
         await store.add(item, ttl=60)
         clock.now += 61
-        equal(await store.get(item.id), None, "get after the end")
+        await store.sweep()
         clock.now -= 3600
         equal(await store.get(item.id), None, "get with the clock set back")
         equal(await store.search(metadata=scope), [], "search with the clock set back")
         equal(await store.count(metadata=scope), 0, "count with the clock set back")
+
+    @needs(Capability.TTL)
+    async def test_a_clock_that_was_wrong_once_is_not_trusted_for_good(
+        self, store: BaseStore, reopen: Reopen | None
+    ) -> None:
+        """After a reading ten years ahead, or behind, items live as long as the clock that was set right says.
+
+        What is over by the wrong clock is hidden as long as it is wrong, and a single look removes nothing.
+        """
+        clock = self.on_a_clock(store)
+        scope = self.scope(session_id="s")
+        before = note("before tea", scope)
+        await store.add(before, ttl=3600)
+        stores = [store]
+        if Capability.PERSISTENT in store.capabilities and reopen is not None:
+            stores.append(await reopen())
+            await stores[1].init()
+            stores[1].clock = clock
+            equal(await stores[1].count(metadata=scope), 1, "count in another store")
+        try:
+            for years in (10, -10):
+                clock.now += years * 365 * 86_400
+                for each in stores:
+                    shown = [] if years > 0 else ["before tea"]
+                    equal(contents(await each.search(metadata=scope)), shown, "search by the wrong clock")
+                clock.now -= years * 365 * 86_400
+                for each in stores:
+                    await self._lives_for_a_minute(each, clock, scope)
+        finally:
+            for each in stores[1:]:
+                await each.close()
+
+    async def _lives_for_a_minute(self, store: BaseStore, clock: Clock, scope: MemoryMetadata) -> None:
+        """An item of a minute is there for a minute, beside what was there before the clock was wrong."""
+        item, longer = note("tea", scope), MemoryItem(content="more tea", metadata=scope, ttl=30)
+        await store.add(item, ttl=60)
+        await store.add(longer)
+        await store.touch([longer.id], ttl=60)
+        clock.now += 59.9
+        wanted = ["before tea", "more tea", "tea"]
+        equal(sorted(contents(await store.search(metadata=scope))), wanted, "search with the clock set right")
+        ranked = await store.search(query="tea", metadata=scope, mode="text")
+        equal(sorted(contents(ranked)), wanted, "ranked search with the clock set right")
+        equal(await store.count(metadata=scope), 3, "count with the clock set right")
+        equal(len(await store.window(metadata=scope)), 3, "window with the clock set right")
+        clock.now += 0.1
+        equal(contents(await store.search(metadata=scope)), ["before tea"], "search after a minute")
+        equal(await store.get(item.id), None, "get after a minute")
+        equal(contents(await store.search(query="tea", metadata=scope, mode="text")), ["before tea"], "ranked search")
+        await store.sweep()
+
+    @needs(Capability.TTL)
+    async def test_what_is_stored_together_ends_together(self, store: BaseStore) -> None:
+        """A batch has one moment, however long its items take to be checked."""
+        clock, scope = self.on_a_clock(store), self.scope()
+
+        def running() -> float:
+            clock.now += 0.001
+            return clock.now
+
+        store.clock = running
+        items = [note(f"{number}", scope) for number in range(20)]
+        await store.add_many(items, ttl=60)
+        await store.apply(adds=[note(f"{number}", scope) for number in range(20)], ttl=600)
+        for lives in (60, 600):
+            ends = {item.expires_at for item in await store.search(metadata=scope, limit=99) if item.ttl == lives}
+            equal(len(ends), 1, "number of moments at which a batch ends")
+
+    @needs(Capability.TTL)
+    async def test_what_belongs_together_is_shown_until_the_first_of_it_ends(self, store: BaseStore) -> None:
+        """A call with its results, and a group that says how many it is of, whichever of them ends."""
+        clock = self.on_a_clock(store)
+        calls = [{"id": "a", "name": "look"}, {"id": "b", "name": "look"}]
+        for ending in range(5):
+            scope = self.scope(session_id="s")
+            turn: list[MemoryItem] = [
+                AIMemory(content="reasoning", group="g", group_size=2, metadata=scope),
+                AIMemory(content="calls", tool_calls=calls, group="g", group_size=2, metadata=scope),
+                ToolMemory(content="a's", tool_call_id="a", metadata=scope),
+                ToolMemory(content="b's", tool_call_id="b", metadata=scope),
+            ]
+            around = [HumanMemory(content=text, metadata=scope) for text in ("before", "behind")]
+            await store.add_many([around[0], *turn, around[1]])
+            if ending < len(turn):
+                await store.touch([turn[ending].id], ttl=60)
+            clock.now += 60
+            whole = ["reasoning", "calls", "a's", "b's"] if ending == len(turn) else []
+            for after in ("the end", "a sweep"):
+                for limit in (None, 6):
+                    shown = await store.window(metadata=scope, limit=limit)
+                    equal(contents(shown), ["before", *whole, "behind"], f"window after {after} of item {ending}")
+                await store.sweep()
 
     @needs(Capability.TTL)
     async def test_a_lifetime_is_the_items_or_the_calls(self, store: BaseStore) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -38,7 +37,7 @@ class Handle:
         if not wanted:
             return 0
         bounds = self._bounds(check_filter(metadata))
-        now, touched = self.model.now(looks=True), 0
+        now, touched = self.model.now(), 0
         for item_id in wanted:
             row = self.model.rows.get(item_id)
             if row and not row.deleted and metadata_matches(bounds, row.item.metadata):
@@ -46,7 +45,6 @@ class Handle:
                 if life is not None:
                     row.item = with_lifetime(row.item, life, now)
                     touched += 1
-        self.model.in_use |= ttl is not None and ttl != math.inf
         return touched
 
     def _begin(self) -> None:
@@ -98,10 +96,9 @@ class Handle:
         if ttl is None and item.ttl is None and item.expires_at is None:
             return item
         self._require(Capability.TTL)
-        self.model.in_use = True
         if ttl is None and item.expires_at is not None:
             return item
-        return with_lifetime(item, item.ttl if ttl is None else ttl, self.model.now(looks=True))
+        return with_lifetime(item, item.ttl if ttl is None else ttl, self.model.now())
 
     def _stamped(self, given: MemoryMetadata, scope: MemoryMetadata) -> MemoryMetadata:
         values: dict[str, Any] = {}

@@ -116,6 +116,8 @@ def _answers(failure: Failure, stage: Stage) -> list[Answer | None]:
     for step in failure.steps[:-1]:
         answer = None
         if isinstance(step, Moved):
+            if step.seconds < 0:
+                model.expire()
             clock.now += step.seconds
         elif isinstance(step, Together):
             for call in step.calls:

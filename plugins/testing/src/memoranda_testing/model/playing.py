@@ -52,7 +52,6 @@ class Player:
     def __post_init__(self) -> None:
         first = self.instances[0]
         self.model = Model(first.capabilities, self.clock, first.default_order)
-        self.model.in_use = {Capability.TTL, Capability.PERSISTENT} <= first.capabilities
         for store in self.instances:
             self._set_clock(store)
 
@@ -63,6 +62,9 @@ class Player:
         """Do one step on both, and return how they differ, if they do."""
         self.played.append(step)
         if isinstance(step, Moved):
+            if step.seconds < 0:  # What has expired and was not swept is there again; whether it was, nobody knows.
+                await self.instances[0].sweep()
+                self.model.expire()
             self.clock.now += step.seconds
         elif isinstance(step, Reopened):
             return await self._reopened()

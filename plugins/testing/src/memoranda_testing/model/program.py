@@ -96,7 +96,7 @@ def _awaited(call: Call) -> str:
 def step_lines(step: Step, wanted: Answer | None = None) -> list[str]:
     """Return a step as the lines of a program; ``wanted`` is what the model answers."""
     if isinstance(step, Moved):
-        return [f"clock.now += {step.seconds}"]
+        return [*(["await store.sweep()"] if step.seconds < 0 else ()), f"clock.now += {step.seconds}"]
     if isinstance(step, Reopened):
         return [
             "await store.close()",

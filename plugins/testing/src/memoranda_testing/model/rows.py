@@ -1,4 +1,4 @@
-"""What the model keeps: items in the order of their adding, each deleted or not, and the time that it has seen."""
+"""What the model keeps: items in the order of their adding, each deleted or not."""
 
 from __future__ import annotations
 
@@ -37,16 +37,13 @@ class Refused(Exception):  # noqa: N818  # not an error of the model: what the s
 
 @dataclass
 class State:
-    """What a store holds, and what it has seen of the time."""
+    """What a store holds."""
 
     capabilities: frozenset[Capability]
     clock: Callable[[], float]
     default_order: Order = "created"
     rows: dict[str, Row] = field(default_factory=dict)
     """By id, in the order of adding: an item that is replaced keeps its place."""
-    latest: str = ""
-    in_use: bool = False
-    """Whether anything may expire; a store that knows of nothing need not look at the clock."""
     over: int = 0
     """How many items have expired in all: the most that a sweep can have left to remove."""
     bounds: MemoryMetadata | None = None
@@ -56,12 +53,9 @@ class State:
         """Return one that goes its own way from here on; nobody changes an item of a row in place."""
         return replace(self, rows={item_id: Row(row.item, row.deleted) for item_id, row in self.rows.items()})
 
-    def now(self, *, looks: bool = False) -> str:
-        """Return the present: it never runs backwards, as far as anybody looked."""
-        present = max(self.latest, utc_text(datetime.fromtimestamp(self.clock(), UTC)))
-        if looks or self.in_use:
-            self.latest = present
-        return present
+    def now(self) -> str:
+        """Return the present by the clock."""
+        return utc_text(datetime.fromtimestamp(self.clock(), UTC))
 
     def expire(self) -> None:
         """Take out what is over: it is as if it had been purged."""

@@ -6,9 +6,8 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
@@ -19,10 +18,10 @@ from memoranda_testing.model.steps import Step
 OpenAnother = Callable[[], Awaitable[BaseStore]]
 
 START = 2_000_000_000.0
-"""What the clock of a store shows that is nobody else's: later than any clock that it has seen."""
+"""What the clock of a store shows that is nobody else's."""
 
 _FURTHER = 1e7
-"""By how much the clock is set forward between two histories: what is over once stays over."""
+"""By how much the clock is set forward between two histories: what is over in one is not there in the next."""
 
 
 @dataclass
@@ -42,7 +41,6 @@ class Stage:
     mark: str = ""
     marks: list[str] = field(default_factory=list)
     _clock: float = START
-    _knows_time: bool = False
 
     def __post_init__(self) -> None:
         if Capability.PERSISTENT in self.store.capabilities:
@@ -76,7 +74,7 @@ class Stage:
         else:
             await self._empty()
             await self.store.init()  # A store in memory that is empty need not look at the clock again.
-        self._clock = max(self._clock, await self._seen_time()) + _FURTHER
+        self._clock += _FURTHER
         clock = Clock(self._clock if self.exclusive else time.time())
         instances = [self.store]
         while self.reopen is not None and len(instances) < self.instances:
@@ -86,21 +84,6 @@ class Stage:
         player = Player(instances, clock, self.patience, self.reopen)
         player.model.bounds = MemoryMetadata(namespace=(self.mark,)) if self.mark else None
         return player
-
-    async def _seen_time(self) -> float:
-        """Return the latest time that the store remembers: another case may have shown it one, on the same data."""
-        held = self.store.capabilities
-        if self._knows_time or not self.moves_clock or not {Capability.PERSISTENT, Capability.PURGE} <= held:
-            return self._clock
-        self._knows_time = True
-        probe = MemoryItem(content="What is the time?", metadata=MemoryMetadata(user_id="clock"))
-        self.store.clock = Clock(self._clock)
-        await self.store.add(probe, ttl=_FURTHER)
-        kept = await self.store.get(probe.id)
-        await self.store.purge(probe.id)
-        if kept is None or kept.expires_at is None:
-            return self._clock  # The histories will tell.
-        return datetime.fromisoformat(kept.expires_at).timestamp() - _FURTHER
 
     async def strike(self, player: Player) -> None:
         """Close what was opened for a history."""

@@ -108,7 +108,7 @@ class Cancelled:
 
 @dataclass(frozen=True)
 class Moved:
-    """The clock is set forward, or back."""
+    """The clock is set forward; or back, after a sweep."""
 
     seconds: float
 

@@ -129,7 +129,6 @@ class Writing(Handle):
         """Remove what is over; some of it may have been swept in passing."""
         self._begin()
         self._require(Capability.TTL)
-        self.model.now(looks=True)
         return AtMost(self.model.over)
 
     def fork(self, session_id: str, *, at: str) -> BranchMemory:
