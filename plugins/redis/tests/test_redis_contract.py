@@ -162,6 +162,7 @@ async def test_a_clock_that_was_wrong_in_one_process_decides_nothing_in_the_next
     await store.add_many([HumanMemory(id="short", content="x"), HumanMemory(id="other", content="y")], ttl=600)
     store.clock = lambda: start + 10 * 365 * 86_400
     assert await store.search() == []
+    assert [owner async for owner in store.owners("session_id")] == []
     await store.close()
     kept = f"memoranda:{{{namespace}}}:clock"  # as earlier releases wrote it down
     await raw.set(kept, "2099-01-01T00:00:00.000000+00:00")
