@@ -110,12 +110,12 @@ class ItemFieldCases(Cases):
             )
             for number, kind in enumerate(kinds)
         ]
-        bare = HumanMemory(content="none", group="g", group_size=2, metadata=mine)
+        bare = HumanMemory(content="none", metadata=mine)
         other = HumanMemory(content="other", payload="[]", metadata=theirs)
         archived = HumanMemory(content="archived", archived_by="summary", metadata=mine)
         await store.add_many([*items, bare, other, archived])
         told = [Payload(item.id, item.content, f"[{item.content}]", "example") for item in items]
-        told.append(Payload(bare.id, "none", None, None, "g", 2))
+        told.append(Payload(bare.id, "none", None, None))
         equal(await store.payloads(metadata=mine), told, "the payloads of a scope")
         handle = store.scoped(user_id=str(mine.user_id))
         equal(await handle.payloads(), told, "the payloads of a handle")
