@@ -183,7 +183,14 @@ def page(browser: Any) -> Iterator[Any]:
     opened.set_default_timeout(15_000)
     complaints: list[str] = []
     opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    # A page that is left while it asks for news breaks the request off, and htmx tells so.
+    broken_off = ("htmx:afterRequest", "htmx:sendAbort", "htmx:sendError")
+
+    def listen(said: Any) -> None:
+        if said.type == "error" and not said.text.startswith(broken_off):
+            complaints.append(said.text)
+
+    opened.on("console", listen)
     opened.on("dialog", lambda dialog: (complaints.append("a dialog"), dialog.dismiss()))
     yield opened
     context.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_a_whole_walk(served: Any, page: Any, url: str) -> None:
     page.get_by_role("button", name="Dry run").click()
     page.get_by_role("button", name="Ask the model and compact").click()
     page.get_by_role("link", name="To the conversation").click()
+    page.wait_for_url(re.compile(r"/o/\w+/$"))
     page.locator("summary:has-text('What it stands for')").first.click()
     page.locator(".sources article:has-text('window seat')").first.wait_for()
     page.get_by_role("button", name="Undo this summary").first.click()
