@@ -214,7 +214,10 @@ def test_context_keeps_to_a_token_budget(command: Command, talk: str) -> None:
 def test_context_groups_what_it_leaves_out_of_a_long_history(command: Command, tmp_path: Path) -> None:
     url = f"shelf:///{tmp_path / 'long'}"
     lines = [{"content": f"said {number}", "memory_type": "human"} for number in range(300)]
-    lines += [{"content": f"old {number}", "archived_by": f"summary-{number // 2}"} for number in range(20)]
+    lines += [
+        {"content": f"old {number}", "memory_type": "item", "archived_by": f"summary-{number // 2}"}
+        for number in range(20)
+    ]
     (tmp_path / "long.jsonl").write_text("\n".join(map(json.dumps, lines)))
     command("import", "long.jsonl", "--store", url)
 

@@ -51,8 +51,9 @@ def test_a_command_gets_the_owner_that_the_options_name(line: list[str], owner: 
     assert received == [("hello", owner, True)]
 
 
-# What these are for is named by nature: forget takes one person, and fork a session, which may be of one person.
-OWN = {"forget": ["user"], "fork": ["session", "user"]}
+# What these are for is named by nature: forget takes one person, fork a session, which may be of one person, and import
+# says whose conversation a file holds.
+OWN = {"forget": ["user"], "fork": ["session", "user"], "import": ["user", "session"]}
 
 
 @pytest.mark.parametrize("spec", COMMANDS, ids=lambda spec: spec.name)

@@ -67,11 +67,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "purge": ("purge --deleted", "purge --user ada --session trip --dry-run"),
     "forget": ("forget ada --receipt ada.json", "forget ada --dry-run"),
     "export": ("export all.jsonl", "export --user ada | gzip > ada.jsonl.gz"),
-    "import": (
-        "import all.jsonl --dry-run",
-        "import chat.jsonl --user ada --session trip",
-        "import dataset.json --format sharegpt --user ada",
-    ),
+    "import": ("import all.jsonl --dry-run", "import chat.jsonl --user ada --session trip"),
     "copy": (
         "copy sqlite:///agent.db postgresql://me@host/agents",
         "copy sqlite:///agent.db sqlite:///backup.db --deleted --dry-run",
