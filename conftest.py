@@ -28,6 +28,7 @@ for.
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -54,6 +55,8 @@ SLOW_CASES = frozenset(
 )
 """Cases of the conformance kit that take seconds, and run in the main set-up of every store."""
 LEFT_OUT = "memoranda_left_out"
+IN_USE = pytest.StashKey[dict[str, list[str]]]()
+SERVERS = "memoranda_servers"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -136,17 +139,28 @@ def _tell(config: pytest.Config, out: list[pytest.Item]) -> None:
         config.hook.pytest_deselected(items=out)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Note which programs the servers ran, in a worker of pytest-xdist for the process that reports."""
+    servers = sys.modules.get("memoranda_testing.servers")
+    output = getattr(session.config, "workeroutput", session.config.stash.setdefault(IN_USE, {}))
+    output[SERVERS] = [*output.get(SERVERS, []), *(servers.programs_in_use() if servers is not None else [])]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Count what the workers left out; each of them leaves out the same, so one is enough."""
     reporter = node.config.pluginmanager.get_plugin("terminalreporter")
-    out = getattr(node, "workeroutput", {}).get(LEFT_OUT)
+    output = getattr(node, "workeroutput", {})
+    node.config.stash.setdefault(IN_USE, {}).setdefault(SERVERS, []).extend(output.get(SERVERS, []))
+    out = output.get(LEFT_OUT)
     if out and reporter is not None and not reporter.stats.get("deselected"):
         node.config.hook.pytest_deselected(items=[SimpleNamespace(nodeid=nodeid) for nodeid in out])
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Leave the number beside the report in JUnit's format, which has no place for it, for `.ci/run` to add up."""
+    """Say which servers ran. Leave the number of what was left out beside JUnit's report for `.ci/run` to add up."""
+    for program in sorted(set(config.stash.get(IN_USE, {}).get(SERVERS, []))):
+        terminalreporter.write_line(f"server for the tests: {program}")
     report = config.getoption("xmlpath", None)
     if report:
         Path(report).with_suffix(".deselected").write_text(f"{len(terminalreporter.stats.get('deselected', []))}\n")

@@ -128,7 +128,7 @@ async def test_a_paused_postgres_is_silent_until_it_is_resumed(postgres: Postgre
 async def test_the_system_postgres_is_started_where_there_is_one() -> None:
     server = system_postgres_server()
     if server is None:
-        return
+        pytest.skip("The system has no PostgreSQL of its own, and no way to one.")
     with server:
         assert f"PostgreSQL {server.version}" in str(await query(server.url, "SELECT version()"))
 

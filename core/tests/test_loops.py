@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Self
 
 import pytest
 
+import memoranda.loops
 import memoranda.sync
 from memoranda import HumanMemory
 from memoranda.errors import StoreClosedError
@@ -145,3 +149,124 @@ async def test_a_closed_store_is_a_runtime_error() -> None:
     await store.close()
     with pytest.raises(RuntimeError, match="is closed"):
         await store.count()
+
+
+class BlockedLoop:
+    """A loop in a thread that begins some work and then takes no turn until it is told to go on."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        self._work = work
+        self._may_go_on = threading.Event()
+        self._is_blocked = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.complaints: list[str] = []
+        self.outcome: object = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._is_blocked.wait(200)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.go_on()
+
+    def go_on(self) -> None:
+        self._may_go_on.set()
+        self._thread.join(200)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda _, context: self.complaints.append(context["message"]))
+        (self.outcome,) = loop.run_until_complete(self._block())
+        # Not even asyncio.run's turns at its end.
+        loop.close()
+        gc.collect()
+
+    async def _block(self) -> list[object]:
+        task = asyncio.ensure_future(self._work())
+        await asyncio.sleep(0)
+        self._is_blocked.set()
+        self._may_go_on.wait()
+        return await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def soon_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memoranda.loops, "BLOCKED_AFTER", 0.02)
+
+
+@pytest.mark.usefixtures("soon_blocked")
+def test_what_a_blocked_loop_has_is_abandoned_and_not_ended_when_it_goes_on() -> None:
+    seen: list[str] = []
+
+    async def end(_: str) -> None:
+        seen.append("ended")
+
+    each = PerLoop(lambda: "its own", end=end, abandon=lambda _: seen.append("abandoned"))
+
+    async def ask() -> str:
+        return each.here()
+
+    with BlockedLoop(ask) as blocked:
+        asyncio.run(each.close())
+        assert seen == ["abandoned"]
+        blocked.go_on()
+        assert (seen, blocked.outcome, blocked.complaints) == (["abandoned"], "its own", [])
+
+
+@pytest.mark.usefixtures("soon_blocked")
+def test_a_write_in_a_blocked_loop_keeps_nobody_from_closing() -> None:
+    class Slow(InMemoryStore):
+        async def _add(self, *arguments: Any) -> None:
+            await asyncio.sleep(0)
+            await super()._add(*arguments)
+
+    store = Slow()
+    with BlockedLoop(lambda: store.add(HumanMemory(content="late"))) as blocked:
+        asyncio.run(store.close())
+        blocked.go_on()
+        assert not blocked.complaints
+
+
+@pytest.mark.usefixtures("soon_blocked")
+def test_closing_does_not_wait_for_a_loop_that_is_blocked_while_it_closes() -> None:
+    class SlowToClose(InMemoryStore):
+        async def _close(self) -> None:
+            await asyncio.sleep(0)
+
+    store = SlowToClose()
+    with BlockedLoop(store.close) as blocked:
+        asyncio.run(store.close())
+        with pytest.raises(StoreClosedError):
+            asyncio.run(store.count())
+        blocked.go_on()
+        assert (blocked.outcome, blocked.complaints) == (None, [])
+
+
+def test_a_call_of_a_loop_that_takes_turns_is_waited_for() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Waiting(InMemoryStore):
+        async def _apply(self, write: Any) -> int:
+            begun.set()
+            await asyncio.to_thread(may_end.wait)
+            return await super()._apply(write)
+
+    store = Waiting()
+    items = [HumanMemory(content="one"), HumanMemory(content="two")]
+    adding = threading.Thread(target=lambda: asyncio.run(store.add_many(items)))
+    adding.start()
+    assert begun.wait(200)
+
+    async def close() -> bool:
+        closing = asyncio.ensure_future(store.close())
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        was_done = closing.done()
+        may_end.set()
+        await closing
+        return was_done
+
+    assert not asyncio.run(close())
+    adding.join(200)

@@ -1,8 +1,7 @@
 """Several event loops in one process: one after the other, as ``asyncio.run`` twice makes them, or one in each thread.
 
-A lock, a future or a connection of asyncio serves the loop that made it and no other. Here is what a store needs to
-serve all of them. Whoever waits for another loop looks again and again whether that one still lives, since a loop that
-was closed in the middle of something tells nobody. A program with one event loop never waits like that.
+A lock, a future or a connection of asyncio serves only the loop that made it; here is what a store needs to serve all.
+Waiting for another loop is polling it: a loop that is closed in the middle of something tells nobody.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ import inspect
 import os
 import socket
 import threading
+import time
 import types
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +28,21 @@ _LOOK = 0.002
 
 _LOOKS = 50
 """How often a loop is looked at that does not run, as it may between the steps of its end, before it is given up."""
+
+BLOCKED_AFTER = 10.0
+"""How many seconds a running loop may go without a turn before it counts as blocked: ``close()`` goes on without it."""
+
+_asked: weakref.WeakKeyDictionary[Loop, float] = weakref.WeakKeyDictionary()
+
+
+def takes_turns(loop: Loop) -> bool:
+    """Return whether another loop runs and is not blocked: this asks it for a turn, and later calls see if it came."""
+    asked = _asked.get(loop)
+    if asked is None and loop.is_running():
+        asked = _asked[loop] = time.monotonic()
+        with contextlib.suppress(RuntimeError):  # It was closed in this moment.
+            loop.call_soon_threadsafe(_asked.pop, loop, None)
+    return asked is not None and loop.is_running() and time.monotonic() - asked <= BLOCKED_AFTER
 
 
 class LoopLock:
@@ -41,14 +57,14 @@ class LoopLock:
         self._guard = threading.Lock()
         self._holder: _Held | None = None
 
-    def held(self) -> _Held:
-        """Return what holds the lock from the beginning of an ``async with`` to its end."""
-        return _Held(self)
+    def held(self, *, by_force: bool = False) -> _Held:
+        """Return what holds the lock for an ``async with``; ``by_force`` takes it from a loop that takes no turns."""
+        return _Held(self, by_force)
 
     def take(self, holder: _Held) -> bool:
         """Give the lock to the holder and return whether that could be."""
         with self._guard:
-            if self._holder is not None and self._holder.lives():
+            if self._holder is not None and self._holder.lives(holder.by_force):
                 return False
             self._holder = holder
             return True
@@ -63,15 +79,16 @@ class LoopLock:
 class _Held:
     """One holding of a lock."""
 
-    def __init__(self, lock: LoopLock) -> None:
+    def __init__(self, lock: LoopLock, by_force: bool) -> None:
         self._lock = lock
+        self.by_force = by_force
         self._loop = asyncio.get_running_loop()
         self._process = os.getpid()
         self._own = lock.own.here()
 
-    def lives(self) -> bool:
-        """Whether the one who holds it can still come to his end."""
-        return not self._loop.is_closed() and self._process == os.getpid()
+    def lives(self, by_force: bool) -> bool:
+        """Return whether the holder can still finish; with ``by_force``, only if its loop takes turns."""
+        return not self._loop.is_closed() and self._process == os.getpid() and (not by_force or takes_turns(self._loop))
 
     async def __aenter__(self) -> None:
         await self._own.acquire()
@@ -110,9 +127,9 @@ class PerLoop(Generic[T]):
     """Something that every event loop has for itself, made when a loop first asks for it.
 
     ``end`` is awaited with it when its loop comes to its end, still in that loop: at the end of ``asyncio.run`` and of
-    whatever else calls ``loop.shutdown_asyncgens()``. ``abandon`` is called with it where nobody can await anything in
-    its loop any more: it was closed before, or does not run while :meth:`close` is called elsewhere. What stayed behind
-    in a parent process is left to the parent.
+    whatever else calls ``loop.shutdown_asyncgens()``. ``abandon`` is called with it where its loop was closed before or
+    takes no turns, and may go on at any moment, while :meth:`close` is called elsewhere. What stayed behind in a parent
+    process is left to the parent.
     """
 
     def __init__(
@@ -127,9 +144,6 @@ class PerLoop(Generic[T]):
         self._abandon = abandon
         self._entries: dict[Loop, _Entry[T]] = {}
         self._guard = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def here(self) -> T:
         """Return what the running loop has."""
@@ -216,20 +230,30 @@ class PerLoop(Generic[T]):
 
 
 async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-    """Do the work in a loop, this one or another, and return whether that could be: not if it does not run any more."""
+    """Do the work in a loop, this one or another, and return whether that could be: not if it takes no turns."""
     if loop is asyncio.get_running_loop():
         await work()
         return True
     tasks: list[asyncio.Task[None]] = []
+    looks = 0
+
+    def begin() -> None:
+        if looks <= _LOOKS:  # Nobody has given it up.
+            tasks.append(loop.create_task(work()))
+
     try:
-        loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(work())))
+        loop.call_soon_threadsafe(begin)
     except RuntimeError:  # It is closed.
         return False
-    looks = 0
     while not (tasks and tasks[0].done()):
-        looks = 0 if loop.is_running() else looks + 1
+        looks = 0 if takes_turns(loop) else looks + 1
         if loop.is_closed() or looks > _LOOKS:
-            _leave(tasks)
+            for task in tasks:
+                coroutine = task.get_coro()
+                if loop.is_running():
+                    loop.call_soon_threadsafe(task.cancel)
+                elif inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                    coroutine.close()  # It never begins, of which Python would complain.
             return False
         await asyncio.sleep(_LOOK)
     if tasks[0].cancelled():  # The loop was being ended meanwhile.
@@ -238,25 +262,19 @@ async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> b
     return True
 
 
-def _leave(tasks: list[asyncio.Task[None]]) -> None:
-    """Close what a loop was given in its last moment and will never begin, of which Python would complain."""
-    for work in (task.get_coro() for task in tasks):
-        if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
-            work.close()
-
-
-def hang_up(transport: Any) -> None:
-    """Close the connection of a transport whose loop is closed or stands still, so that the other side sees its end."""
+def hang_up(transport: Any, loop: Loop) -> None:
+    """Close the connection of a transport whose loop is closed or takes no turns: the other side sees its end."""
     known = transport.get_extra_info("socket")
     number = -1 if known is None else known.fileno()
     if number >= 0:
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as same:
             same.shutdown(socket.SHUT_RDWR)
-    with contextlib.suppress(RuntimeError):  # The loop is closed.
-        transport.abort()
+    if not loop.is_running():  # One that is blocked sees it when it goes on.
+        with contextlib.suppress(RuntimeError):  # The loop is closed.
+            transport.abort()
     # The transports of asyncio leave the last step to their loop, and a closed one never takes it.
-    loop, last_step = getattr(transport, "_loop", None), getattr(transport, "_call_connection_lost", None)
-    if loop is not None and loop.is_closed() and last_step is not None:
+    last_step = getattr(transport, "_call_connection_lost", None)
+    if loop.is_closed() and last_step is not None:
         with contextlib.suppress(Exception):  # Whom it tells of the end is gone as well.
             last_step(None)
 
@@ -282,20 +300,15 @@ class CallsUnderWay:
     def __init__(self) -> None:
         self._counts: PerLoop[_Count] = PerLoop(_Count)
 
-    def __len__(self) -> int:
-        return sum(count.calls for count in self._running())
-
     def call(self) -> contextlib.AbstractContextManager[object]:
         """Count a call from the beginning to the end of a block."""
         return self._counts.here()
 
     async def ended(self) -> None:
-        """Wait until no call is under way in any loop that runs."""
-        while len(self):  # noqa: ASYNC110 - an Event would be of one loop
+        """Wait until no call is under way in any loop that takes turns."""
+        here = self._counts.here()
+        while here.calls or any(count.calls and takes_turns(loop) for loop, count in self._counts.elsewhere()):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK)
-
-    def _running(self) -> list[_Count]:
-        return [self._counts.here(), *(count for loop, count in self._counts.elsewhere() if loop.is_running())]
 
 
 @types.coroutine
@@ -315,36 +328,34 @@ def _steps(work: Any, guard: contextlib.AbstractContextManager[Any]) -> Generato
             raised = error
 
 
+_OVER = object()
+
+
 def guarded(method: Method) -> Method:
     """Mark a method that sees to threads by itself, where :func:`undivided` would cost more than what it does."""
     method.__dict__["guarded"] = True
     return method
 
 
-def undivided(method: Callable[..., Any]) -> Callable[..., Any]:
+def undivided(method: Any) -> Any:
     """Return an async method, or async generator, that no other thread's runs beside, from one ``await`` to the next.
 
     The object's ``_turn``, a lock of threads, says whose step it is. Code that counts on nothing changing while it does
-    not wait, as all code in one event loop may, can then count on it in several.
+    not wait, as all code in one event loop may, can then count on it in several. What is not async, or is
+    :func:`guarded`, is returned as it is.
     """
+    if getattr(method, "guarded", False):
+        return method
     if inspect.isasyncgenfunction(method):
 
         async def stream(self: Any, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-            items = method(self, *args, **kwargs)
-            try:
-                while True:
-                    try:
-                        item = await _steps(items.__anext__(), self._turn)
-                    except StopAsyncIteration:
-                        return
+            async with contextlib.aclosing(method(self, *args, **kwargs)) as items:
+                while (item := await _steps(anext(items, _OVER), self._turn)) is not _OVER:
                     yield item
-            finally:
-                await items.aclose()
 
         return functools.wraps(method)(stream)
 
-    @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _steps(method(self, *args, **kwargs), self._turn)
 
-    return call
+    return functools.wraps(method)(call) if inspect.iscoroutinefunction(method) else method

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 
-from memoranda.items import HumanMemory
-from memoranda.store import InMemoryStore
+from memoranda.errors import StoreUnavailableError
+from memoranda.items import HumanMemory, SystemMemory
+from memoranda.store import InMemoryStore, Observer
 from memoranda_mcp import Desk, Rights, make_server
+from memoranda_mcp.changes import MAX_SUBSCRIPTIONS
+from memoranda_mcp.graph import Graph
 
 Started = Callable[..., StdioServerParameters]
 
@@ -85,3 +90,242 @@ async def test_a_client_of_before_is_told_in_the_old_way(started: Started) -> No
         await client.call_tool("remember", {"content": "coffee"})
         await client.list_tools()
         assert told.empty()
+
+
+class Reads(Observer):
+    """Counts the searches of a store."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def searched(self, query: str, found: Any) -> None:
+        self.count += 1
+
+
+@contextlib.asynccontextmanager
+async def at_a_desk(desk: Desk, told: list[str] | None = None) -> AsyncIterator[Client]:
+    """Give a client of before 2026-07-28, which subscribes to one resource at a time, and see that no task is left."""
+
+    async def hear(message: Any) -> None:
+        uri = getattr(getattr(message, "params", None), "uri", None)
+        if uri is not None and told is not None:
+            told.append(str(uri))
+
+    before = asyncio.all_tasks()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        async with Client(make_server(desk), mode="legacy", message_handler=hear) as client:
+            yield client
+    await nothing_watched(desk, before)
+
+
+async def nothing_watched(desk: Desk, before: set[asyncio.Task[Any]]) -> None:
+    left = asyncio.all_tasks() - before
+    await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), 60)
+    reads = Reads()
+    desk.store.observe(reads)
+    await desk.changes.look()
+    assert not reads.count
+
+
+GOOD = "memory://recent"
+REFUSED = {
+    "of_another_kind": "memory://elsewhere/x",
+    "no_address": "https://example.org/",
+    "not_a_name": "memory://conversations/%00",
+    "not_an_id": "memory://items/%00",
+    "no_right": "memory://knowledge-graph",
+    "another_conversation": "memory://conversations/other",
+}
+
+
+@pytest.mark.parametrize("uri", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("first", [True, False], ids=["good_first", "refused_first"])
+async def test_one_refused_address_refuses_the_whole_subscription(store: InMemoryStore, uri: str, first: bool) -> None:
+    desk = Desk(store.scoped(user_id="ada", session_id="talk"), store.scoped(user_id="ada"), Rights())
+    before = asyncio.all_tasks()
+    async with Client(make_server(desk)) as client:
+        with pytest.raises(MCPError):
+            async with client.listen(resource_subscriptions=[GOOD, uri] if first else [uri, GOOD]):
+                pass
+    await nothing_watched(desk, before)
+
+
+async def test_an_address_that_cannot_be_read_refuses_the_whole_subscription(store: InMemoryStore) -> None:
+    class Away(type(store)):  # type: ignore[misc]  # The store of the fixture, but for one call.
+        async def _get(self, item_id: str) -> Any:
+            raise StoreUnavailableError("The server is away.")
+
+    async with Away() as away:
+        desk = Desk(away.scoped(user_id="ada"), away.scoped(user_id="ada"), Rights())
+        before = asyncio.all_tasks()
+        async with Client(make_server(desk)) as client:
+            with pytest.raises(MCPError, match="away"):
+                async with client.listen(resource_subscriptions=[GOOD, "memory://items/x"]):
+                    pass
+        await nothing_watched(desk, before)
+
+
+async def test_a_refused_subscription_leaves_others_to_the_same_resource_alone(ada: Client) -> None:
+    async with ada.listen(resource_subscriptions=[GOOD]) as subscription:
+        with pytest.raises(MCPError):
+            async with ada.listen(resource_subscriptions=[GOOD, "memory://elsewhere/x"]):
+                pass
+        await ada.call_tool("remember", {"content": "tea"})
+        assert await asyncio.wait_for(heard(subscription), 60) == GOOD
+
+
+async def test_a_subscription_beyond_the_limit_is_refused_and_says_so(store: InMemoryStore) -> None:
+    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    most = [f"memory://items/{number}" for number in range(MAX_SUBSCRIPTIONS)]
+    before = asyncio.all_tasks()
+    async with Client(make_server(desk)) as client:
+        async with client.listen(resource_subscriptions=most):
+            with pytest.raises(MCPError, match="1000"):
+                async with client.listen(resource_subscriptions=[GOOD]):
+                    pass
+            async with client.listen(resource_subscriptions=most[:1]):
+                pass
+        async with client.listen(resource_subscriptions=[GOOD]):
+            pass
+    await nothing_watched(desk, before)
+
+
+async def test_a_client_of_before_is_refused_beyond_the_limit(store: InMemoryStore) -> None:
+    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    await desk.changes.watch([f"memory://items/{number}" for number in range(MAX_SUBSCRIPTIONS)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        async with Client(make_server(desk), mode="legacy") as client:
+            with pytest.raises(MCPError, match="1000"):
+                await client.subscribe_resource(GOOD)
+    await desk.changes.close()
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["one_after_the_other", "at_once"])
+async def test_who_subscribes_twice_is_told_once_and_unsubscribes_once(store: InMemoryStore, at_once: bool) -> None:
+    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    told: list[str] = []
+    async with at_a_desk(desk, told) as client:
+        if at_once:
+            await asyncio.gather(client.subscribe_resource(GOOD), client.subscribe_resource(GOOD))
+        else:
+            await client.subscribe_resource(GOOD)
+            await client.subscribe_resource(GOOD)
+        await client.call_tool("remember", {"content": "tea"})
+        await client.list_tools()
+        assert told == [GOOD]
+        await client.unsubscribe_resource(GOOD)
+        await client.call_tool("remember", {"content": "coffee"})
+        await client.list_tools()
+        assert told == [GOOD]
+
+
+async def test_to_unsubscribe_from_what_was_never_subscribed_ends_no_other_subscription(store: InMemoryStore) -> None:
+    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    told: list[str] = []
+    async with at_a_desk(desk, told) as client, at_a_desk(desk) as other:
+        await client.subscribe_resource(GOOD)
+        await other.unsubscribe_resource(GOOD)
+        await other.unsubscribe_resource("memory://items/never")
+        await client.call_tool("remember", {"content": "tea"})
+        await client.list_tools()
+        assert told == [GOOD]
+        await client.unsubscribe_resource(GOOD)
+
+
+async def test_a_session_that_ends_takes_its_subscriptions_along(store: InMemoryStore) -> None:
+    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    async with at_a_desk(desk) as client:
+        for number in range(20):
+            await client.subscribe_resource(f"memory://items/{number}")
+        await client.subscribe_resource(GOOD)
+
+
+async def test_a_write_is_done_though_a_subscribed_resource_cannot_be_read(store: InMemoryStore) -> None:
+    class Failing(type(store)):  # type: ignore[misc]  # The store of the fixture, but for one call.
+        away = False
+
+        async def _search(self, *arguments: Any) -> Any:
+            if self.away:
+                raise StoreUnavailableError("The server is away.")
+            return await super()._search(*arguments)
+
+    async with Failing() as failing:
+        desk = Desk(failing.scoped(user_id="ada"), failing.scoped(user_id="ada"), Rights())
+        async with Client(make_server(desk)) as client, client.listen(resource_subscriptions=[GOOD]) as subscription:
+            failing.away = True
+            remembered = await client.call_tool("remember", {"content": "tea"})
+            assert not remembered.is_error
+            failing.away = False
+            await desk.changes.look()
+            assert await asyncio.wait_for(heard(subscription), 60) == GOOD
+
+
+class Interrupted(InMemoryStore):
+    """Lets another write between the reads of one look, once."""
+
+    write: Callable[[], Awaitable[object]] | None = None
+    passed_over = 0
+
+    async def _search(self, *arguments: Any) -> Any:
+        found = await super()._search(*arguments)
+        await self._interrupt()
+        return found
+
+    async def _count(self, *arguments: Any) -> int:
+        await self._interrupt()
+        return await super()._count(*arguments)
+
+    async def _interrupt(self) -> None:
+        if self.write is not None:
+            self.passed_over -= 1
+            if self.passed_over < 0:
+                write, self.write = self.write, None
+                await write()
+
+
+@pytest.mark.parametrize("passed_over", range(4))
+@pytest.mark.parametrize("uri", ["memory://recent", "memory://conversations/talk", "memory://knowledge-graph"])
+async def test_a_change_between_the_reads_of_a_look_is_told_once(uri: str, passed_over: int) -> None:
+    async with Interrupted() as store:
+        desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights(graph=True))
+        told: list[Any] = []
+        desk.changes.bus.subscribe(told.append)
+        talk = desk.store.scoped(session_id="talk")
+        # More than the text of a conversation shows, so that it takes several reads.
+        await talk.add_many(HumanMemory(content=f"{number}") for number in range(300))
+        await desk.changes.watch([uri])
+
+        async def write() -> None:
+            if "graph" in uri:
+                await Graph(desk.graph_store).create_entities([{"name": "Ada", "entityType": "p", "observations": []}])
+            else:
+                await talk.add(SystemMemory(content="Be brief."))
+
+        store.write, store.passed_over = write, passed_over
+        for _ in range(3):
+            await desk.changes.look()
+        if store.write is not None:  # Fewer reads than that: the change comes afterwards.
+            store.write = None
+            await write()
+            await desk.changes.look()
+        await desk.changes.look()
+        assert told == [ResourceUpdated(uri=uri)]
+        desk.changes.unwatch([uri])
+
+
+async def test_a_change_that_touches_no_time_is_told(store: InMemoryStore) -> None:
+    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    told: list[Any] = []
+    desk.changes.bus.subscribe(told.append)
+    older, newer = HumanMemory(content="tea"), HumanMemory(content="milk")
+    await desk.store.add_many([older, newer])
+    await desk.changes.watch([GOOD])
+    held = await desk.store.get(older.id)
+    assert held is not None
+    await desk.store.update(held.model_copy(update={"content": "coffee"}))
+    for _ in range(2):
+        await desk.changes.look()
+    assert told == [ResourceUpdated(uri=GOOD)]
+    desk.changes.unwatch([GOOD])

@@ -27,7 +27,7 @@ def wheel() -> Iterator[Any]:
 def system() -> Iterator[Any]:
     server = system_postgres_server()
     if server is None:
-        pytest.skip("The system has no PostgreSQL of its own.")
+        pytest.skip("The system has no PostgreSQL of its own, and no way to one.")
     with server:
         yield server
 

@@ -114,10 +114,8 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_done_twice_when_the_p
 
 
 @pytest_asyncio.fixture
-async def patroni(request: pytest.FixtureRequest) -> AsyncIterator[PatroniGroup]:
-    """Three nodes under Patroni, where everything is asked for: they take minutes."""
-    if not request.config.getoption("everything", default=False):
-        pytest.skip("Patroni takes minutes; 'nox -s scale' has them.")
+async def patroni() -> AsyncIterator[PatroniGroup]:
+    """Three nodes under Patroni."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             group = await stack.enter_async_context(patroni_group())
@@ -143,6 +141,7 @@ async def fail_over_under_patroni(group: PatroniGroup, fault: str, history: Hist
     return recovered - promoted
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_nothing_acknowledged_is_lost_and_nothing_is_done_twice_when_patroni_changes_the_primary(
     patroni: PatroniGroup, tmp_path: Path

@@ -790,3 +790,50 @@ def test_the_plugin_offers_backend_and_item_type_without_importing_the_driver() 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
     assert [spec.schemes for spec in memoranda_backends()] == [("redis", "rediss", "redis+cluster", "rediss+cluster")]
     assert [spec.name for spec in memoranda_item_types()] == ["episodic"]
+
+
+BLOCKED = """
+import asyncio, sys, threading
+import memoranda, memoranda.loops
+from memoranda.errors import StoreClosedError
+from redis import Redis
+
+memoranda.loops.BLOCKED_AFTER = 0.05
+blocked, may_go_on, over = threading.Event(), threading.Event(), threading.Event()
+store = memoranda.open(sys.argv[1])
+
+async def use():
+    await store.init()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: print("complaint", context["message"]))
+    under_way = asyncio.ensure_future(store.count())
+    await asyncio.sleep(0)
+    blocked.set()
+    may_go_on.wait()
+    for call in (under_way, store.count()):
+        try:
+            await call
+        except StoreClosedError:
+            print("closed")
+    over.set()
+
+threading.Thread(target=lambda: asyncio.run(use()), daemon=True).start()
+blocked.wait()
+server = Redis.from_url(sys.argv[1])
+asyncio.run(store.close())
+while len(server.client_list()) > 1:
+    pass
+print("the server sees no other client")
+if sys.argv[2] == "go on":
+    may_go_on.set()
+    over.wait()
+"""
+
+
+@pytest.mark.parametrize("then", ["go on", "exit"])
+def test_the_connections_of_a_blocked_loop_are_cut_off_and_nothing_complains(
+    own_server: RedisServer, then: str
+) -> None:
+    program = [sys.executable, "-W", "always", "-c", BLOCKED, own_server.url, then]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=250, check=False)
+    told = ["the server sees no other client", *(["closed", "closed"] if then == "go on" else [])]
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, told, "")

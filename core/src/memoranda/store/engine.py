@@ -6,7 +6,6 @@ Public methods check, stamp and tell observers before they come here: see :class
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
 import time
@@ -94,8 +93,8 @@ class Engine(ABC):
         cls._serialises_writes = cls._update_many is Engine._update_many or cls._apply is Engine._apply
         if not cls.thread_safe:
             for name, method in list(vars(cls).items()):
-                if name.startswith("_") and hasattr(Engine, name) and _is_unguarded(method):
-                    setattr(cls, name, undivided(method))
+                if name.startswith("_") and hasattr(Engine, name) and (guarded := undivided(method)) is not method:
+                    setattr(cls, name, guarded)
 
     def __init__(self) -> None:
         self._state: Literal["new", "open", "closed"] = "new" if self.needs_init else "open"
@@ -135,12 +134,14 @@ class Engine(ABC):
                 self._state = "open"
 
     async def close(self) -> None:
-        """Wait for calls under way, then release everything, in whichever loops. Calling it again does nothing."""
-        async with self._lifecycle_lock.held():
-            if self._state != "open":
-                self._state = "closed"
+        """Wait for calls under way, then release everything, in whichever loops. Calling it again does nothing.
+
+        A loop that takes no turn for ten seconds is not waited for: its calls raise StoreClosedError when it goes on.
+        """
+        async with self._lifecycle_lock.held(by_force=True):
+            was_open, self._state = self._state == "open", "closed"
+            if not was_open:
                 return
-            self._state = "closed"
             sweeping = self._sweeping
             if sweeping is not None and sweeping.get_loop() is asyncio.get_running_loop():
                 await asyncio.wait([sweeping])
@@ -428,9 +429,3 @@ class Engine(ABC):
         if mode != "substring":
             self._require(Capability(mode))
         return mode
-
-
-def _is_unguarded(method: object) -> bool:
-    """Whether this is an async method that does not see to threads by itself."""
-    is_async = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
-    return is_async and not getattr(method, "guarded", False)

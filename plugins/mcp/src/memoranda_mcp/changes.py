@@ -1,27 +1,26 @@
 """Subscriptions to resources: who wants to know of which, and finding out that one has changed, by whomever.
 
-A store may be written by many processes, and engines do not tell each other. So what is subscribed to is looked at
-again every few seconds, and at once after a call of this server; what looks different has changed.
+A store may be written by many processes, and engines do not tell each other. So what is subscribed to is read again
+every few seconds, and at once after a call of this server. A resource has changed when it reads differently.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
-from memoranda.errors import MemoryError
-from memoranda.items import MemoryMetadata
-from memoranda_mcp import addresses
-from memoranda_mcp.graph import Graph
+from memoranda.errors import InputError
+from memoranda_mcp.contents import check_address, read_resource
 
 if TYPE_CHECKING:
-    from memoranda.store import ScopedStore
+    from memoranda_mcp.desk import Desk
 
 logger = logging.getLogger(__name__)
 
@@ -29,60 +28,83 @@ INTERVAL = 2.0
 """The seconds between two looks at what is subscribed to."""
 
 MAX_SUBSCRIPTIONS = 1000
+"""How many resources of one desk are watched at the most."""
+
+SETTLING = 10
+"""How often a resource is read at the most that looks different each time, before its change is told."""
 
 
 class Changes:
     """The subscriptions of one desk."""
 
-    def __init__(self, store: ScopedStore, graph_store: ScopedStore, interval: float = INTERVAL) -> None:
+    def __init__(self, desk: Desk, interval: float = INTERVAL) -> None:
         self.bus = InMemorySubscriptionBus()
-        self._store = store
-        self._graph_store = graph_store
+        self.listener = ListenHandler(self.bus)
+        self._desk = desk
         self._interval = interval
         self._wanted: Counter[str] = Counter()
-        self._seen: dict[str, Any] = {}
+        self._seen: dict[str, bytes | None] = {}
         self._watcher: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
 
     @asynccontextmanager
     async def watched(self, uris: Iterable[str]) -> AsyncIterator[None]:
         """Watch these resources for the block."""
-        added = [uri for uri in uris if await self.watch(uri)]
+        uris = list(uris)
+        await self.watch(uris)
         try:
             yield
         finally:
-            for uri in added:
-                self.unwatch(uri)
+            self.unwatch(uris)
 
-    async def watch(self, uri: str) -> bool:
-        """Watch a resource from now on, and return whether there is one to watch."""
-        if len(self._wanted) >= MAX_SUBSCRIPTIONS and uri not in self._wanted:
-            return False
-        if uri not in self._seen:
-            self._seen[uri] = await self._look_of(uri)
-        self._wanted[uri] += 1
-        if self._watcher is None or self._watcher.done():
+    async def watch(self, uris: Iterable[str]) -> None:
+        """Watch resources from now on: all of them, or none if this raises.
+
+        Raises InputError for an address that this desk does not offer and for more than MAX_SUBSCRIPTIONS.
+        """
+        uris = list(uris)
+        for uri in uris:
+            check_address(self._desk, uri)
+        if len(self._wanted.keys() | set(uris)) > MAX_SUBSCRIPTIONS:
+            raise InputError(f"No more than {MAX_SUBSCRIPTIONS} resources can be subscribed to. Unsubscribe from some.")
+        self._wanted.update(uris)
+        try:
+            for uri in uris:
+                if uri not in self._seen:
+                    # Of two that begin at once, the first to have read it knows the older state.
+                    self._seen.setdefault(uri, await self._digest(uri))
+        except BaseException:
+            self.unwatch(uris)
+            raise
+        if self._wanted and (self._watcher is None or self._watcher.done()):
             self._watcher = asyncio.create_task(self._watch())
-        return True
 
-    def unwatch(self, uri: str) -> None:
-        """Watch a resource once less; with nothing left to watch, nothing is read any more."""
-        self._wanted[uri] -= 1
-        if self._wanted[uri] <= 0:
-            del self._wanted[uri]
-            self._seen.pop(uri, None)
+    def unwatch(self, uris: Iterable[str]) -> None:
+        """Watch resources once less each; with nothing left to watch, nothing is read any more."""
+        for uri in uris:
+            self._wanted[uri] -= 1
+            if self._wanted[uri] <= 0:
+                del self._wanted[uri]
+                self._seen.pop(uri, None)
         if not self._wanted and self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
 
     async def look(self) -> None:
-        """Look at all that is watched, and tell of each resource that has changed."""
-        if not self._wanted:
+        """Read all that is watched, and tell of each resource that has changed.
+
+        One that cannot be read is told of later: the engine may be away for a while, and who asks for it is told so.
+        """
+        if not self._seen:
             return
         async with self._looking:
-            for uri in list(self._wanted):
-                found = await self._look_of(uri)
-                if uri in self._wanted and found != self._seen.get(uri):
+            for uri in list(self._seen):
+                try:
+                    found = await self._settled(uri)
+                except Exception as error:  # noqa: BLE001 - the other resources are read, and the caller's work is done
+                    logger.warning("A subscribed resource could not be read: %s.", type(error).__name__)
+                    continue
+                if uri in self._seen and found != self._seen[uri]:
                     self._seen[uri] = found
                     await self.bus.publish(ResourceUpdated(uri=uri))
 
@@ -96,26 +118,23 @@ class Changes:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            try:
-                await self.look()
-            except MemoryError as error:
-                # The engine may be away for a while; whoever asks for something is told so.
-                logger.warning("Subscriptions could not be looked at: %s.", type(error).__name__)
+            await self.look()
 
-    async def _look_of(self, uri: str) -> Any:
-        """Return what a resource looks like, as little of it as tells one state from another."""
-        place = addresses.parsed(uri)
-        if place is None:
-            return None
-        kind, name = place
-        if kind == "items":
-            item = await self._store.get(name)
-            return None if item is None else (item.version, item.expires_at)
-        if kind == "knowledge-graph":
-            return await Graph(self._graph_store).look()
-        metadata = MemoryMetadata(session_id=name) if kind == "conversations" else None
-        newest = await self._store.search(metadata=metadata, limit=1, order="updated")
-        return (
-            await self._store.count(metadata=metadata),
-            [(item.id, item.version) for item in newest],
-        )
+    async def _settled(self, uri: str) -> bytes | None:
+        """Return what a resource looks like, once it looks as it did last, or the same twice in a row.
+
+        To read a long conversation takes several queries. A write between two of them would look like one change now,
+        and like another one at the next look.
+        """
+        last = self._seen.get(uri)
+        found = await self._digest(uri)
+        for _ in range(SETTLING):
+            if found == last:
+                break
+            last, found = found, await self._digest(uri)
+        return found
+
+    async def _digest(self, uri: str) -> bytes | None:
+        """Return a digest of what a resource holds; None if there is nothing."""
+        content = await read_resource(self._desk, uri)
+        return None if content is None else hashlib.sha256(content.text.encode("utf-8", "surrogatepass")).digest()

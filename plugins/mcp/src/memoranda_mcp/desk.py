@@ -43,7 +43,7 @@ class Desk:
     changes: Changes = field(init=False)
 
     def __post_init__(self) -> None:
-        self.changes = Changes(self.store, self.graph_store)
+        self.changes = Changes(self)
 
     def within(self, conversation: str | None) -> MemoryMetadata | None:
         """Return the filter for one conversation of this scope; None for all of it.

@@ -110,7 +110,10 @@ class Graph:
 
     async def read(self) -> dict[str, list[Any]]:
         """Return the whole graph, in the order in which it grew."""
-        return _shown(await self._items("entity"), await self._items("relation"))
+        kinds: dict[str, list[MemoryItem]] = {"entity": [], "relation": []}
+        for item in await self._items("entity", "relation"):
+            kinds[item.metadata.extra["graph"]].append(item)
+        return _shown(kinds["entity"], kinds["relation"])
 
     async def search(self, query: str) -> dict[str, list[Any]]:
         """Return the entities whose name, type or observations contain the query, and all relations of theirs."""
@@ -124,12 +127,6 @@ class Graph:
         found = (await self._entities(names)).values()
         return await self._with_relations(sorted(found, key=lambda item: item.created_at))
 
-    async def look(self) -> Any:
-        """Return what tells one state of the graph from another."""
-        metadata = MemoryMetadata(namespace=self._namespace)
-        newest = await self._store.search(metadata=metadata, memory_type=GRAPH_KIND, order="updated", limit=1)
-        return await self._store.count(metadata=metadata), [(item.id, item.version) for item in newest]
-
     async def _with_relations(self, entities: list[MemoryItem]) -> dict[str, list[Any]]:
         names = {item.metadata.extra["name"] for item in entities}
         relations = await self._items("relation") if names else []
@@ -139,9 +136,10 @@ class Graph:
         found = await self._store.get_many(map(self._entity_id, names))
         return {item.metadata.extra["name"]: item for item in found}
 
-    async def _items(self, kind: str) -> list[MemoryItem]:
+    async def _items(self, *kinds: str) -> list[MemoryItem]:
         metadata = MemoryMetadata(namespace=self._namespace)
-        wanted = self._store.scan(metadata=metadata, memory_type=GRAPH_KIND, where={"extra.graph": kind}, order="added")
+        of_kinds = {"extra.graph": {"$in": list(kinds)}}
+        wanted = self._store.scan(metadata=metadata, memory_type=GRAPH_KIND, where=of_kinds, order="added")
         return [item async for item in wanted]
 
     def _changed(self, items: Mapping[str, MemoryItem], observed: Mapping[str, list[str]]) -> list[MemoryItem]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
-from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 
-from memoranda.context.prompt import conversation_entry, one_line
+from memoranda.context.prompt import one_line
 from memoranda.errors import InputError, MemoryError
-from memoranda.integrity import results_behind_calls
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryItem
 from memoranda_mcp import addresses
-from memoranda_mcp.graph import Graph
-from memoranda_mcp.tools.memories import after, decoded, encoded, shown
+from memoranda_mcp.contents import MOST_SHOWN, read_resource
+from memoranda_mcp.tools.memories import after, decoded, encoded
 
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession
@@ -29,8 +28,17 @@ if TYPE_CHECKING:
 RequestContext = ServerRequestContext[Any, Any]
 
 PAGE = 50
-MOST_SHOWN = 200
-"""How many memories the text of a conversation shows at the most: its newest."""
+
+
+@contextmanager
+def _refusals(uri: str | None = None) -> Iterator[None]:
+    """Turn what a store or a desk refuses in the block into an error of the protocol."""
+    try:
+        yield
+    except InputError as error:
+        raise MCPError(types.INVALID_PARAMS, str(error), data=None if uri is None else {"uri": uri}) from None
+    except MemoryError as error:
+        raise MCPError(types.INTERNAL_ERROR, str(error)) from None
 
 
 class Resources:
@@ -38,19 +46,14 @@ class Resources:
 
     def __init__(self, reception: Callable[[RequestContext], Desk]) -> None:
         self._reception = reception
-        self._listeners: dict[int, ListenHandler] = {}
 
     async def listed(
         self, context: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """List the newest memories, then the conversations, then all memories, in pages."""
         desk = self._reception(context)
-        try:
+        with _refusals():
             return await self._page(desk, params.cursor if params is not None else None)
-        except InputError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        except MemoryError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
 
     async def _page(self, desk: Desk, cursor: str | None) -> types.ListResourcesResult:
         part, offset, until = "conversations", 0, None
@@ -84,36 +87,41 @@ class Resources:
 
     async def read(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Return a memory as JSON, or a conversation as text."""
-        desk = self._reception(context)
-        uri = str(params.uri)
-        place = addresses.parsed(uri)
-        try:
-            text, mime = await _content(desk, place) if place is not None else (None, "")
-        except InputError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error), data={"uri": uri}) from None
-        except MemoryError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
-        if text is None:
-            raise MCPError(types.INVALID_PARAMS, "There is no such resource here.", data={"uri": uri})
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text, mime_type=mime)])
+        desk, uri = self._reception(context), str(params.uri)
+        with _refusals(uri):
+            content = await read_resource(desk, uri)
+            if content is None:
+                raise InputError("There is no such resource here.", field="uri")
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=uri, text=content.text, mime_type=content.mime_type)]
+        )
 
     async def listen(
         self, context: RequestContext, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of changes. Everybody hears of their own desk's alone."""
+        """Serve a stream of changes. Everybody hears of their own desk's alone.
+
+        If one of the addresses is refused, the whole request is, and nothing is watched.
+        """
         changes = self._reception(context).changes
-        handler = self._listeners.setdefault(id(changes), ListenHandler(changes.bus))
-        async with changes.watched(params.notifications.resource_subscriptions or ()):
-            return await handler(context, params)
+        with _refusals():
+            async with changes.watched(params.notifications.resource_subscriptions or ()):
+                return await changes.listener(context, params)
 
     async def subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Tell this session of the changes of a resource, as clients of before 2026-07-28 ask for it."""
-        desk, uri = self._reception(context), str(params.uri)
-        if addresses.parsed(uri) is None:
-            raise MCPError(types.INVALID_PARAMS, "There is no such resource here.", data={"uri": uri})
+        """Tell this session of the changes of a resource, as clients of before 2026-07-28 ask for it.
+
+        Who subscribes twice is told once.
+        """
+        changes, uri = self._reception(context).changes, str(params.uri)
         subscriptions = _subscriptions(context)
-        if uri not in subscriptions and await desk.changes.watch(uri):
-            subscriptions[uri] = _Telling(desk.changes, uri, context.session)
+        if uri not in subscriptions:
+            with _refusals(uri):
+                await changes.watch([uri])
+            if uri in subscriptions:  # A second request of this session was quicker.
+                changes.unwatch([uri])
+            else:
+                subscriptions[uri] = _Telling(changes, uri, context.session)
         return types.EmptyResult()
 
     async def unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -137,7 +145,9 @@ class _Telling:
     def stop(self) -> None:
         """Tell nothing more."""
         self._leave()
-        self._changes.unwatch(self._uri)
+        self._changes.unwatch([self._uri])
+        for task in self._sending:
+            task.cancel()
 
     def _hear(self, event: ServerEvent) -> None:
         if isinstance(event, ResourceUpdated) and event.uri == self._uri:
@@ -169,29 +179,6 @@ def _stop_all(held: dict[str, _Telling]) -> None:
 
 
 _SUBSCRIPTIONS = "memoranda.subscriptions"
-
-
-async def _content(desk: Desk, place: tuple[str, str]) -> tuple[str | None, str]:
-    """Return the text of a resource and what it is in; None if there is no such resource."""
-    kind, name = place
-    if kind == "items":
-        item = await desk.store.get(name)
-        if item is None:
-            return None, ""
-        return json.dumps(shown(item).model_dump(mode="json"), ensure_ascii=False, indent=1), "application/json"
-    if kind == "knowledge-graph":
-        if not desk.rights.graph:
-            return None, ""
-        return json.dumps(await Graph(desk.graph_store).read(), ensure_ascii=False, indent=2), "application/json"
-    if kind == "recent":
-        newest = await desk.store.search(limit=PAGE)
-        return json.dumps([shown(item).model_dump(mode="json") for item in newest], ensure_ascii=False, indent=1), (
-            "application/json"
-        )
-    said = await desk.store.window(metadata=desk.within(name), limit=MOST_SHOWN)
-    if not said and not await desk.store.count(metadata=MemoryMetadata(session_id=name)):
-        return None, ""
-    return "\n".join(conversation_entry(item) for item in results_behind_calls(said)), "text/plain"
 
 
 def _is_position(found: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
+from memoranda.errors import StoreClosedError
 from memoranda.loops import PerLoop, hang_up, run_in
 
 Connection = Any  # asyncpg ships no types
@@ -43,6 +44,7 @@ class _Home:
     """The connections of one event loop; only that loop uses them."""
 
     def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
         self.size = 0
         """How many there are, those included that are being opened."""
         self.idle: list[tuple[float, Connection]] = []
@@ -50,6 +52,8 @@ class _Home:
         self.asks = False
         """Whether one of those who wait is asking other loops for a place."""
         self.every: set[Connection] = set()
+        self.abandoned = False
+        """Whether its loop was closed or blocked when all of this was given up."""
         self.waiters: deque[asyncio.Future[Connection | None]] = deque()
         self.all_back: asyncio.Future[None] | None = None
 
@@ -58,6 +62,12 @@ class _Home:
         with contextlib.suppress(IndexError):
             return self.idle.pop()[1]
         return None
+
+    def hang_up(self, connection: Connection) -> None:
+        """Close a connection for the server; what is left to do for the loop is done later."""
+        transport = getattr(connection, "_transport", None)  # The driver has no public way to it.
+        if transport is not None:
+            hang_up(transport, self.loop)
 
     def keep(self, connection: Connection) -> None:
         """Keep a connection until somebody needs it."""
@@ -93,9 +103,11 @@ class OwnPool:
     1.2 to 1.4 times, and adds that are gathered about the same.
     """
 
-    def __init__(self, connect: Callable[[float], Awaitable[Connection]], max_size: int) -> None:
+    def __init__(self, connect: Callable[[float], Awaitable[Connection]], max_size: int, where: str) -> None:
         self._connect = connect
         self._max_size = max_size
+        self._where = where
+        self._closing = False
         self._size = 0
         self._guard = threading.Lock()
         self._home_of: dict[Connection, _Home] = {}
@@ -109,9 +121,16 @@ class OwnPool:
             home.keep(await self._opened(home, deadline))
 
     async def acquire(self, deadline: float) -> Connection:
-        """Return an idle connection of this event loop, a new one, or the next that comes back."""
+        """Return an idle connection of this event loop, a new one, or the next that comes back.
+
+        Raises StoreClosedError from the beginning of :meth:`close` on, and where the loop was blocked meanwhile.
+        """
+        if self._closing:
+            raise StoreClosedError(self._where)
         home = self._homes.here()
         while True:
+            if home.abandoned:
+                raise StoreClosedError(self._where)
             while (connection := home.take_idle()) is not None:
                 if not connection.is_closed():
                     return connection
@@ -135,12 +154,18 @@ class OwnPool:
 
     async def renew(self) -> None:
         """Drop the idle connections of this event loop; the others find out by themselves."""
+        if self._closing:
+            return  # They are being closed.
         home = self._homes.here()
         while (connection := home.take_idle()) is not None:
             self._drop(home, connection)
 
     async def close(self, timeout: float) -> None:
-        """Wait until all connections are back, then close them; what does not come back in time is left to itself."""
+        """Wait until all connections are back, then close them; what does not come back in time is left to itself.
+
+        Those of an event loop that is blocked are cut off.
+        """
+        self._closing = True
         await self._homes.close(lambda home: self._closed(home, timeout))
 
     async def _closed(self, home: _Home, timeout: float) -> None:
@@ -166,13 +191,24 @@ class OwnPool:
         await asyncio.sleep(0)  # The driver ends what it has to do for those that were in use.
 
     def _abandon(self, home: _Home) -> None:
-        """Let go of the connections of an event loop that was closed, or stands still while the store is closed."""
+        """Close the connections of an event loop that was closed, or is still or blocked while the store closes."""
+        home.abandoned = True
+        if home.loop.is_running():  # It is blocked, and does the rest when it goes on.
+            for connection in list(home.every):
+                home.hang_up(connection)
+            home.loop.call_soon_threadsafe(self._let_go, home)
+        else:
+            self._let_go(home)
+
+    def _let_go(self, home: _Home) -> None:
         home.idle.clear()
         for connection in list(home.every):
             self._drop(home, connection, stands_still=True)
         with self._guard:
             self._size -= home.size  # What was just being opened.
             home.size = 0
+        while home.wake(None):
+            pass
 
     def _has_room(self, home: _Home) -> bool:
         """Take a place for one more connection, if there is one."""
@@ -190,6 +226,9 @@ class OwnPool:
             self._leave(home)
             home.check_all_back()
             raise
+        if home.abandoned:
+            connection.terminate()
+            raise StoreClosedError(self._where)
         home.every.add(connection)
         self._home_of[connection] = home
         return connection
@@ -199,9 +238,8 @@ class OwnPool:
         if self._home_of.pop(connection, None) is None:
             return
         home.every.discard(connection)
-        transport = getattr(connection, "_transport", None)  # The driver has no public way to it.
-        if stands_still and transport is not None:
-            hang_up(transport)
+        if stands_still:
+            home.hang_up(connection)
         with contextlib.suppress(RuntimeError):  # Its loop is closed.
             connection.terminate()
         self._leave(home)
@@ -219,8 +257,7 @@ class OwnPool:
         if not home.size and not home.asks:
             await self._ask_for_room(home, deadline)
             return None
-        if len(self._homes) > 1:
-            self._collect_long_idle()
+        self._collect_long_idle()
         waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         home.waiters.append(waiter)
         try:

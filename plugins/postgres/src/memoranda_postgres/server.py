@@ -86,7 +86,7 @@ class Server:
             if self.options.statement_cache_size is None:
                 self._pooler = await self.run(self.look_for_pooler)
             return
-        pool = OwnPool(self._connect, self.options.max_size)
+        pool = OwnPool(self._connect, self.options.max_size, self.where)
         deadline = asyncio.get_running_loop().time() + self.options.connect_timeout
         try:
             await self._patiently(lambda: pool.fill(self.options.min_size, deadline), deadline)
@@ -151,6 +151,8 @@ class Server:
                     await connections.release(connection, broken=_breaks(error))
                 if not isinstance(error, FOREIGN):
                     raise
+                if isinstance(error, LOST) and self._connections is not connections:
+                    raise StoreClosedError(self.where) from error
                 if isinstance(error, LOST + NOT_DONE + READ_ONLY):
                     # The other idle connections lead to the same server that is gone, or is no primary any more.
                     await connections.renew()

@@ -19,7 +19,7 @@ from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import EqualJitterBackoff, NoBackoff
 
-from memoranda.errors import CorruptStoreError, StoreError, StoreUnavailableError
+from memoranda.errors import CorruptStoreError, StoreClosedError, StoreError, StoreUnavailableError
 from memoranda.loops import PerLoop, hang_up
 from memoranda.shapes import seconds, whole_number
 from memoranda.urls import together
@@ -65,6 +65,10 @@ class _RefusedError(Exception):
     """The server refused the user name or password; to try again would only lock the account."""
 
 
+class _AbandonedError(Exception):
+    """The connections were closed from outside, while this event loop was blocked."""
+
+
 class _Client(ABC):
     """The driver's connections for one event loop; callers beyond the bound wait."""
 
@@ -72,8 +76,10 @@ class _Client(ABC):
         self.connecting = asyncio.Lock()
         self.connected = False
         self.closed = False
+        self.abandoned = False
         self.active = 0
         self.idle = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(max_connections)
         self._retry = Retry(EqualJitterBackoff(cap=_LONGEST_PAUSE, base=_FIRST_PAUSE), _RETRIES)
 
@@ -94,9 +100,15 @@ class _Client(ABC):
     async def _disconnect(self) -> None:
         """Close every connection."""
 
-    @abstractmethod
     def abandon(self) -> None:
-        """Close every connection of an event loop that can no longer do so."""
+        """Close every connection of an event loop that cannot do so; its calls under way end when it goes on."""
+        self.closed = self.abandoned = True
+        for connection in self._every():
+            _hang_up(connection, self._loop)
+
+    @abstractmethod
+    def _every(self) -> list[Any]:
+        """Return every connection."""
 
 
 class _ServerClient(_Client):
@@ -127,11 +139,17 @@ class _ServerClient(_Client):
             self._busy.add(connection)
 
             async def attempt() -> Any:
+                if self.abandoned:
+                    raise _AbandonedError
                 try:
                     await connection.send_packed_command(request)
                     return await connection.read_response(disable_decoding=True)
                 except driver.AuthenticationError as error:
                     raise _RefusedError from error
+                except Exception as error:
+                    if self.abandoned:
+                        raise _AbandonedError from error
+                    raise
 
             async def give_up(error: Exception) -> None:
                 await connection.disconnect(nowait=True)
@@ -140,7 +158,9 @@ class _ServerClient(_Client):
                 return await self._retry.call_with_retry(attempt, give_up)
             finally:
                 self._busy.discard(connection)
-                if connection.is_connected:
+                if self.abandoned:  # It may have been opened since.
+                    await connection.disconnect(nowait=True)
+                elif connection.is_connected:
                     self._free.append(connection)
 
     async def _disconnect(self) -> None:
@@ -148,10 +168,8 @@ class _ServerClient(_Client):
             await connection.disconnect()
         self._free.clear()
 
-    def abandon(self) -> None:
-        for connection in (*self._free, *self._busy):
-            _hang_up(connection)
-        self._free.clear()
+    def _every(self) -> list[Any]:
+        return [*self._free, *self._busy]
 
 
 class _ClusterClient(_Client):
@@ -162,6 +180,7 @@ class _ClusterClient(_Client):
         settings = {"socket_timeout": timeout, "socket_connect_timeout": timeout, **address.connection_options()}
         if address.options.get("connection_class") is SSLConnection:
             settings["ssl"] = True
+        self._ending: asyncio.Task[None] | None = None
         # Callers wait for a slot here; the driver would refuse them, and some releases lose count of cancelled calls.
         self._driver: Any = RedisCluster(
             max_connections=2**31,
@@ -180,26 +199,40 @@ class _ClusterClient(_Client):
         """
         pause = _FIRST_PAUSE
         async with self._slots:
-            while True:
-                try:
-                    return await self._driver.execute_command(*words)
-                except driver.AuthenticationError:
-                    raise
-                except _UNSETTLED:
-                    if words == ("PING",):
-                        raise  # Whoever connects learns at once that there is nobody.
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
+            try:
+                while not self.abandoned:
+                    try:
+                        return await self._driver.execute_command(*words)
+                    except driver.AuthenticationError:
+                        raise
+                    except _UNSETTLED:
+                        if words == ("PING",):
+                            raise  # Whoever connects learns at once that there is nobody.
+                        await asyncio.sleep(pause)
+                        pause = min(2 * pause, _LONGEST_PAUSE)
+                raise _AbandonedError
+            finally:
+                if self.abandoned:  # Connections may have been opened since.
+                    await self._disconnect()
+
+    def abandon(self) -> None:
+        """Close every connection, and have a loop that goes on tell the driver."""
+        super().abandon()
+
+        def disconnect() -> None:
+            self._ending = self._loop.create_task(self._disconnect())
+
+        if self._loop.is_running():
+            self._loop.call_soon_threadsafe(disconnect)
 
     async def _disconnect(self) -> None:
         await self._driver.aclose()
         # The driver takes itself for closed as soon as it begins, also where it was broken off then.
         await asyncio.gather(*(node.disconnect() for node in self._nodes()))
 
-    def abandon(self) -> None:
-        for node in self._nodes():
-            for connection in getattr(node, "_connections", ()):  # The driver has no public way to them.
-                _hang_up(connection)
+    def _every(self) -> list[Any]:
+        # The driver has no public way to them.
+        return [connection for node in self._nodes() for connection in getattr(node, "_connections", ())]
 
     def _nodes(self) -> list[Any]:
         """Return the nodes of the cluster, and those that were asked which there are."""
@@ -207,13 +240,20 @@ class _ClusterClient(_Client):
         return [*manager.nodes_cache.values(), *manager.startup_nodes.values()]
 
 
-def _hang_up(connection: Any) -> None:
-    """Close a connection whose event loop is closed or stands still, which the driver would have that loop do."""
-    writer = getattr(connection, "_writer", None)
-    if writer is not None:
-        hang_up(writer.transport)
+def _hang_up(connection: Any, loop: asyncio.AbstractEventLoop) -> None:
+    """Close a connection whose event loop is closed, stands still or is blocked, which the driver would have it do."""
+
+    def disconnect() -> None:
         with contextlib.suppress(StopIteration, RuntimeError):  # Nothing to wait for; its loop may be closed.
             connection.disconnect(nowait=True).send(None)
+
+    writer = getattr(connection, "_writer", None)
+    if writer is not None:
+        hang_up(writer.transport, loop)
+        if loop.is_running():
+            loop.call_soon_threadsafe(disconnect)
+        else:
+            disconnect()
 
 
 def _packed(words: Sequence[Any]) -> bytes:
@@ -263,7 +303,10 @@ class RedisConnection:
         await self._connected()
 
     async def close(self) -> None:
-        """Wait for calls under way and close the connections of every event loop; the next use opens new ones."""
+        """Wait for calls under way and close the connections of every event loop; the next use opens new ones.
+
+        Those of a loop that is blocked are cut off, and its calls under way raise StoreClosedError when it goes on.
+        """
         await self._clients.close()
 
     async def run(
@@ -286,6 +329,8 @@ class RedisConnection:
         while not (client := self._clients.here()).connected:
             async with client.connecting:
                 # Another may have connected it while this one waited, or closed it: then there is a new one.
+                if client.abandoned:
+                    raise StoreClosedError(f"Redis at {self.address.shown}")
                 if not client.connected and not client.closed:
                     await self._within(client, client.execute("PING"))
                     client.connected = True
@@ -304,18 +349,12 @@ class RedisConnection:
     async def _within(self, client: _Client, call: Any, patience: float = 0.0) -> Any:
         """Await a call of the driver within the deadline, and translate what it raises."""
         client.active += 1
+        seconds = self.timeout + patience
         try:
-            async with asyncio.timeout(self.timeout + patience):
+            async with asyncio.timeout(seconds):
                 return await call
-        except TimeoutError as error:
-            raise self._unavailable(f"did not answer within {self.timeout + patience:g} seconds") from error
-        except (_RefusedError, driver.AuthenticationError) as error:
-            raise self._unavailable("refused the user name or password") from error
-        except (*_LOST, driver.RedisClusterException, driver.ClusterError, OSError) as error:
-            client.connected = False
-            raise self._unavailable(f"cannot be reached ({type(error).__name__})") from error
-        except driver.RedisError as error:
-            raise self._translated(error) from error
+        except (_AbandonedError, _RefusedError, driver.RedisError, driver.RedisClusterException, OSError) as error:
+            raise self._translated(client, error, seconds) from error
         finally:
             client.active -= 1
             if not client.active:
@@ -327,7 +366,16 @@ class RedisConnection:
             f"acknowledged may or may not have been stored."
         )
 
-    def _translated(self, error: driver.RedisError) -> StoreError:
+    def _translated(self, client: _Client, error: Exception, seconds: float) -> StoreError:
+        if client.abandoned:
+            return StoreClosedError(f"Redis at {self.address.shown}")
+        if isinstance(error, TimeoutError):
+            return self._unavailable(f"did not answer within {seconds:g} seconds")
+        if isinstance(error, (_RefusedError, driver.AuthenticationError)):
+            return self._unavailable("refused the user name or password")
+        if isinstance(error, (*_LOST, driver.RedisClusterException, driver.ClusterError, OSError)):
+            client.connected = False
+            return self._unavailable(f"cannot be reached ({type(error).__name__})")
         text = str(error)
         if isinstance(error, _REFUSAL_TYPES) or any(refusal in text for refusal in _REFUSALS):
             return self._unavailable(f"refused the command: {text}")

@@ -116,27 +116,35 @@ class ReaderThreads:
         self._database = database
         self._workers: list[Worker] = []
         self._opening = CallsUnderWay()
+        self._openings = 0
+        self._closed = False
 
     async def run(self, work: Work[Result]) -> Result:
         """Run a function with a connection that reads."""
         worker = min(self._workers, key=_load, default=None)
-        if worker is None or (worker.waiting and len(self._workers) + len(self._opening) < MOST_THREADS):
+        if worker is None or (worker.waiting and len(self._workers) + self._openings < MOST_THREADS):
             worker = await self._opened()
         return await worker.run(lambda connection: tolerantly(connection, work))
 
     async def _opened(self) -> Worker:
         with self._opening.call():
-            worker = await Worker(self._database.open_reader, self._database.explained_reading).open()
-            self._workers.append(worker)
+            self._openings += 1
+            try:
+                worker = await Worker(self._database.open_reader, self._database.explained_reading).open()
+            finally:
+                self._openings -= 1
+            if self._closed:
+                await worker.close()  # It refuses the call.
+            else:
+                self._workers.append(worker)
             return worker
 
     async def close(self) -> None:
         """Wait for what is under way and close all connections."""
-        while self._workers or self._opening:
-            if self._workers:
-                await self._workers.pop().close()
-            else:
-                await self._opening.ended()  # Somebody's call is opening one just now.
+        await self._opening.ended()  # Somebody's call may be opening one just now.
+        self._closed = True
+        while self._workers:
+            await self._workers.pop().close()
 
 
 def _load(worker: Worker) -> int:

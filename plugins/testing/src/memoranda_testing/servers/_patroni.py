@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._debian import DebianProgram
+from memoranda_testing.servers._debian import DebianPackage, DebianProgram
 from memoranda_testing.servers._network import UnreliableNetwork
 from memoranda_testing.servers._postgres import PostgresServer, postgres_server, query
 from memoranda_testing.servers._process import LocalServer
@@ -28,7 +28,7 @@ from memoranda_testing.servers._system import (
 )
 
 ETCD_VARIABLE = "MEMORANDA_TEST_ETCD"
-_ETCD = DebianProgram("etcd", "etcd-server", "etcd", ETCD_VARIABLE)
+_ETCD = DebianProgram(DebianPackage("etcd", "etcd-server"), "etcd", ETCD_VARIABLE)
 
 _SETTLE_SECONDS = 180.0
 """Within how long a group must have come to rest; copying a server takes its time on a busy machine."""
@@ -65,7 +65,7 @@ class Etcd(LocalServer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._program: list[str] = []
+        self._program: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:

