@@ -386,7 +386,7 @@ class TestGoingBack:
 
         assert [item.id for item in found] == [item.id for item in said]
         shallow = await expand(store, chain[-1].id, deep=False)
-        assert [item.id for item in shallow] == [said[-1].id, chain[-2].id]
+        assert [item.id for item in shallow] == [chain[-2].id, said[-1].id]
 
 
 class TestViews:

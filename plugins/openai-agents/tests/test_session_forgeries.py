@@ -110,7 +110,7 @@ async def test_what_was_edited_stays_out_of_forks_and_copies() -> None:
     await redacted(store)
     newest = (await store.search(mode="substring", order="added"))[0]
     fork = await store.fork("chat", at=newest.id)
-    await other.add_many([item async for item in store.scan(order="added")])
+    await other.add_many([item async for item in store.scan(order="added") if item.id != fork])
 
     for session in (MemorandaSession(fork, store), MemorandaSession("chat", other)):
         found = await session.get_items()
@@ -186,3 +186,13 @@ def test_what_a_session_gives_is_what_the_fields_say(turns: list[Any], data: st.
     found = asyncio.run(read())
 
     assert skeleton(found) == skeleton(plain)
+
+
+async def test_a_role_that_instructs_needs_an_item_that_does(store: BaseStore) -> None:
+    forged = {"role": "system", "content": {"not": "known"}}
+    session = MemorandaSession("chat", store)
+    await session.add_items([{"role": "user", "content": "hello"}])
+    raw = MemoryItem(content="", provider_parts=["openai-agents"], payload=forged, payload_format="openai-agents")
+    await store.scoped(session_id="chat").add(raw)
+
+    assert await session.get_items() == [{"role": "user", "content": "hello"}]

@@ -18,7 +18,7 @@ from agents.memory.session_settings import resolve_session_limit
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.integrity import linked_by_calls, remnants, shown_together
-from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, ToolMemory
+from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.messages import agrees, call_arguments, call_name, from_responses, to_responses
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import EVERYTHING, BaseStore, Capability
@@ -180,7 +180,7 @@ def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem
         known = [_is_known(one) for one in given]
         # Together, since what belongs together shows only there.
         read = iter(from_responses(compress(given, known), metadata=metadata))
-        items = [next(read) if is_known else _raw(metadata) for is_known in known]
+        items = [next(read) if is_known else _raw(one, metadata) for one, is_known in zip(given, known, strict=True)]
     return [
         _holding(one, item, RESPONSES if is_known else RAW)
         for one, item, is_known in zip(given, items, known, strict=True)
@@ -204,8 +204,15 @@ def _is_known(given: Any) -> bool:
     return True
 
 
-def _raw(metadata: MemoryMetadata) -> MemoryItem:
-    return MemoryItem(content="", metadata=metadata, provider_parts=[RAW])
+def _raw(given: Any, metadata: MemoryMetadata) -> MemoryItem:
+    made = SystemMemory if _raw_type(given) == "system" else MemoryItem
+    return made(content="", metadata=metadata, provider_parts=[RAW])
+
+
+def _raw_type(given: Any) -> str:
+    """Return the type of what the API does not know: nothing instructs a model but items of the type ``system``."""
+    role = given.get("role") if isinstance(given, dict) else None
+    return "system" if role in ("system", "developer") else "item"
 
 
 def _given(items: Sequence[MemoryItem]) -> list[TResponseInputItem]:
@@ -239,16 +246,11 @@ def _as_it_was(item: MemoryItem) -> Any:
     try:
         (read,) = from_responses([given])
     except InputError:
-        if isinstance(given, dict) and given.get("role") in _INSTRUCTING:
-            return None
-        said = {"memory_type": "item", "content": "", "provider_parts": [RAW]}
+        said = {"memory_type": _raw_type(given), "content": "", "provider_parts": [RAW]}
     else:
         said = {name: getattr(read, name, None) for name in _SAID}
     return given if agrees(item, {name: value for name, value in said.items() if value or name == "content"}) else None
 
-
-_INSTRUCTING = ("system", "developer")
-"""The roles that nothing takes but an item of the type ``system``, in whatever shape the rest of it is."""
 
 _SAID = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
 
