@@ -205,8 +205,8 @@ def _is_known(given: Any) -> bool:
 
 
 def _raw(given: Any, metadata: MemoryMetadata) -> MemoryItem:
-    made = SystemMemory if _raw_type(given) == "system" else MemoryItem
-    return made(content="", metadata=metadata, provider_parts=[RAW])
+    held: dict[str, Any] = {"content": "", "metadata": metadata, "provider_parts": [RAW]}
+    return SystemMemory(**held) if _raw_type(given) == "system" else MemoryItem(**held)
 
 
 def _raw_type(given: Any) -> str:
@@ -246,7 +246,7 @@ def _as_it_was(item: MemoryItem) -> Any:
     try:
         (read,) = from_responses([given])
     except InputError:
-        said = {"memory_type": _raw_type(given), "content": "", "provider_parts": [RAW]}
+        said: dict[str, Any] = {"memory_type": _raw_type(given), "content": "", "provider_parts": [RAW]}
     else:
         said = {name: getattr(read, name, None) for name in _SAID}
     return given if agrees(item, {name: value for name, value in said.items() if value or name == "content"}) else None

@@ -154,7 +154,7 @@ _RESULTS = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
 
 def _ids(messages: Sequence[ModelMessage], kinds: frozenset[str]) -> set[str]:
     parts = [part for message in messages for part in message.parts if part.part_kind in kinds]
-    return {part.tool_call_id for part in parts if getattr(part, "tool_name", None)}  # type: ignore[union-attr]
+    return {str(getattr(part, "tool_call_id", "")) for part in parts if getattr(part, "tool_name", None)}
 
 
 def _by_fields(item: MemoryItem) -> ModelMessage:
