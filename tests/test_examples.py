@@ -32,7 +32,7 @@ def run(name: str, *arguments: str, folder: Path, says: str = "", **variables: s
         input=says,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -29,6 +29,6 @@ def test_a_field_that_is_added_to_the_model_alone_is_kept_by_every_store(
 ) -> None:
     urls = ["memory://", f"sqlite:///{tmp_path / 'agent.db'}", *servers]
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), fields, *urls], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, str(SCRIPT), fields, *urls], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -35,7 +35,7 @@ async def opened(engine: str, folder: Path) -> AsyncIterator[BaseStore]:
             yield vector
     elif engine == "postgres":
         with postgres_server() as server, server.database() as url:
-            async with PostgresMemoryStore(url, timeout=120) as postgres:
+            async with PostgresMemoryStore(url, timeout=240) as postgres:
                 yield postgres
     else:
         with redis_server() as redis:

@@ -197,7 +197,7 @@ class TestGeneration:
                 return "met"
 
         prompts = {"a": "A", "b": "B", "c": "C"}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             result = await generate_summary(said(9), config(templates=("a", "b", "c"), prompts=prompts), Meeting())
         assert result.summaries == dict.fromkeys("abc", "met")
 

@@ -140,7 +140,7 @@ async def test_what_was_purged_is_in_no_memory_of_a_ranking() -> None:
         await store.add(HumanMemory(id="secret", content=secret, metadata=ADA))
         assert len(await store.search_ranked(query="swordfish", metadata=ADA, mode="text", limit=1)) == 1
         await purge()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while is_held(secret):  # By a thread, until it has told what it did last and waits for more.
                 await asyncio.sleep(0.01)
 

@@ -122,13 +122,13 @@ def test_what_another_loop_began_to_end_is_ended_by_its_own_that_comes_to_its_en
     async def main() -> None:
         each.here()
         there.set()
-        await asyncio.to_thread(begun.wait, 100)
+        await asyncio.to_thread(begun.wait, 240)
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    assert there.wait(100)
+    assert there.wait(240)
     asyncio.run(each.close())
-    thread.join(100)
+    thread.join(240)
 
     assert seen == ["begun", "begun", "done"]
 

@@ -12,7 +12,7 @@ import memoranda
 
 def in_a_new_process(code: str) -> str:
     """Run a program that has imported nothing yet, and return what it printed."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

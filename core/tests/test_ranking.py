@@ -534,7 +534,7 @@ def test_a_turn_that_says_nothing_is_not_an_answer() -> None:
 def _fingerprint_with(change: str) -> str:
     """Return the fingerprint of terms in a process of its own, after a change to how they are made."""
     code = f"import sys\n{change}\nfrom memoranda.ranking import terms_fingerprint\nprint(terms_fingerprint())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     return done.stdout.strip()
 
 

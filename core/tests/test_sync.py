@@ -191,7 +191,7 @@ with memoranda.sync.open("memory://") as store:
     next(stream)
     raise SystemError("enough")
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
 
     assert ended.returncode == 1
     assert ended.stderr.strip().endswith("SystemError: enough")

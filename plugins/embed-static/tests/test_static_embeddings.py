@@ -92,7 +92,7 @@ def test_the_command_makes_no_vectors_anew_where_nothing_is_found(tmp_path: Path
 def alone(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the command on a file in this folder, with no other plugin than these."""
     command = [sys.executable, "-c", ALONE, *words, "--user", "ada", "--store", f"sqlite:///{folder}/a.db"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return done
 

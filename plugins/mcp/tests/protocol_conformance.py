@@ -44,7 +44,7 @@ def suite(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     modules = folder / "node_modules"
     script = modules / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     line = [str(modules / "node" / "bin" / "node"), str(script), *arguments]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(line, capture_output=True, text=True, timeout=240, check=False)
 
 
 async def serve_and_run(folder: Path) -> int:

@@ -157,7 +157,7 @@ async def test_many_processes_that_change_the_graph_at_once_lose_nothing(started
 def imported(started: Started, path: Path) -> subprocess.CompletedProcess[str]:
     parameters = started("--graph")
     line = [parameters.command, *parameters.args, "import", str(path)]
-    return subprocess.run(line, env=parameters.env, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(line, env=parameters.env, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.mark.rare

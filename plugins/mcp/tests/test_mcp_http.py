@@ -45,7 +45,7 @@ async def serving(started: Started, tmp_path: Path, *options: str) -> AsyncItera
 @asynccontextmanager
 async def client_of(url: str, token: str, mode: Any = "auto") -> AsyncIterator[Client]:
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=240) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode) as client,
     ):
         yield client
@@ -81,7 +81,7 @@ async def test_everybody_who_authenticates_has_their_own_memories(started: Start
 
 @pytest.mark.rare
 async def test_who_has_no_token_is_turned_away(started: Started, tmp_path: Path) -> None:
-    async with serving(started, tmp_path) as url, httpx2.AsyncClient(timeout=60) as http:
+    async with serving(started, tmp_path) as url, httpx2.AsyncClient(timeout=240) as http:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {ADA}"}):
             answer = await http.post(url, json=HELLO, headers={**ACCEPT, **headers})
             assert answer.status_code == 401, headers
@@ -106,7 +106,7 @@ def test_a_server_listens_on_this_machine_alone_and_never_without_tokens(started
             env={**(parameters.env or {}), **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
         )
         assert done.returncode == 2

@@ -151,7 +151,7 @@ def test_a_server_without_an_owner_is_refused(started: Started) -> None:
     parameters = started()
     arguments = [argument for argument in parameters.args if argument not in ("--user", "ada")]
     done = subprocess.run(
-        [parameters.command, *arguments], env=parameters.env, capture_output=True, text=True, timeout=60, check=False
+        [parameters.command, *arguments], env=parameters.env, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 2
     assert "Say whose they are: --user" in done.stderr
@@ -167,7 +167,7 @@ async def test_a_store_that_is_only_read_is_not_made(started: Started, tmp_path:
             env=parameters.env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
     )

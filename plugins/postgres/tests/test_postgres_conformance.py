@@ -16,18 +16,22 @@ from memoranda_testing import StoreConformance
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 
 
+# The kit asks whether answers are right, and not how soon they come.
+PATIENT: dict[str, Any] = {"timeout": 240, "connect_timeout": 240}
+
+
 class OnEveryServer(StoreConformance):
     options: ClassVar[dict[str, Any]] = {}
 
     @pytest_asyncio.fixture
     async def store(self, shared_url: str, schema: str) -> AsyncIterator[PostgresMemoryStore]:
-        async with PostgresMemoryStore(shared_url, schema=schema, **self.options) as store:
+        async with PostgresMemoryStore(shared_url, schema=schema, **{**PATIENT, **self.options}) as store:
             yield store
 
     @pytest.fixture
     def reopen(self, shared_url: str, schema: str) -> Reopen:
         async def reopen() -> PostgresMemoryStore:
-            return PostgresMemoryStore(shared_url, schema=schema, **self.options)
+            return PostgresMemoryStore(shared_url, schema=schema, **{**PATIENT, **self.options})
 
         return reopen
 
@@ -39,13 +43,13 @@ class OnTheWheelsServer(StoreConformance):
 
     @pytest_asyncio.fixture
     async def store(self, wheel_url: str, wheel_schema: str) -> AsyncIterator[PostgresMemoryStore]:
-        async with PostgresMemoryStore(wheel_url, schema=wheel_schema, **self.options) as store:
+        async with PostgresMemoryStore(wheel_url, schema=wheel_schema, **{**PATIENT, **self.options}) as store:
             yield store
 
     @pytest.fixture
     def reopen(self, wheel_url: str, wheel_schema: str) -> Reopen:
         async def reopen() -> PostgresMemoryStore:
-            return PostgresMemoryStore(wheel_url, schema=wheel_schema, **self.options)
+            return PostgresMemoryStore(wheel_url, schema=wheel_schema, **{**PATIENT, **self.options})
 
         return reopen
 

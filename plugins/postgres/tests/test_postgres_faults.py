@@ -39,7 +39,7 @@ async def terminate_all(url: str) -> None:
 
 @pytest_asyncio.fixture
 async def store(url: str) -> AsyncIterator[PostgresMemoryStore]:
-    async with PostgresMemoryStore(url, max_size=4, timeout=60) as store:
+    async with PostgresMemoryStore(url, max_size=4, timeout=240) as store:
         yield store
 
 
@@ -132,7 +132,7 @@ async def test_calls_under_way_succeed_or_say_that_the_server_is_gone(store: Pos
 
 
 async def test_an_add_whose_answer_was_lost_counts_once(url: str) -> None:
-    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=60) as store:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=240) as store:
         await store.add(said(1))
         network.cut_after_answers(1)  # The server commits, and the connection breaks before its answer arrives.
         await store.add(said(1))
@@ -143,7 +143,7 @@ async def test_an_add_whose_answer_was_lost_counts_once(url: str) -> None:
 
 
 async def test_a_batch_whose_answer_was_lost_counts_once(url: str) -> None:
-    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=60) as store:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=240) as store:
         batch = [said(number) for number in range(200)] + [said(5)]
         await store.add_many(batch)
         network.cut_when_answering(b"COMMIT")
@@ -155,7 +155,7 @@ async def test_a_batch_whose_answer_was_lost_counts_once(url: str) -> None:
 
 
 async def test_a_large_batch_whose_answer_was_lost_is_stored_once(url: str) -> None:
-    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=60) as store:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=240) as store:
         network.cut_when_answering(b"COMMIT")
         await store.add_many([said(number) for number in range(600)])
         assert network.cuts == 1
@@ -163,7 +163,7 @@ async def test_a_large_batch_whose_answer_was_lost_is_stored_once(url: str) -> N
 
 
 async def test_a_compare_and_set_whose_answer_was_lost_succeeds(url: str) -> None:
-    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=60) as store:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=240) as store:
         first = await store.update(said(1))
         network.cut_when_answering(b"COMMIT")
         second = await store.update(first)
@@ -172,7 +172,7 @@ async def test_a_compare_and_set_whose_answer_was_lost_succeeds(url: str) -> Non
 
 
 async def test_a_turn_whose_answer_was_lost_is_stored_once_and_no_conflict(url: str) -> None:
-    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=60) as store:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=240) as store:
         await store.add(said(1))
         network.cut_when_answering(b"COMMIT")
         assert await store.append([said(2), said(3)], after="item-1") == "item-3"
@@ -181,7 +181,7 @@ async def test_a_turn_whose_answer_was_lost_is_stored_once_and_no_conflict(url: 
 
 
 async def test_a_batch_with_deletes_whose_answer_was_lost_is_an_error_and_whole(url: str) -> None:
-    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=60) as store:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=240) as store:
         await store.add(said(1))
         network.cut_when_answering(b"COMMIT")
         with pytest.raises(StoreUnavailableError):
@@ -190,7 +190,7 @@ async def test_a_batch_with_deletes_whose_answer_was_lost_is_an_error_and_whole(
 
 
 async def test_a_removal_whose_answer_was_lost_is_an_error_not_a_wrong_number(url: str) -> None:
-    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=60) as store:
+    async with UnreliableNetwork(url) as network, PostgresMemoryStore(network.url, timeout=240) as store:
         await store.add(said(1))
         assert not await store.delete("item-2")
         network.cut_after_answers(1)
@@ -200,7 +200,7 @@ async def test_a_removal_whose_answer_was_lost_is_an_error_not_a_wrong_number(ur
 
 
 async def test_a_restarted_server_is_found_again(fragile: Any, fragile_url: str) -> None:
-    async with PostgresMemoryStore(fragile_url, timeout=60) as store:
+    async with PostgresMemoryStore(fragile_url, timeout=240) as store:
         await store.add(said(1))
         fragile.restart()
         assert await store.get("item-1") is not None
@@ -210,7 +210,7 @@ async def test_a_restarted_server_is_found_again(fragile: Any, fragile_url: str)
 
 @pytest.mark.rare
 async def test_a_killed_server_loses_nothing_that_was_acknowledged(fragile: Any, fragile_url: str) -> None:
-    async with PostgresMemoryStore(fragile_url, timeout=60) as store:
+    async with PostgresMemoryStore(fragile_url, timeout=240) as store:
         await asyncio.gather(*(store.add(said(number)) for number in range(50)))
         fragile.kill()
         with pytest.raises(ConnectionError) as caught:
@@ -296,7 +296,7 @@ async def test_a_read_only_server_refuses_writes_and_takes_them_again_afterwards
             await connection.close()
         await terminate_all(url)
 
-    async with PostgresMemoryStore(url, timeout=60) as store:
+    async with PostgresMemoryStore(url, timeout=240) as store:
         await store.add(said(1))
         await read_only("on")
         assert await store.get("item-1") is not None

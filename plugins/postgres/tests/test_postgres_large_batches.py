@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, ClassVar
 
 import asyncpg
 import pytest
@@ -131,3 +131,32 @@ async def test_a_row_is_the_same_however_it_was_written(wheel: Any, partitions: 
             told = [{name: value for name, value in row.items() if name not in ("token", "added")} for row in rows]
             found.append([{**row, "term_keys": sorted(row["term_keys"])} for row in told])
     assert found[0] == found[1]
+
+
+class Timed(asyncpg.Connection):
+    """A connection that remembers how long its statements were allowed to take."""
+
+    allowed: ClassVar[dict[str, float]] = {}
+
+    async def fetch(self, query: str, *args: Any, timeout: Any = None, **kwargs: Any) -> Any:
+        self.allowed[query] = max(timeout or 0.0, self.allowed.get(query, 0.0))
+        return await super().fetch(query, *args, timeout=timeout, **kwargs)
+
+
+@pytest.mark.parametrize("partitions", [0, pytest.param(2, marks=pytest.mark.rare("partitions"))])
+async def test_a_call_on_many_items_may_take_longer_than_one_on_few(
+    shared_url: str, schema: str, partitions: int
+) -> None:
+    async with (
+        asyncpg.create_pool(shared_url, min_size=1, max_size=2, connection_class=Timed) as pool,
+        PostgresMemoryStore(pool=pool, schema=schema, partitions=partitions, timeout=300) as store,
+    ):
+        await store.add_many(made())
+        for change, arguments in (
+            (store.clear, {}),
+            (store.restore, {"metadata": ADA}),
+            (store.purge, {"metadata": ADA}),
+        ):
+            Timed.allowed.clear()
+            assert await change(**arguments) == SIZE
+            assert max(Timed.allowed.values()) == 300 + SIZE / 100

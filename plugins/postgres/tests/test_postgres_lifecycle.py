@@ -43,7 +43,7 @@ async def fetch(url: str, text: str, *values: Any) -> list[Any]:
 
 async def settled(url: str, most: int) -> list[Any]:
     """Return our connections once the server has noticed the end of those that were dropped."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 240
     while len(found := await fetch(url, OURS)) > most and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
     return found
@@ -247,25 +247,25 @@ async def test_event_loops_together_open_no_more_connections_than_allowed(url: s
 
         async def use() -> None:
             await asyncio.gather(*(store.count() for _ in range(20)))
-            await asyncio.to_thread(together.wait, 30)  # The loop has its connections as long as it lives.
-            await asyncio.to_thread(together.wait, 30)
+            await asyncio.to_thread(together.wait, 240)  # The loop has its connections as long as it lives.
+            await asyncio.to_thread(together.wait, 240)
 
         other = asyncio.ensure_future(asyncio.to_thread(asyncio.run, use()))
-        await asyncio.to_thread(together.wait, 30)
+        await asyncio.to_thread(together.wait, 240)
         assert len(await settled(url, 3)) <= 3
-        await asyncio.to_thread(together.wait, 30)
+        await asyncio.to_thread(together.wait, 240)
         await other
 
 
 async def test_a_loop_without_connections_is_given_the_place_of_an_idle_one(url: str) -> None:
-    async with PostgresMemoryStore(url, max_size=1, timeout=20) as store:
+    async with PostgresMemoryStore(url, max_size=1, timeout=240) as store:
         for _ in range(3):
             assert await asyncio.to_thread(asyncio.run, store.count()) == 0
             assert await store.count() == 0
 
 
 def test_a_loop_that_stands_still_keeps_no_place_from_others(url: str) -> None:
-    store = PostgresMemoryStore(url, max_size=1, timeout=20)
+    store = PostgresMemoryStore(url, max_size=1, timeout=240)
     first = asyncio.new_event_loop()
     first.run_until_complete(store.init())
     assert asyncio.run(store.count()) == 0

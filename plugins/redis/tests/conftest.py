@@ -64,7 +64,7 @@ def agent() -> str:
 @pytest.fixture
 async def memory(url: str, agent: str) -> AsyncIterator[ShortTermMemoryManager]:
     """The short-term memory of the test's own agent."""
-    manager = ShortTermMemoryManager(url, agent, timeout=60)  # Thousands of calls at once take long on a busy machine.
+    manager = ShortTermMemoryManager(url, agent, timeout=240)  # Thousands of calls at once take long on a busy machine.
     yield manager
     await manager.disconnect()
 

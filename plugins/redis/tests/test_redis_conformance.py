@@ -21,13 +21,13 @@ def namespace() -> str:
 class TestRedisStandalone(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, standalone_url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
-        async with RedisMemoryStore(standalone_url, namespace=namespace) as store:
+        async with RedisMemoryStore(standalone_url, namespace=namespace, timeout=240) as store:
             yield store
 
     @pytest.fixture
     def reopen(self, standalone_url: str, namespace: str) -> Reopen:
         async def reopen() -> RedisMemoryStore:
-            return RedisMemoryStore(standalone_url, namespace=namespace)
+            return RedisMemoryStore(standalone_url, namespace=namespace, timeout=240)
 
         return reopen
 
@@ -36,12 +36,12 @@ class TestRedisStandalone(StoreConformance):
 class TestRedisCluster(StoreConformance):
     @pytest_asyncio.fixture
     async def store(self, cluster_url: str, namespace: str) -> AsyncIterator[RedisMemoryStore]:
-        async with RedisMemoryStore(cluster_url, namespace=namespace) as store:
+        async with RedisMemoryStore(cluster_url, namespace=namespace, timeout=240) as store:
             yield store
 
     @pytest.fixture
     def reopen(self, cluster_url: str, namespace: str) -> Reopen:
         async def reopen() -> RedisMemoryStore:
-            return RedisMemoryStore(cluster_url, namespace=namespace)
+            return RedisMemoryStore(cluster_url, namespace=namespace, timeout=240)
 
         return reopen

@@ -189,7 +189,7 @@ def test_a_file_on_a_read_only_disk_can_be_read(tmp_path: Path) -> None:
     mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
     program = [sys.executable, "-c", READ_ONLY, str(tmp_path / "agent.db"), str(Path(__file__).parent)]
     unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run([unshare, "-rm", "sh", "-c", mount], check=False, timeout=60).returncode:
+    if unshare is None or subprocess.run([unshare, "-rm", "sh", "-c", mount], check=False, timeout=240).returncode:
         pytest.skip("a mount of one's own is not allowed here")
 
     done = subprocess.run(
@@ -197,7 +197,7 @@ def test_a_file_on_a_read_only_disk_can_be_read(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
 
     assert done.returncode == 0, done.stderr

@@ -132,7 +132,7 @@ async def test_a_cancelled_call_leaves_no_open_transaction(tmp_path: Path) -> No
             for call in calls:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
-            await asyncio.wait_for(other.add(HumanMemory(id=f"other-{turn}", content="z")), 60)
+            await asyncio.wait_for(other.add(HumanMemory(id=f"other-{turn}", content="z")), 240)
         await store.add(HumanMemory(id="last", content="z"))
         assert await other.get("last") is not None
         items = [item async for item in other.scan()]
@@ -144,7 +144,7 @@ async def test_a_call_that_times_out_does_not_hold_up_the_next(tmp_path: Path) -
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(store.add_many([HumanMemory(content="x") for _ in range(5_000)]), 0.000_001)
-        await asyncio.wait_for(store.add(HumanMemory(id="next", content="x")), 60)
+        await asyncio.wait_for(store.add(HumanMemory(id="next", content="x")), 240)
         assert await store.get("next") is not None
 
 
@@ -244,7 +244,7 @@ async def test_a_forked_child_gets_a_clear_error_and_can_open_its_own(tmp_path: 
                 async def main():
                     for call in (store.get("parent"), store.add(HumanMemory(content="y")), store.search(query="x")):
                         try:
-                            await asyncio.wait_for(call, 60)
+                            await asyncio.wait_for(call, 240)
                         except StoreMisuseError as error:
                             print("refused:", error, flush=True)
                     async with SQLiteMemoryStore(sys.argv[1]) as own:

@@ -180,7 +180,7 @@ async def test_turns_of_several_processes_are_whole_and_nothing_is_popped_twice(
             for number in range(3)
         ]
         outputs = [
-            (await asyncio.to_thread(process.communicate, timeout=120))[0].decode().split() for process in processes
+            (await asyncio.to_thread(process.communicate, timeout=240))[0].decode().split() for process in processes
         ]
         popped = [item_id for output in outputs for item_id in output]
         assert len(popped) == len(set(popped)) == 18

@@ -172,7 +172,7 @@ async def test_a_failure_is_a_short_program_that_shows_it(tmp_path: Path, store:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert "AssertionError" in done.stderr, done.stderr

@@ -61,7 +61,7 @@ class Batches:
         rows = await connection.fetch(
             f"SELECT id, token FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}",
             [addition.row.id for addition in additions],
-            timeout=self._server.timeout,
+            timeout=self._server.time_for(len(additions)),
         )
         tokens = {row["id"]: row["token"] for row in rows}
         return bool(additions) and all(tokens.get(each.row.id) == each.token for each in additions)

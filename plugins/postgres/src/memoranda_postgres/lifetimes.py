@@ -45,7 +45,7 @@ class Touches:
             f"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS given (id, owner, extra, ends) "
             f"WHERE stored.id = given.id{owned}",
             *(list(column) for column in zip(*changes, strict=True)),
-            timeout=self._server.timeout,
+            timeout=self._server.time_for(len(changes)),
         )
 
     async def soonest(self) -> str | None:

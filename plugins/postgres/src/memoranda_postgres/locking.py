@@ -23,5 +23,5 @@ async def lock_items(server: Server, connection: Connection, dialect: PostgresDi
 
     Only these may be written. One that was purged and added anew while this waited is somebody else's.
     """
-    rows = await connection.fetch(dialect.lock_by_ids("$1"), list(ids), timeout=server.timeout)
+    rows = await connection.fetch(dialect.lock_by_ids("$1"), list(ids), timeout=server.time_for(len(ids)))
     return [row["id"] for row in rows]

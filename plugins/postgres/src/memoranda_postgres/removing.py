@@ -58,7 +58,7 @@ class Removals:
             _with_others(text, "id", "id", self._goes_along(purge=purge)),
             *values,
             list(ids),
-            timeout=self._server.timeout,
+            timeout=self._server.time_for(len(ids)),
         )
         return len(rows)
 
@@ -112,7 +112,8 @@ class Removals:
         complete = partial(_with_others, returning=returning, answer=answer, further=further)
         text, values = self._statements.locking(change, item_id, hidden=hidden), change.values
         if not self._dialect.partitioned:
-            return await self._server.change_rows(complete(text), values)
+            count = 1 if item_id is not None else await self._reached(change)
+            return await self._server.change_rows(complete(text), values, count)
         if item_id is not None:
             work = partial(self._change_one, text=complete(text), values=values, item_id=item_id)
         else:
@@ -120,6 +121,14 @@ class Removals:
             chosen = self._statements.chosen(change)
             work = partial(self._change_many, chosen=chosen, text=complete(among), values=values)
         return await self._server.run(work, repeatable=False)
+
+    async def _reached(self, change: Change) -> int:
+        """Return how many rows a change would reach now: the time that it may take goes by that."""
+        text = f"SELECT count(*) FROM {self._dialect.table} WHERE {change.where}"
+        rows = await self._server.run(
+            lambda connection: connection.fetch(text, *change.values, timeout=self._server.timeout)
+        )
+        return int(rows[0][0])
 
     async def _change_one(self, connection: Connection, text: str, values: Sequence[Any], item_id: str) -> list[Any]:
         async with self._server.transaction(connection):
@@ -131,11 +140,10 @@ class Removals:
     async def _change_many(self, connection: Connection, chosen: str, text: str, values: Sequence[Any]) -> list[Any]:
         """Change rows in portions: each is locked, and then those of it are changed that are still meant."""
         rows: list[Any] = []
-        timeout = self._server.timeout
         async with self._server.transaction(connection):
             async for ids in self._portions(connection, chosen, values):
                 locked = await lock_items(self._server, connection, self._dialect, ids)
-                rows += await connection.fetch(text, *values, locked, timeout=timeout)
+                rows += await connection.fetch(text, *values, locked, timeout=self._server.time_for(len(locked)))
         return rows
 
     async def _portions(

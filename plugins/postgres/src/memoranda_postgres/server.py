@@ -28,6 +28,9 @@ T = TypeVar("T")
 UNHURRIED = 24 * 3600.0
 """The timeout of what takes as long as there are rows, like building an index."""
 
+ROWS_A_SECOND = 100
+"""How many rows even a slow server locks, writes or removes in a second."""
+
 _CACHED_STATEMENTS = 100
 
 _NO_DIFFERENCE = contextlib.nullcontext()
@@ -97,6 +100,10 @@ class Server:
             raise translated(error, self.where, self.options.connect_timeout) from error
         self._connections = pool
 
+    def time_for(self, rows: int) -> float:
+        """Return how many seconds a statement may take that locks, writes or removes so many rows."""
+        return self.timeout + rows / ROWS_A_SECOND
+
     async def close(self) -> None:
         """Wait for calls under way, no longer than one call may take, and disconnect."""
         connections, self._connections = self._connections, None
@@ -137,7 +144,8 @@ class Server:
         Other work is tried again only if the server certainly did not do it.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.timeout
+        begun = loop.time()
+        deadline = begun + self.timeout
         connections = self._connections
         if connections is None:
             raise StoreClosedError(self.where)
@@ -160,7 +168,7 @@ class Server:
                     error, repeatable=repeatable
                 )
                 if pause is None or isinstance(error, TimeoutError) or not again or loop.time() + pause > deadline:
-                    raise translated(error, self.where, self.timeout) from error
+                    raise translated(error, self.where, max(self.timeout, round(loop.time() - begun))) from error
                 if pause:
                     await asyncio.sleep(pause)
             else:
@@ -217,10 +225,10 @@ class Server:
         """Whether all connections are known to lead to the server itself."""
         return self._pooler is not None and not self._pooler.met
 
-    async def change_rows(self, text: str, values: Any) -> list[Any]:
-        """Run a statement that changes rows and return what it returns; it is not repeated blindly."""
+    async def change_rows(self, text: str, values: Any, count: int) -> list[Any]:
+        """Run a statement that changes about so many rows and return what it returns; it is not repeated blindly."""
         rows: list[Any] = await self.run(
-            lambda connection: connection.fetch(text, *values, timeout=self.timeout), repeatable=False
+            lambda connection: connection.fetch(text, *values, timeout=self.time_for(count)), repeatable=False
         )
         return rows
 

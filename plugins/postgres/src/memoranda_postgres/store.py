@@ -71,11 +71,11 @@ class PostgresMemoryStore(BaseStore):
     ``schema`` names the schema of the tables; by default the connection's own. ``ssl`` is what asyncpg takes: True, a
     mode like ``"verify-full"`` or an SSLContext. ``statement_cache_size`` is how many prepared statements each
     connection keeps: by default 100, and none behind a pooler that keeps none itself, which is found out. Connecting
-    takes at most ``connect_timeout`` seconds, and every call at most ``timeout``. ``partitions`` divides a new table by
-    user into so many parts. ``embeddings`` turns on semantic search where the server has pgvector; ``weights`` are
-    those of the text ranking. ``replicas`` are hosts to read from (``"db2,db3:5433"``), with the user, password and
-    database of ``dsn``: a read goes there if this store's own writes are there already and others' of longer than
-    ``replica_lag`` seconds ago, else to the primary.
+    takes at most ``connect_timeout`` seconds, and every call at most ``timeout``, or a second more for each hundred
+    items that it writes or removes. ``partitions`` divides a new table by user into so many parts. ``embeddings`` turns
+    on semantic search where the server has pgvector; ``weights`` are those of the text ranking. ``replicas`` are hosts
+    to read from (``"db2,db3:5433"``), with the user, password and database of ``dsn``: a read goes there if this
+    store's own writes are there already and others' of longer than ``replica_lag`` seconds ago, else to the primary.
 
     Calls may come from any event loop of the process that opened the store; each loop has connections of its own, which
     are closed when it ends, so ``max_size`` should be no less than the number of loops that run at once. A given pool

@@ -59,7 +59,7 @@ class Upserts:
     async def write(self, connection: Connection, additions: list[Addition]) -> dict[str, int]:
         """Write items of different ids and the same shared fields and return the versions of those not refused."""
         text, values = self.bound(additions)
-        rows = await connection.fetch(text, *values, timeout=self._server.timeout)
+        rows = await connection.fetch(text, *values, timeout=self._server.time_for(len(additions)))
         versions = {row["id"]: row["version"] for row in rows}
         await self.keep_vectors(connection, additions, versions)
         gone = [added.row.id for added in additions if added.deleted or not has_text(added.row.content)]
@@ -72,13 +72,14 @@ class Upserts:
         They come in the order of their ids. Nobody else can add one that is not there: either its row is written here
         already, or, in a partitioned table, its id is reserved.
         """
+        in_time = self._server.time_for(len(additions))
         if self._dialect.partitioned:
             owners = [owner_of(addition.further[0]) for addition in additions]
             ids = [addition.row.id for addition in additions]
-            await connection.execute(self._statements.claim_ids(), ids, owners, timeout=self._server.timeout)
+            await connection.execute(self._statements.claim_ids(), ids, owners, timeout=in_time)
             return set()
         text = self._text("claim", ())
-        rows = await connection.fetch(text, *self._arrays(additions), timeout=self._server.timeout)
+        rows = await connection.fetch(text, *self._arrays(additions), timeout=in_time)
         return {row["id"] for row in rows}
 
     async def locked(self, connection: Connection, ids: list[str]) -> list[Any]:
@@ -89,7 +90,7 @@ class Upserts:
             ids = await lock_items(self._server, connection, self._dialect, ids)
         else:
             text = f"{text} ORDER BY id FOR UPDATE"
-        rows: list[Any] = await connection.fetch(text, ids, timeout=self._server.timeout)
+        rows: list[Any] = await connection.fetch(text, ids, timeout=self._server.time_for(len(ids)))
         return rows
 
     async def any_there(self, connection: Connection, ids: list[str]) -> bool:
@@ -97,7 +98,7 @@ class Upserts:
         found: bool = await connection.fetchval(
             f"SELECT EXISTS (SELECT FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')})",
             ids,
-            timeout=self._server.timeout,
+            timeout=self._server.time_for(len(ids)),
         )
         return found
 
@@ -123,7 +124,7 @@ class Upserts:
                 schema_name=schema,
                 columns=("id", "owner"),
                 records=[(item_id, owner_of(user_id)) for item_id, user_id in owners],
-                timeout=self._server.timeout,
+                timeout=self._server.time_for(len(owners)),
             )
         await connection.copy_to_table(
             table,
@@ -131,7 +132,7 @@ class Upserts:
             columns=self._statements.insert_columns,
             source=self._unhurried(additions),
             format="binary",
-            timeout=self._server.timeout,
+            timeout=self._server.time_for(len(owners)),
         )
 
     async def _unhurried(self, additions: Iterator[Addition]) -> AsyncGenerator[bytes, None]:
@@ -148,12 +149,12 @@ class Upserts:
             return [None] * count
         drawn = f"SELECT nextval('{self._dialect.numbers_literal}') AS number FROM generate_series(1, {count})"
         first, last = await connection.fetchrow(
-            f"SELECT min(number), max(number) FROM ({drawn}) AS drawn", timeout=self._server.timeout
+            f"SELECT min(number), max(number) FROM ({drawn}) AS drawn", timeout=self._server.time_for(count)
         )
         # Numbers that others drew at the same time lie in between; then only the list itself will do.
         if last - first + 1 == count:
             return range(first, last + 1)
-        rows = await connection.fetch(drawn, timeout=self._server.timeout)
+        rows = await connection.fetch(drawn, timeout=self._server.time_for(count))
         return sorted(row[0] for row in rows)
 
     async def _drop_vectors(self, connection: Connection, ids: Sequence[str]) -> None:
@@ -162,7 +163,7 @@ class Upserts:
             await connection.execute(
                 f"DELETE FROM {self._dialect.vectors} WHERE item_id = ANY($1::text[])",
                 ids,
-                timeout=self._server.timeout,
+                timeout=self._server.time_for(len(ids)),
             )
 
     async def keep_vectors(

@@ -162,7 +162,7 @@ class Vectors:
             counts,
             [item_id for item_id, _, _ in vectors],
             [len(passages) for _, _, passages in vectors],
-            timeout=self._server.timeout,
+            timeout=self._server.time_for(len(owners)),
         )
 
     async def keep_present(self, connection: Connection, vectors: Sequence[Kept]) -> None:
@@ -173,7 +173,7 @@ class Vectors:
             rows = await connection.fetch(
                 f"SELECT id, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')} AND deleted = 0",
                 ids,
-                timeout=self._server.timeout,
+                timeout=self._server.time_for(len(ids)),
             )
             present = {(row["id"], row["version"]) for row in rows}
             await self.keep(connection, [entry for entry in vectors if entry[:2] in present])

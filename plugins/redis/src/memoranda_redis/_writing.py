@@ -53,7 +53,7 @@ class Writing(Reading):
         while True:
             asked = await self._told_write(write, now, compare=compare)
             arguments = [uuid.uuid4().hex, json_text(asked), *written]
-            answer = await self._run(PUT, arguments, patience=len(items) / 1000)
+            answer = await self._run(PUT, arguments, patience=len(items) / 100)
             if answer[0] == b"done":
                 return int(answer[1]), [int(version) for version in answer[2:]]
             if answer[0] == b"head" and write.expected is not None and not told(write.expected.conversation)[1]:

@@ -37,8 +37,8 @@ class Cases:
     seed: int = 0
     """What random cases draw from: the same for the same seed."""
 
-    patience: float = 30.0
-    """After how many seconds a call that does not end counts as one that hangs."""
+    patience: float = 120.0
+    """After how many seconds a call that does not end counts as one that hangs, far above what a slow machine needs."""
 
     fresh: Reopen | None = None
     """Opens a new, empty store each time, where there is a way to."""

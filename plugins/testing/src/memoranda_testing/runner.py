@@ -23,7 +23,7 @@ from memoranda_testing.expect import SkipCase
 OpenStore = Callable[[], BaseStore | Awaitable[BaseStore]]
 """Returns a new store on the same data each time it is called, open or not."""
 
-_TIDYING = 30.0
+_TIDYING = 120.0
 """How many seconds removing what a case wrote may take; a store that hangs must not hang the run."""
 
 

@@ -228,7 +228,7 @@ class CancellationCases(Cases):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(self.patience):
             await asyncio.gather(*(store.add(note("after", scope, 100)) for _ in range(20)))
         found = await store.search(metadata=scope, query="after", mode="substring", limit=100)
         equal(len(found), 20, "number of adds after cancelled calls")

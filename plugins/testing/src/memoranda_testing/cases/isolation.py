@@ -47,7 +47,7 @@ async def for_examples(strategy: SearchStrategy[Any], examples: int, check: Call
         async def checked() -> None:
             await check(example)
 
-        asyncio.run_coroutine_threadsafe(checked(), loop).result(60)
+        asyncio.run_coroutine_threadsafe(checked(), loop).result(240)
 
     await asyncio.to_thread(run)
 

@@ -18,7 +18,8 @@ from memoranda_testing.case import Case, Cases, note
 from memoranda_testing.expect import SkipCase, contents, equal, raises, same_item, that
 
 LOOPS = 4
-_PATIENCE = 60.0
+_PATIENCE = 240.0
+"""After how many seconds calls in other event loops count as hanging, all that a case begins together."""
 
 
 def any_loop(case: Case) -> Case:

@@ -12,7 +12,7 @@ Each starter returns a context manager that suits a session-scoped fixture:
         with postgres.database() as url:
             yield url
 
-A server listens on a free loopback port, is ready within a minute or says why not, keeps port and data
+A server listens on a free loopback port, is ready within four minutes or says why not, keeps port and data
 over `restart`, and can be stopped, killed and paused by a test that wants to see how a store takes it. Its
 processes and its folder are gone in the end, even when the test run is killed.
 """

@@ -14,7 +14,7 @@ from memoranda_testing.servers._tls import Certificates, TLSEntrance
 
 _SLOTS = 16384
 _MOVED_TOGETHER = 50
-_MOVED_WITHIN = "20000"
+_MOVED_WITHIN = "200000"
 """Milliseconds, fewer than a command waits for its answer."""
 
 

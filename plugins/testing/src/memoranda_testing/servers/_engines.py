@@ -17,6 +17,9 @@ LASTING_ENGINES = ("sqlite", "postgres", "redis")
 
 ENGINES = ("memory", *LASTING_ENGINES)
 
+_PATIENCE = 240
+"""The seconds that a call may take: on a slow machine, what is right is so late."""
+
 
 class Engines:
     """Gives URLs of empty stores; a server is started when it is first asked for, and stopped in the end.
@@ -56,10 +59,10 @@ class Engines:
                 self._started.enter_context(server)
                 self._postgres = server
             with self._postgres.database() as url:
-                yield url
+                yield f"{url}?timeout={_PATIENCE}&connect_timeout={_PATIENCE}"
         elif engine == "redis":
             if self._redis is None:
                 self._redis = self._started.enter_context(redis_server())
-            yield f"{self._redis.url}?namespace={uuid.uuid4().hex}"
+            yield f"{self._redis.url}?namespace={uuid.uuid4().hex}&timeout={_PATIENCE}"
         else:
             raise ValueError(f"{engine!r} is no engine; there are {', '.join(ENGINES)}.")

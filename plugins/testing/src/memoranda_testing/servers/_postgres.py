@@ -31,7 +31,7 @@ _FAST = {
     "max_connections": "200",
     "shared_buffers": "32MB",
     # A client that was given up while it logged in keeps a database from being dropped for so long.
-    "authentication_timeout": "20s",
+    "authentication_timeout": "60s",
     # The pgvector of the wheel builds indexes in parallel with instructions that some processors lack.
     "max_parallel_maintenance_workers": "0",
 }

@@ -24,8 +24,8 @@ from memoranda_testing.servers._system import (
     wait_until,
 )
 
-START_SECONDS = 60.0
-STOP_SECONDS = 10.0
+START_SECONDS = 240.0
+STOP_SECONDS = 60.0
 
 # Outlives a test run that was itself killed: the pipe on its standard input closes when the run is gone.
 _REAPER = 'cat >/dev/null; [ -s "$1/server.pid" ] && kill -9 "$(cat "$1/server.pid")" && sleep 0.2; rm -rf "$1"'
@@ -122,9 +122,8 @@ class ExternalServer(Server):
 class LocalServer(Server):
     """A server process on a free loopback port with a folder of its own under the temporary folder.
 
-    Start-up takes at most a minute, else it is a `ServerError` with the end of the server's log. The
-    process ends and the folder goes at `close`, at the latest when Python exits, and even when Python is
-    killed.
+    Start-up takes at most four minutes, else it is a `ServerError` with the end of the server's log. The process ends
+    and the folder goes at `close`, at the latest when Python exits, and even when Python is killed.
     """
 
     name: str = "server"
@@ -210,7 +209,7 @@ class LocalServer(Server):
         self._wait_until_ready()
 
     def stop(self) -> None:
-        """Shut the server down in order; kill it when that takes more than ten seconds."""
+        """Shut the server down in order; kill it when that takes more than a minute."""
         if self._process is None or not self.running:
             return
         self.resume()
