@@ -201,8 +201,9 @@ def _packaged(package: str, name: str) -> list[Command]:
         files = distribution(package).files or []
     except PackageNotFoundError:
         return []
-    paths = (Path(str(file.locate())) for file in files if file.name == name)
-    return [(str(path),) for path in paths if os.access(path, os.X_OK)][:1]
+    paths = [str(file.locate()) for file in files if file.name == name]
+    runnable: list[Command] = [(path,) for path in paths if os.access(path, os.X_OK)]
+    return runnable[:1]
 
 
 @functools.cache

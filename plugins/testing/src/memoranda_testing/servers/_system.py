@@ -161,9 +161,14 @@ def lasting_folder(account: str | None = None) -> Path:
     """Return a new folder that `account` may enter and that is gone when this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="memoranda-", dir=temporary_folder(account)))
     folder.chmod(0o755)
-    owner = os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    atexit.register(_remove_if_own, folder, os.getpid())
     return folder
+
+
+def _remove_if_own(folder: Path, owner: int) -> None:
+    """Remove a folder unless this is a child of the process that made it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _parents_by_process() -> dict[int, int]:
