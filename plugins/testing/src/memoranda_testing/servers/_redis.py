@@ -8,7 +8,6 @@ import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
