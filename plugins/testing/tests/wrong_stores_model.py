@@ -658,12 +658,7 @@ class SharedStore(InMemoryStore):
         self.world: dict[str, Any] = {} if world is None else world
         super().__init__()
         first: InMemoryStore = self.world.setdefault("first", self)
-        self._live, self._hidden, self._ends, self._lifetimes = (
-            first._live,
-            first._hidden,
-            first._ends,
-            first._lifetimes,
-        )
+        self._live, self._hidden, self._lifetimes = first._live, first._hidden, first._lifetimes
 
     @property
     def _added(self) -> int:
