@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from memoranda_sqlite.layouts import ARCHIVED, DELETED, SEED_COLUMNS, SHOWN, TABLE, Layout, from_json, writing
+from memoranda_sqlite.layouts import ARCHIVED, DELETED, PARENT, SEED_COLUMNS, SHOWN, TABLE, Layout, from_json, writing
 from memoranda_sqlite.times import OLDEST
 
 __all__ = ["ARCHIVED", "DELETED", "FURTHER_COLUMNS", "SEED_COLUMNS", "SHOWN", "TABLE", "write_times"]
@@ -50,6 +50,7 @@ _INDEXES = {
     "by_namespace": "(namespace, state, created_us) WHERE namespace IS NOT NULL",
     "by_user_namespace": "(user_id, namespace, state, created_us) WHERE namespace IS NOT NULL",
     "by_expiry": "(expires_at) WHERE expires_at IS NOT NULL",
+    "by_parent": f"({PARENT}) WHERE memory_type = 'branch'",
 }
 
 

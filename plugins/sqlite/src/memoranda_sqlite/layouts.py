@@ -26,6 +26,9 @@ SEED_COLUMNS = (
 SHOWN, ARCHIVED, DELETED = 0, 1, 2
 """The values of the column ``state``: what searches show, what a summary stands for, and what was deleted."""
 
+PARENT = "CASE WHEN json_valid(extra_json) THEN json_extract(extra_json, '$.parent') END"
+"""The session that a branch was forked from. Nothing asks for it, but a layout stays as it is once files have it."""
+
 
 @dataclass(frozen=True)
 class Layout:

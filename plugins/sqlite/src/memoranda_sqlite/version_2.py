@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from memoranda_sqlite.layouts import DELETED, TABLE, Layout, from_json, writing
+from memoranda_sqlite.layouts import DELETED, PARENT, TABLE, Layout, from_json, writing
 
 _CREATE_TABLE = """
 CREATE TABLE {name} (
@@ -43,6 +43,7 @@ _INDEXES = {
     "by_namespace": "(namespace, state, created_at) WHERE namespace IS NOT NULL",
     "by_user_namespace": "(user_id, namespace, state, created_at) WHERE namespace IS NOT NULL",
     "by_expiry": "(expires_at) WHERE expires_at IS NOT NULL",
+    "by_parent": f"({PARENT}) WHERE memory_type = 'branch'",
 }
 
 
