@@ -233,7 +233,7 @@ async def test_a_purge_leaves_no_trace_of_a_user(store: RedisMemoryStore, raw: A
 
     left = {key for key in await keys_of(raw, namespace) if not key.startswith("done:")}
     indexes = {f"{family}{of}" for family in ("live", "said") for of in ("", ":user_id:bob", ":session_id:s1")}
-    assert left == {"schema", "added", "clock", "i:bob", "values:user_id", "values:session_id", *indexes}
+    assert left == {"schema", "added", "i:bob", "values:user_id", "values:session_id", *indexes}
     assert await raw.zrange(f"memoranda:{{{namespace}}}:values:user_id", 0, -1) == ["bob"]
     assert await raw.zcard(f"memoranda:{{{namespace}}}:live:session_id:s1") == 1
 
@@ -259,7 +259,7 @@ async def test_the_traces_of_expired_items_go_with_the_next_call(
 
     assert await store.count(include_deleted=True) == 0
 
-    assert {key for key in await keys_of(raw, namespace) if not key.startswith("done:")} == {"schema", "added", "clock"}
+    assert {key for key in await keys_of(raw, namespace) if not key.startswith("done:")} == {"schema", "added"}
 
 
 async def test_an_id_that_expired_is_free_for_anyone(store: RedisMemoryStore) -> None:
