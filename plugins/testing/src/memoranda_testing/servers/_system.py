@@ -162,7 +162,12 @@ def lasting_folder(account: str | None = None) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="memoranda-", dir=temporary_folder(account)))
     folder.chmod(0o755)
     owner = os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+
+    def remove() -> None:
+        if os.getpid() == owner:  # And not in a fork.
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
     return folder
 
 
