@@ -7,6 +7,7 @@ import importlib.util
 import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from memoranda_testing.servers._debian import DebianPackage, with_libraries
@@ -44,7 +45,7 @@ def system_binaries() -> Path | None:
     return Path(program[0]).parent
 
 
-def _packaged(package: str) -> list[Command]:
+def _packaged(package: str) -> Sequence[Command]:
     # The package is found, not imported: only its binaries are wanted.
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
@@ -52,7 +53,7 @@ def _packaged(package: str) -> list[Command]:
     return _programs(Path(spec.origin).parent / "pginstall" / "bin")
 
 
-def _programs(binaries: Path) -> list[Command]:
+def _programs(binaries: Path) -> Sequence[Command]:
     """Return the programs that a server needs, if they are in the folder."""
     programs = [binaries / "postgres", binaries / "initdb"]
     return [(str(program),) for program in programs] if all(program.exists() for program in programs) else []
@@ -78,12 +79,12 @@ def _folder_of(pg_config: str) -> Path:
 
 
 @functools.cache
-def _debian() -> list[Command]:
+def _debian() -> Sequence[Command]:
     """Unpack Debian's packages, and return programs that call theirs with the libraries that came along."""
     package = DebianPackage("PostgreSQL", "postgresql", ("postgresql-1", "postgresql-client-1"), ("libllvm",))
     unpacked = package.unpacked(lasting_folder(unprivileged_account()))
-    for compiler in unpacked.rglob("llvmjit*"):  # It needs the library that was left out.
-        shutil.rmtree(compiler) if compiler.is_dir() else compiler.unlink(missing_ok=True)
+    for compiler in unpacked.rglob("llvmjit.so"):  # It needs the library that was left out.
+        compiler.unlink()
     callers = unpacked / "bin"
     callers.mkdir()
     for program in unpacked.glob("usr/lib/postgresql/*/bin/*"):

@@ -189,12 +189,12 @@ def redis_program() -> Command:
     )
 
 
-def _on_path(name: str) -> list[Command]:
+def _on_path(name: str) -> Sequence[Command]:
     found = shutil.which(name)
     return [(found,)] if found else []
 
 
-def _packaged(package: str, name: str) -> list[Command]:
+def _packaged(package: str, name: str) -> Sequence[Command]:
     """Return the program of that name among the files of an installed package, which is not imported for it."""
     try:
         files = distribution(package).files or []
@@ -206,7 +206,7 @@ def _packaged(package: str, name: str) -> list[Command]:
 
 
 @functools.cache
-def _debian() -> list[Command]:
+def _debian() -> Sequence[Command]:
     # The program itself is in redis-tools, under another name.
     package = DebianPackage("Redis", "redis-server", ("redis-tools", "lua-"))
     unpacked = package.unpacked(lasting_folder())
