@@ -258,7 +258,7 @@ def test_a_call_that_waits_is_not_compacted_because_another_session_goes_on() ->
 async def test_a_prompt_shows_results_behind_their_calls() -> None:
     prompt = str(await ContextManager().assemble_context("and now", conversation=TWO_SESSIONS))
     lines = [line.strip("- ") for line in prompt.splitlines()]
-    assert lines.index("weather: Paris call_0") < lines.index("assistant: calls Rome")
+    assert lines.index("tool (weather): Paris call_0") < lines.index("assistant: calls Rome")
 
 
 @given(interleavings())

@@ -10,17 +10,16 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
 from memoranda.errors import InputError
-from memoranda_mcp.contents import check_address, read_resource
 
 if TYPE_CHECKING:
-    from memoranda_mcp.desk import Desk
+    from memoranda_mcp.contents import Content
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +34,18 @@ SETTLING = 10
 
 
 class Changes:
-    """The subscriptions of one desk."""
+    """The subscriptions of one desk: ``check`` raises for an address that it does not offer, ``read`` reads one."""
 
-    def __init__(self, desk: Desk, interval: float = INTERVAL) -> None:
+    def __init__(
+        self,
+        check: Callable[[str], object],
+        read: Callable[[str], Awaitable[Content | None]],
+        interval: float = INTERVAL,
+    ) -> None:
         self.bus = InMemorySubscriptionBus()
         self.listener = ListenHandler(self.bus)
-        self._desk = desk
+        self._check = check
+        self._read = read
         self._interval = interval
         self._wanted: Counter[str] = Counter()
         self._seen: dict[str, bytes | None] = {}
@@ -64,7 +69,7 @@ class Changes:
         """
         uris = list(uris)
         for uri in uris:
-            check_address(self._desk, uri)
+            self._check(uri)
         if len(self._wanted.keys() | set(uris)) > MAX_SUBSCRIPTIONS:
             raise InputError(f"No more than {MAX_SUBSCRIPTIONS} resources can be subscribed to. Unsubscribe from some.")
         self._wanted.update(uris)
@@ -136,5 +141,5 @@ class Changes:
 
     async def _digest(self, uri: str) -> bytes | None:
         """Return a digest of what a resource holds; None if there is nothing."""
-        content = await read_resource(self._desk, uri)
+        content = await self._read(uri)
         return None if content is None else hashlib.sha256(content.text.encode("utf-8", "surrogatepass")).digest()

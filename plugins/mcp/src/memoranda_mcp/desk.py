@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from memoranda.errors import InputError
+from memoranda.errors import InputError, shown
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda_mcp import addresses
 from memoranda_mcp.changes import Changes
+from memoranda_mcp.contents import Content, content_of
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
@@ -43,7 +45,7 @@ class Desk:
     changes: Changes = field(init=False)
 
     def __post_init__(self) -> None:
-        self.changes = Changes(self)
+        self.changes = Changes(self.place_of, self.read)
 
     def within(self, conversation: str | None) -> MemoryMetadata | None:
         """Return the filter for one conversation of this scope; None for all of it.
@@ -59,6 +61,25 @@ class Desk:
                 field="conversation",
             )
         return MemoryMetadata(session_id=conversation)
+
+    def place_of(self, uri: str) -> tuple[str, str]:
+        """Return the kind and the name of a resource that is offered here, there now or later.
+
+        Raises InputError for others: a conversation other than the one that the server is bound to is never there, nor
+        is the graph without the right.
+        """
+        place = addresses.parsed(uri)
+        if place is None or (place[0] == "knowledge-graph" and not self.rights.graph):
+            raise InputError(f"There is no such resource here: {shown(uri, text=True)}.", field="uri")
+        if place[0] == "conversations":
+            self.within(place[1])
+        return place
+
+    async def read(self, uri: str) -> Content | None:
+        """Return what a resource holds now, or None if there is nothing at its address. Raises as place_of() does."""
+        kind, name = self.place_of(uri)
+        metadata = self.within(name) if kind == "conversations" else None
+        return await content_of(self.store, self.graph_store, kind, metadata, name)
 
     async def find(self, item_id: str) -> MemoryItem:
         """Return the item of this id. Raises InputError if there is none here, whoever else may have one."""

@@ -16,7 +16,7 @@ from memoranda.context.prompt import one_line
 from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem
 from memoranda_mcp import addresses
-from memoranda_mcp.contents import MOST_SHOWN, read_resource
+from memoranda_mcp.contents import MOST_SHOWN
 from memoranda_mcp.tools.memories import after, decoded, encoded
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Resources:
         """Return a memory as JSON, or a conversation as text."""
         desk, uri = self._reception(context), str(params.uri)
         with _refusals(uri):
-            content = await read_resource(desk, uri)
+            content = await desk.read(uri)
             if content is None:
                 raise InputError("There is no such resource here.", field="uri")
         return types.ReadResourceResult(

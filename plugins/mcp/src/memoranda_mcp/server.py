@@ -17,8 +17,9 @@ from memoranda_mcp.desk import Desk, Rights
 from memoranda_mcp.prompts import Prompts
 from memoranda_mcp.resources import Resources
 from memoranda_mcp.tools.catalogue import tools_for
+from memoranda_mcp.tools.outcome import Outcome
 from memoranda_mcp.tools.reading import modes
-from memoranda_mcp.tools.tool import Outcome, Tool
+from memoranda_mcp.tools.tool import Tool
 
 logger = logging.getLogger(__name__)
 

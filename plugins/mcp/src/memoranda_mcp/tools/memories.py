@@ -13,7 +13,7 @@ from pydantic import Field
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, now_text
-from memoranda_mcp.tools.tool import Outcome
+from memoranda_mcp.tools.outcome import Outcome
 
 TAG = "tag:"
 """What a key of ``extra`` begins with that says that a memory has a tag, so that every engine can look for it."""

@@ -12,7 +12,8 @@ from memoranda.items import MemoryItem
 from memoranda.store import moment_text
 from memoranda_mcp.desk import Desk
 from memoranda_mcp.tools.memories import Memory, after, encoded, position_of, shown, with_tags
-from memoranda_mcp.tools.tool import Arguments, Id, Limit, Outcome, Report, Tool
+from memoranda_mcp.tools.outcome import Outcome
+from memoranda_mcp.tools.tool import Arguments, Id, Limit, Report, Tool
 
 Conversation = Annotated[
     Id | None, Field(description="Only this conversation; leave it out to look at all that is remembered.")

@@ -11,7 +11,8 @@ from pydantic import Field
 from memoranda.errors import InputError, SummaryError
 from memoranda.summary import SummaryConfig, compact, plan
 from memoranda_mcp.desk import Desk
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Outcome, Report, Tool
+from memoranda_mcp.tools.outcome import Outcome
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
 
 _CONFIG = SummaryConfig(
     prompts={

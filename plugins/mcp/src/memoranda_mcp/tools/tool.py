@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memoranda.errors import InputError
+from memoranda_mcp.tools.outcome import Outcome
 
 if TYPE_CHECKING:
     from memoranda_mcp.desk import Desk
@@ -30,14 +30,6 @@ class Arguments(BaseModel):
     """The base of every tool's arguments: what a tool does not know is refused, not passed over."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
-
-
-class Outcome(BaseModel):
-    """The base of every tool's result."""
-
-    def text(self) -> str:
-        """Return it for clients that show text alone."""
-        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False, indent=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, n
 from memoranda_mcp.desk import Desk
 from memoranda_mcp.graph import GRAPH_KIND
 from memoranda_mcp.tools.memories import Memory, labelled, shown
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Outcome, Report, Tool
+from memoranda_mcp.tools.outcome import Outcome
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
 
 Labels = Annotated[list[Id], Field(max_length=20, description="Words to find it by later, such as work or family.")]
 Importance = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="From 0, trivial, to 1, vital.")]
