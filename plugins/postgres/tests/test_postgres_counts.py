@@ -150,10 +150,13 @@ async def test_after_a_removal_all_terms_are_looked_for_again(counting: Counting
     assert await counting.looked_for("amber", "tea") == 0
 
 
-async def test_what_a_later_search_saw_holds_for_one_that_began_before_it(counting: Counting) -> None:
+async def test_each_search_counts_by_its_own_time_in_whichever_order_they_come(counting: Counting) -> None:
+    before = await counting.counted(counting.counts, 1, "tea")
     await counting.change("UPDATE memory_items SET expires_at = '2024-05-02' WHERE id < 'i2'")
     later = await counting.counted(counting.counts, 2, "tea")
-    assert await counting.counted(counting.counts, 1, "tea") == later
+    assert later.total < before.total
+    assert await counting.counted(counting.counts, 1, "tea") == before
+    assert await counting.counted(counting.counts, 2, "tea") == later
 
 
 @pytest.mark.parametrize(("snapshot", "all_told"), [("7:7:", True), ("7:9:7,8", True), ("7:9:", False)])
