@@ -168,7 +168,7 @@ def wheels(session: nox.Session) -> None:
 @nox.session
 def thirdparty(session: nox.Session) -> None:
     """Install and test the example plugin as a stranger would."""
-    session.install("-e", "core", "-e", "plugins/testing", "-e", "plugins/cli", str(EXAMPLE))
+    session.install(*paths("plugins/testing", ()), *paths("plugins/cli", ()), str(EXAMPLE))
     with session.chdir(EXAMPLE):
         run_pytest(session, "tests")
     session.run("memoranda", "plugins")
@@ -217,9 +217,8 @@ def test_suite(session: nox.Session, distribution: str) -> None:
 
 def install_suite(session: nox.Session, distribution: str) -> None:
     """Install a distribution and what its tests need."""
-    extras = ("stemming",) if distribution == "core" else ("test",)
-    kit = ["-e", "plugins/testing"] if distribution == "core" else []
-    session.install(*paths(distribution, extras), *kit, *group("test"))
+    kit = paths("plugins/testing", ()) if distribution == "core" else []
+    session.install(*paths(distribution, () if distribution == "core" else ("test",)), *kit, *group("test"))
 
 
 def paths(distribution: str, extras: Sequence[str]) -> list[str]:
@@ -377,7 +376,7 @@ def openai_agents_suite(session: nox.Session) -> None:
 def recipes(session: nox.Session) -> None:
     """Run the classes for other frameworks that people copy, each with its framework."""
     frameworks = ["google-adk>=2,<3", "langchain-core>=1,<2", "llama-index-core>=0.14,<0.15", "strands-agents>=1,<2"]
-    session.install("-e", "core", "-e", "plugins/testing", *frameworks, *group("test"))
+    session.install(*paths("plugins/testing", ()), *frameworks, *group("test"))
     run_pytest(session, "tests/test_framework_examples.py", "-k", "adk or langchain or llama_index or strands")
 
 

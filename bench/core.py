@@ -10,17 +10,9 @@ import sys
 
 from harness import Line, interleaved, line, report, run
 
-from memoranda import (
-    AIMemory,
-    HumanMemory,
-    MemoryItem,
-    MemoryMetadata,
-    ShortTermMemory,
-    SummaryConfig,
-    SystemMemory,
-    check_trigger,
-)
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory
 from memoranda.store import Filter, InMemoryStore, copy_item
+from memoranda_summary import SummaryConfig, check_trigger
 
 SESSIONS = 1_000
 ITEMS_EACH = 100

@@ -31,9 +31,9 @@ import asyncpg
 from harness import Measured, interleaved, line, report, run
 
 from memoranda import BaseStore, HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.store import InMemoryStore
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore

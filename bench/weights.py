@@ -26,12 +26,14 @@ from typing import Any
 from retrieval import UNANSWERED, Remembered, conversations, items_of
 
 from memoranda import MemoryItem
-from memoranda.embeddings import Embeddings, embed_passages, embed_texts, usual_weights
+from memoranda.embeddings import Embeddings
 from memoranda.plugins import default_registry
-from memoranda.ranking import (
+from memoranda_ranking import (
     Passage,
     Weights,
     cosines,
+    embed_passages,
+    embed_texts,
     held_back,
     index_terms,
     pack_vector,
@@ -40,6 +42,7 @@ from memoranda.ranking import (
     query_without_names,
     rank_hybrid,
     taking_part,
+    usual_weights,
 )
 
 Evidence = list[set[str]]

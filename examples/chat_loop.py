@@ -18,8 +18,8 @@ from openai import AsyncOpenAI
 
 import memoranda
 from memoranda import HumanMemory, SystemMemory, ToolMemory
-from memoranda.messages import from_openai, to_openai
 from memoranda.store import ScopedStore
+from memoranda_messages import from_openai, to_openai
 
 MODEL = os.environ.get("MODEL", "gpt-5-mini")
 SYSTEM = "You are a friendly cook. Look into the pantry before you propose a dish."

@@ -16,11 +16,11 @@ import os
 import signal
 
 import memoranda
-from memoranda import MemoryMetadata, SummaryConfig, compact
+from memoranda import MemoryMetadata
 from memoranda.errors import MemoryError
 from memoranda.store import BaseStore
-from memoranda.summary import Summarizer
 from memoranda_openai import OpenAISummarizer
+from memoranda_summary import Summarizer, SummaryConfig, compact
 
 logger = logging.getLogger("worker")
 CONFIG = SummaryConfig(message_threshold=20, keep_recent=6, max_prompt_tokens=8_000)

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 import memoranda
 from memoranda import HumanMemory
 from memoranda.errors import InputError, StoreUnavailableError
-from memoranda.messages import to_openai
 from memoranda.store import ScopedStore
+from memoranda_messages import to_openai
 
 
 @asynccontextmanager

@@ -43,8 +43,8 @@ async def check(urls: list[str], *, plain: bool) -> None:
     items: Any = items_with(ADDED if plain else ADDED + NOT_PLAIN)
 
     import memoranda
-    from memoranda.sql import pack, unpack
     from memoranda.store import check_item, copy_item, dump_item, load_item
+    from memoranda_sql import pack, unpack
     from memoranda_testing.expect import ExpectationError, same_item
 
     values: dict[str, Any] = dict(VALUES) if plain else {**VALUES, "due": "2024-02-29T12:30:00Z"}

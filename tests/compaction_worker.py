@@ -10,7 +10,8 @@ import json
 import sys
 
 import memoranda
-from memoranda import MemoryMetadata, SummaryConfig, compact
+from memoranda import MemoryMetadata
+from memoranda_summary import SummaryConfig, compact
 
 CONFIG = SummaryConfig(message_threshold=10, keep_recent=4, templates=("conversation", "facts"))
 

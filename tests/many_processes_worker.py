@@ -13,9 +13,10 @@ import sys
 from typing import Any
 
 import memoranda
-from memoranda import HumanMemory, MemoryMetadata, SummaryConfig, compact
+from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import VersionConflictError
 from memoranda.store import BaseStore
+from memoranda_summary import SummaryConfig, compact
 
 RAISES = 5
 ITEMS = 10

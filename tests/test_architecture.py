@@ -13,12 +13,33 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from memoranda.plugins.installing import NEEDS
+
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "core" / "src" / "memoranda"
 SOURCES = [CORE.parent, *sorted(ROOT.glob("plugins/*/src"))]
 
-# A distribution may offer a name that another one holds, or run another one's tests; both are extras of the importer.
-ALLOWED_BETWEEN_PLUGINS = {("memoranda_vector", "memoranda_openai"), ("memoranda_cli", "memoranda_testing")}
+LAYERS = (
+    {"core"},
+    {"ranking", "sql", "messages"},
+    {
+        *("sqlite", "postgres", "redis", "vector", "context", "summary", "openai", "embed-static", "redact"),
+        *("summary-conversation", "summary-facts", "summary-profiles"),
+    },
+    {"cli", "mcp", "inspector", "testing", "openai-agents", "langgraph", "pydantic-ai", "anthropic"},
+)
+"""Which distributions make up each layer. One imports what lies below it, and never its neighbours."""
+
+BETWEEN_NEIGHBOURS = {
+    *((f"memoranda_summary_{name}", "memoranda_summary") for name in ("conversation", "facts", "profiles")),
+    ("memoranda_inspector", "memoranda_cli"),
+    # A name of one is offered by the other as well, and the command runs the kit: both are extras.
+    ("memoranda_vector", "memoranda_openai"),
+    ("memoranda_cli", "memoranda_testing"),
+}
+
+COMMANDS = {"memoranda_summary.commands", "memoranda_context.commands"}
+"""Modules of features that belong to the layer of programs: the command alone imports them."""
 
 # What a name tuple documents as public, although it begins with an underscore.
 PUBLIC_IN_PYTHON = {"_exit", "_fields", "_replace", "_asdict", "_make", "_field_defaults"}
@@ -85,7 +106,7 @@ def test_no_two_rooms_of_the_core_import_each_other(trees: dict[str, ast.Module]
         pytest.fail(f"These rooms import each other: {' -> '.join(error.args[1])}")
 
 
-@pytest.mark.parametrize("pure", ["items", "windowing", "integrity", "tokens", "messages", "history", "ranking"])
+@pytest.mark.parametrize("pure", ["items", "windowing", "integrity", "tokens", "tool_calls", "history", "plugins"])
 def test_what_a_memory_is_and_what_may_be_shown_knows_no_store(trees: dict[str, ast.Module], pure: str) -> None:
     known = set(trees)
     for name, tree in trees.items():
@@ -93,16 +114,56 @@ def test_what_a_memory_is_and_what_may_be_shown_knows_no_store(trees: dict[str, 
             assert not [other for other in imported(tree, known) if other.startswith("memoranda.store")], name
 
 
-def test_plugins_import_the_core_and_never_each_other(trees: dict[str, ast.Module]) -> None:
+def layer_of(package: str) -> int:
+    """Return the number of the layer that a package belongs to, from the core up."""
+    distribution = "core" if package == "memoranda" else package.removeprefix("memoranda_").replace("_", "-")
+    return next(number for number, layer in enumerate(LAYERS) if distribution in layer)
+
+
+def test_every_distribution_has_a_layer() -> None:
+    found = {"core", *(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))}
+    assert set().union(*LAYERS) == found
+
+
+def test_every_distribution_imports_only_what_lies_below_it(trees: dict[str, ast.Module]) -> None:
     known = set(trees)
-    found = {
-        (importer, other.partition(".")[0])
-        for name, tree in trees.items()
-        if (importer := name.partition(".")[0]) != "memoranda"
-        for other in imported(tree, known)
-        if other.startswith("memoranda_") and other.partition(".")[0] != importer
-    }
-    assert found == ALLOWED_BETWEEN_PLUGINS
+    sideways = set()
+    for name, tree in trees.items():
+        importer = name.partition(".")[0]
+        if importer == "memoranda":
+            continue  # The test below is stricter.
+        own_layer = len(LAYERS) if name in COMMANDS else layer_of(importer)
+        for other in {module.partition(".")[0] for module in imported(tree, known)}:
+            if other.startswith("memoranda_") and other != importer and layer_of(other) >= own_layer:
+                sideways.add((importer, other))
+    assert sideways <= BETWEEN_NEIGHBOURS
+
+
+def test_only_the_command_imports_the_commands_of_features(trees: dict[str, ast.Module]) -> None:
+    known = set(trees)
+    found = {(name, other) for name, tree in trees.items() for other in imported(tree, known) if other in COMMANDS}
+    assert found == set()
+
+
+def test_every_distribution_depends_on_what_it_imports_and_an_error_names_it(trees: dict[str, ast.Module]) -> None:
+    """A clone has no index to fetch a missing distribution from, so the advice lists them all."""
+    known = set(trees)
+    for path in sorted(ROOT.glob("plugins/*/pyproject.toml")):
+        project = tomllib.loads(path.read_text())["project"]
+        package = project["name"].replace("-", "_")
+        needed = {Requirement(line).name for line in project["dependencies"]}
+        used = {
+            module.partition(".")[0].replace("_", "-")
+            for name, tree in trees.items()
+            if name.partition(".")[0] == package and name not in COMMANDS
+            for module in imported(tree, known)
+            if module.startswith("memoranda_") and module.partition(".")[0] != package
+        }
+        optional = {other.replace("_", "-") for importer, other in BETWEEN_NEIGHBOURS if importer == package}
+        assert used - optional <= needed, path.parent.name
+        direct = {name.removeprefix("memoranda-") for name in needed if name.startswith("memoranda-")}
+        whole = direct.union(*(NEEDS.get(name, ()) for name in direct))
+        assert set(NEEDS.get(path.parent.name, ())) == whole, path.parent.name
 
 
 def test_the_core_imports_no_plugin_but_the_command_it_starts(trees: dict[str, ast.Module]) -> None:

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memoranda import BaseStore, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import ConflictError, MemoryError
 from memoranda.store import InMemoryStore, dump_item, load_item
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import HashingEmbeddings
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server

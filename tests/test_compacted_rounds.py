@@ -12,22 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memoranda
-from memoranda import (
-    AIMemory,
-    HumanMemory,
-    MemoryItem,
-    MemoryMetadata,
-    SummaryConfig,
-    SystemMemory,
-    ToolMemory,
-    compact,
-    expand,
-    undo,
-)
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.integrity import is_whole
 from memoranda.store import BaseStore
-from memoranda.summary import CompactionResult
 from memoranda.windowing import as_said, rounds_of, stays
+from memoranda_summary import CompactionResult, SummaryConfig, compact, expand, undo
 
 USER = MemoryMetadata(user_id="ada")
 STEPS = st.one_of(

@@ -17,20 +17,11 @@ import pytest
 import pytest_asyncio
 
 import memoranda
-from memoranda import (
-    AIMemory,
-    HumanMemory,
-    MemoryItem,
-    MemoryMetadata,
-    SummaryConfig,
-    SystemMemory,
-    compact,
-    expand,
-    undo,
-)
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
 from memoranda.errors import VersionConflictError
-from memoranda.messages import to_openai
 from memoranda.store import EVERYTHING, BaseStore
+from memoranda_messages import to_openai
+from memoranda_summary import SummaryConfig, compact, expand, undo
 from memoranda_testing.servers import postgres_server, redis_server
 
 WORKER = Path(__file__).with_name("compaction_worker.py")

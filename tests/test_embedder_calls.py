@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from memoranda import BaseStore, HumanMemory, MemoryItem, MemoryStatus, SummaryConfig, compact
-from memoranda.embeddings import HashingEmbeddings
+from memoranda import BaseStore, HumanMemory, MemoryItem, MemoryStatus
 from memoranda.store import Capability
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
+from memoranda_summary import SummaryConfig, compact
 from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore
 

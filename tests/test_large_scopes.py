@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from memoranda import BaseStore
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.store import InMemoryStore
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import HashingEmbeddings
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.cases.ranked import TextRankingCases

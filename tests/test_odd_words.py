@@ -14,11 +14,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memoranda import BaseStore, MemoryItem, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
-from memoranda.ranking import index_terms, query_terms
-from memoranda.ranking.candidates import WHOLE_SCOPE
 from memoranda.store import Capability, InMemoryStore, SearchMode
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import HashingEmbeddings, index_terms, query_terms
+from memoranda_ranking.candidates import WHOLE_SCOPE
 from memoranda_redis.store import RedisMemoryStore
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server, redis_server

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from memoranda import BaseStore, HumanMemory, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.store import SearchMode
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres import vectors as postgres_vectors
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing.servers import postgres_server
 from memoranda_vector import VectorMemoryStore

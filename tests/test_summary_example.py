@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda import HumanMemory, SummaryConfig, SummaryTemplate, check_trigger, generate_summary
+from memoranda import HumanMemory
 from memoranda.errors import PluginNotFoundError
 from memoranda.plugins import Registry
-from memoranda.summary import installed_template
+from memoranda_summary import SummaryConfig, SummaryTemplate, check_trigger, generate_summary, installed_template
 
 
 class MySummarizer:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memoranda.sync
-from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.context import ShortTermMemory
+from memoranda import HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import BUILTIN_TYPES, BranchMemory
 from memoranda.store import Capability, InMemoryStore

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
-from memoranda.context import ContextManager
 from memoranda.integrity import (
     answered_ids,
     answers,
@@ -25,6 +24,7 @@ from memoranda.integrity import (
 )
 from memoranda.store import InMemoryStore
 from memoranda.windowing import last_rounds, newest
+from memoranda_context import ContextManager
 
 
 def conversation(*shapes: str) -> list[MemoryItem]:

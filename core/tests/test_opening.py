@@ -13,16 +13,17 @@ import pytest
 
 import memoranda
 from memoranda import HumanMemory, MemoryError, MemoryItem
-from memoranda.errors import InputError, PluginError, UnknownSchemeError
-from memoranda.plugins import Registry, data_folder, default_url
-from memoranda.ranking import RankedItem
-from memoranda.store import InMemoryStore, Observer
+from memoranda.errors import InputError, PluginError, UnknownSchemeError, UnsupportedError
+from memoranda.opening import data_folder, default_url
+from memoranda.plugins import Registry
+from memoranda.store import InMemoryStore, Observer, RankedItem
+from memoranda.store.ranked import installed_ranker
 
 PLUGIN = """
-from memoranda.plugins import Backend, ItemTypeSpec, ObserverSpec, RerankerSpec, hookimpl
+from memoranda.plugins import Backend, ItemTypeSpec, EmbeddingsSpec, ObserverSpec, RankerSpec, RerankerSpec, hookimpl
 from memoranda.store import InMemoryStore
 from memoranda.items import MemoryItem
-from memoranda.store import Observer
+from memoranda.store import Observer, RankedItem
 
 class Shelf(InMemoryStore):
     def __init__(self, url, shelf="top", embeddings=None):
@@ -53,6 +54,26 @@ def memoranda_backends():
 def memoranda_observers():
     return [ObserverSpec("shout", target="opening_plugin:Shout")]
 
+class Echo:
+    pass
+
+class Longest:
+    def index(self):
+        return self
+
+    def rank(self, query, entries, *, belongs, wanted, limit):
+        found = [entry.item for entry in entries if belongs(entry.item) and (wanted is None or wanted(entry.item))]
+        found.sort(key=lambda item: -len(item.content))
+        return [RankedItem(item, len(item.content)) for item in found[:limit]]
+
+@hookimpl
+def memoranda_embeddings():
+    return [EmbeddingsSpec("echo", target="opening_plugin:Echo")]
+
+@hookimpl
+def memoranda_rankers():
+    return [RankerSpec("longest", target="opening_plugin:Longest")]
+
 @hookimpl
 def memoranda_rerankers():
     return [RerankerSpec("backwards", target="opening_plugin:Backwards")]
@@ -73,10 +94,10 @@ def test_memory_opens_an_empty_store() -> None:
 
 
 def test_options_reach_the_backend(registry: Registry) -> None:
-    store = memoranda.open("shelf://x", registry=registry, shelf="bottom", embeddings="hashing")
+    store = memoranda.open("shelf://x", registry=registry, shelf="bottom", embeddings="echo")
 
     assert store.shelf == "bottom"  # type: ignore[attr-defined]  # the test's own store
-    assert type(store.embeddings).__name__ == "HashingEmbeddings"  # type: ignore[attr-defined]  # as above
+    assert type(store.embeddings).__name__ == "Echo"  # type: ignore[attr-defined]  # as above
 
 
 def test_an_unknown_option_is_named_with_the_known_ones(registry: Registry) -> None:
@@ -110,6 +131,32 @@ async def test_observers_are_attached_by_name_or_object(registry: Registry) -> N
         await store.add(HumanMemory(content="hi"))
 
         assert [item.content for item in await store.search()] == ["HI!"]
+
+
+async def test_a_ranker_may_be_chosen_by_name(registry: Registry) -> None:
+    async with memoranda.open("shelf://x", registry=registry, ranker="longest") as store:
+        await store.add(HumanMemory(content="tea"))
+        await store.add(HumanMemory(content="coffee with milk"))
+
+        found = await store.search_ranked(query="tea", mode="text")
+
+    assert [(ranked.item.content, ranked.score) for ranked in found] == [("coffee with milk", 16), ("tea", 3)]
+
+
+def test_a_ranker_of_another_author_replaces_ours(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoranda.plugins.default_registry", lambda: registry)
+
+    assert type(installed_ranker()).__name__ == "Longest"
+
+
+async def test_text_search_without_a_ranker_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoranda.plugins.default_registry", lambda: Registry([], allow=None))
+    store = InMemoryStore()
+    await store.add(HumanMemory(content="tea"))
+
+    with pytest.raises(UnsupportedError, match=r"without a ranker\. Try: pip install \./plugins/ranking"):
+        await store.search(query="tea", mode="text")
+    assert len(await store.search(query="tea")) == 1
 
 
 async def test_a_reranker_reorders_ranked_results(registry: Registry) -> None:

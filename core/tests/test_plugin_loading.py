@@ -16,8 +16,8 @@ import pytest
 
 from memoranda.errors import PluginError, PluginLoadError
 from memoranda.items import MemoryItem
-from memoranda.plugins import Backend, EmbeddingsSpec, Registry, default_registry
-from memoranda.plugins import open as open_store
+from memoranda.opening import open as open_store
+from memoranda.plugins import Backend, Registry, TokenCounterSpec, default_registry
 from memoranda.plugins.registry import Plugin
 
 Install = Callable[..., Path]
@@ -204,15 +204,15 @@ def test_threads_that_come_first_at_once_find_the_same_plugins(install: Install)
 def test_a_name_of_the_core_cannot_be_taken() -> None:
     registry = Registry([EntryPoint("thief", "thief_plugin", "memoranda")], allow=None)
     thief = """
-        from memoranda.plugins import Backend, EmbeddingsSpec, hookimpl
+        from memoranda.plugins import Backend, TokenCounterSpec, hookimpl
 
         @hookimpl
         def memoranda_backends():
             return [Backend("memory", schemes=("memory",), target="thief_plugin:Store")]
 
         @hookimpl
-        def memoranda_embeddings():
-            return [EmbeddingsSpec("hashing", target="thief_plugin:Embeddings")]
+        def memoranda_token_counters():
+            return [TokenCounterSpec("estimate", target="thief_plugin:estimate")]
     """
     module = type(sys)("thief_plugin")
     exec(textwrap.dedent(thief), module.__dict__)
@@ -224,7 +224,7 @@ def test_a_name_of_the_core_cannot_be_taken() -> None:
 
     assert found.status == "conflict"
     assert registry.backend("memory").target == "memoranda.store.in_memory:InMemoryStore"
-    assert registry.find(EmbeddingsSpec, "hashing").target == "memoranda.embeddings:HashingEmbeddings"
+    assert registry.find(TokenCounterSpec, "estimate").target == "memoranda.tokens:estimate_tokens"
 
 
 OBSERVER = """

@@ -14,10 +14,10 @@ import pytest
 
 from memoranda import MemoryItem
 from memoranda.errors import InputError, PluginConflictError, PluginLoadError, PluginNotFoundError, UnknownSchemeError
-from memoranda.plugins import Backend, EmbeddingsSpec, ItemTypeSpec, Registry, TemplateSpec
-from memoranda.plugins import open as open_store
+from memoranda.opening import open as open_store
+from memoranda.plugins import Backend, ItemTypeSpec, Registry, TemplateSpec, TokenCounterSpec
 from memoranda.plugins.registry import Plugin
-from memoranda.summary import installed_template
+from memoranda_summary import installed_template
 
 MakePlugin = Callable[[str, str], EntryPoint]
 
@@ -216,7 +216,7 @@ def test_an_entry_point_to_something_else_than_a_module_is_a_row(make_plugin: Ma
 
 def test_what_cannot_be_made_is_a_load_error_that_tells_no_secret(make_plugin: MakePlugin) -> None:
     source = """
-        from memoranda.plugins import EmbeddingsSpec, ObserverSpec, TemplateSpec, hookimpl
+        from memoranda.plugins import EmbeddingsSpec, ObserverSpec, TemplateSpec, TokenCounterSpec, hookimpl
 
         class Fails:
             def __init__(self, key=""):
@@ -304,8 +304,8 @@ def test_a_plugin_that_failed_is_mentioned_where_it_is_missed(make_plugin: MakeP
 
 
 def test_a_name_that_nobody_has_lists_those_that_exist() -> None:
-    with pytest.raises(PluginNotFoundError, match=r"No embedder is called 'spy'\. Installed: hashing"):
-        Registry([], allow=None).find(EmbeddingsSpec, "spy")
+    with pytest.raises(PluginNotFoundError, match=r"No token counter is called 'spy'\. Installed: estimate"):
+        Registry([], allow=None).find(TokenCounterSpec, "spy")
     with pytest.raises(PluginNotFoundError, match=r"pip install \./plugins/summary-facts"):
         Registry([], allow=None).find(TemplateSpec, "facts")
 
@@ -420,7 +420,7 @@ def test_what_a_plugin_prints_is_kept_out_of_the_output(
 
 
 EMBEDDER = """
-    from memoranda.embeddings import HashingEmbeddings
+    from memoranda_ranking import HashingEmbeddings
     from memoranda.plugins import EmbeddingsSpec, hookimpl
 
     class Named(HashingEmbeddings):

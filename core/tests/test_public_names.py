@@ -18,7 +18,7 @@ def in_a_new_process(code: str) -> str:
 
 
 @pytest.mark.rare("modules")
-@pytest.mark.parametrize("module", ["messages", "store", "sync", "windowing", "errors"])
+@pytest.mark.parametrize("module", ["tokens", "store", "sync", "windowing", "errors"])
 def test_a_public_module_is_there_as_soon_as_the_package_is(module: str) -> None:
     assert in_a_new_process(f"import memoranda; print(memoranda.{module}.__name__)") == f"memoranda.{module}\n"
 
@@ -26,7 +26,7 @@ def test_a_public_module_is_there_as_soon_as_the_package_is(module: str) -> None
 def test_dir_shows_what_is_public_and_nothing_else() -> None:
     shown = in_a_new_process("import memoranda; print(*dir(memoranda))").split()
 
-    assert {"open", "messages", "MemoryItem", "__version__"} <= set(shown)
+    assert {"open", "windowing", "MemoryItem", "__version__"} <= set(shown)
     assert [name for name in shown if name.startswith("_")] == ["__version__"]
     assert not {"annotations", "TYPE_CHECKING", "lazy_names"} & set(shown)
 
@@ -38,3 +38,15 @@ def test_whatever_dir_shows_is_there() -> None:
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         memoranda.no_such_name  # noqa: B018 - the access is the test
+
+
+@pytest.mark.parametrize(
+    ("name", "distribution"),
+    [("compact", "memoranda-summary"), ("ContextManager", "memoranda-context"), ("messages", "memoranda-messages")],
+)
+def test_a_name_of_another_distribution_says_where_to_find_it(name: str, distribution: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(memoranda, name)
+
+    assert distribution.replace("-", "_") in str(caught.value)
+    assert f"pip install ./plugins/{distribution.removeprefix('memoranda-')}" in str(caught.value)

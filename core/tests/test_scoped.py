@@ -9,8 +9,7 @@ import pytest
 
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, StoreClosedError
-from memoranda.ranking import RankedItem
-from memoranda.store import InMemoryStore, Observer, ScopedStore, scope_metadata
+from memoranda.store import InMemoryStore, Observer, RankedItem, ScopedStore, scope_metadata
 
 
 @pytest.mark.parametrize("name", ["user_id", "session_id", "task_id", "agent_id"])

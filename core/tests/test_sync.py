@@ -14,6 +14,7 @@ import pytest
 
 import memoranda
 import memoranda.sync
+import memoranda_summary
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import StoreClosedError, StoreMisuseError, VersionConflictError
 from memoranda.store import BaseStore
@@ -62,14 +63,14 @@ def test_async_functions_are_called_with_the_store() -> None:
         async def summarize(self, prompt: str) -> str:
             return "All of it."
 
-    config = memoranda.SummaryConfig(message_threshold=5, keep_recent=2, prompts={"conversation": "Summarise."})
+    config = memoranda_summary.SummaryConfig(message_threshold=5, keep_recent=2, prompts={"conversation": "Summarise."})
     with memoranda.sync.open("memory://") as store:
         store.add_many(HumanMemory(content=str(number), metadata=MemoryMetadata(user_id="u")) for number in range(9))
 
-        result = store.call(memoranda.compact, MemoryMetadata(user_id="u"), config, Model())
+        result = store.call(memoranda_summary.compact, MemoryMetadata(user_id="u"), config, Model())
 
         assert [item.content for item in store.search()] == ["8", "7", "All of it."]
-        assert len(store.call(memoranda.undo, result.summary_id)) == 7
+        assert len(store.call(memoranda_summary.undo, result.summary_id)) == 7
 
 
 def test_many_threads_share_a_store() -> None:

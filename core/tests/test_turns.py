@@ -12,11 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SummaryMemory, SystemMemory
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import InputError, StoreClosedError, VersionConflictError
-from memoranda.ranking import Passage, index_terms, rank_text
 from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore, Owner, Page
 from memoranda.turns import brief
+from memoranda_ranking import HashingEmbeddings, Passage, index_terms, rank_text
 from memoranda_testing.turns import longest_turn
 
 ADA = MemoryMetadata(user_id="ada")

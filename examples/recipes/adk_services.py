@@ -28,9 +28,9 @@ from google.genai.types import Content, Part
 
 import memoranda
 from memoranda import MemoryItem
-from memoranda.messages import agrees
 from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import BaseStore
+from memoranda_messages import agrees
 
 SESSION, EVENT = "adk-session", "adk-event"
 

@@ -22,8 +22,8 @@ from pydantic import PrivateAttr
 
 import memoranda.sync
 from memoranda import MemoryItem, MemoryMetadata
-from memoranda.messages import agrees
 from memoranda.sync import SyncStore
+from memoranda_messages import agrees
 
 
 class MemorandaChatStore(BaseChatStore):

@@ -19,8 +19,8 @@ from memoranda.items import (
     now_text,
     utc_text,
 )
-from memoranda.messages.tool_calls import call_name
 from memoranda.shapes import each, items_of, owner_of, whole_number, wrong
+from memoranda.tool_calls import call_name
 
 
 class Memory:

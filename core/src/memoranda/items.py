@@ -190,7 +190,7 @@ class MemoryItem(_Model):
     Items of one conversation with the same ``group`` are shown all or none, such as a model's reasoning and the call it
     led to; ``group_size``, where it is known, says how many they are, so that what is left of them can be told.
     ``payload`` is the item as a provider gave it, as JSON text: text is kept to the byte, anything else is encoded (see
-    :mod:`memoranda.payloads`); ``payload_format`` names what it is in, which is how :mod:`memoranda.messages` knows its
+    :mod:`memoranda.payloads`); ``payload_format`` names what it is in, which is how :mod:`memoranda_messages` knows its
     own.
     """
 

@@ -4,33 +4,45 @@ A plugin's package is imported whenever plugins are listed, so its ``__init__`` 
 offer its classes:
 
     __getattr__, __dir__ = lazy_names(__name__, {"store": ["PaperStore"]})
+
+A package with many names lists them once, in an ``__init__.pyi`` beside its ``__init__.py``, which type checkers read
+as well:
+
+    __getattr__, __dir__ = lazy_names(__name__, names_of_stub(__file__))
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+_IMPORT = re.compile(r"^from ([\w.]+) import (\w+) as \2$", re.MULTILINE)
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
+    package: str,
+    homes: Mapping[str, Iterable[str]],
+    modules: Iterable[str] = (),
+    hint: Callable[[str], str] = lambda name: "",
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package whose names live in these modules of it.
 
     A module whose name contains a dot is taken as it is, any other as a module of the package. ``modules`` are those of
     the package that are public themselves. ``dir()`` then lists all of these and what is in ``__all__``, no more.
+    ``hint`` returns what the AttributeError says about any other name, such as where to find it.
     """
     home_of = {name: home if "." in home else f"{package}.{home}" for home, names in homes.items() for name in names}
-
     public = frozenset(modules)
 
     def get_name(name: str) -> Any:
         if name in public:
             return import_module(f"{package}.{name}")
         if name not in home_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}. {hint(name)}".rstrip(". "))
         found = getattr(import_module(home_of[name]), name)
         setattr(sys.modules[package], name, found)  # The next use does not come here again.
         return found
@@ -39,3 +51,11 @@ def lazy_names(
         return sorted({*vars(sys.modules[package]).get("__all__", ()), *home_of, *public})
 
     return get_name, list_names
+
+
+def names_of_stub(file: str) -> dict[str, list[str]]:
+    """Return what the stub of a package imports, by module: lines like ``from package.module import Name as Name``."""
+    homes: dict[str, list[str]] = {}
+    for home, name in _IMPORT.findall(Path(file).with_suffix(".pyi").read_text()):
+        homes.setdefault(home, []).append(name)
+    return homes

@@ -15,14 +15,14 @@ from typing import Any, Self, TypeVar
 
 from memoranda.errors import StoreMisuseError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, MemoryStatus, Payload
-from memoranda.plugins.opening import open as open_async
-from memoranda.ranking.results import RankedItem
+from memoranda.opening import open as open_async
+from memoranda.plugins.observers import Observer
 from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import Capability, SearchMode
 from memoranda.store.filters import Moment
-from memoranda.store.observers import Observer
 from memoranda.store.owners import Owner, OwnerField
 from memoranda.store.pages import EVERYTHING, Order
+from memoranda.store.ranked import RankedItem
 from memoranda.store.scoped import UNSET
 from memoranda.tokens import TokenCounter
 
@@ -454,7 +454,7 @@ class SyncStore:
         return SyncStore(handle, portal=self._portal)
 
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
-        """Call an async function with the store behind this one: ``store.call(memoranda.compact, metadata, …)``.
+        """Call an async function with the store behind this one: ``store.call(compact, metadata, …)``.
 
         The function runs in the background loop, and so does what it calls, a summarizer of yours included.
         """

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from memoranda.items import MemoryItem
-from memoranda.messages.tool_calls import call_arguments, call_name
+from memoranda.tool_calls import call_arguments, call_name
 
 TokenCounter = Callable[[MemoryItem], int]
 """Counts the tokens of an item. Those of many items are counted in a thread, so that the event loop stays free."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from importlib import import_module
 from typing import ParamSpec, TypeVar
 
@@ -64,6 +64,11 @@ def sifting(count: int) -> int:
 def dividing(letters: int) -> int:
     """Return as how many items a text of so many letters counts for :func:`aside` that is divided into words."""
     return letters * AT_ONCE // LETTERS_AT_ONCE
+
+
+def ranking_weight(count: int, new: Iterable[str]) -> int:
+    """Return as how many items a ranking counts for :func:`aside`; ``new`` texts are divided into words first."""
+    return count if count > AT_ONCE or sum(map(len, new)) <= LETTERS_AT_ONCE else AT_ONCE + 1
 
 
 async def slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], None]:

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoranda import MemoryItem, MemoryMetadata
-from memoranda.messages import to_anthropic, to_openai
 from memoranda.sync import open as open_store
+from memoranda_messages import to_anthropic, to_openai
 
 Command = Callable[..., Any]
 

@@ -121,7 +121,7 @@ def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "brief-1.0.dist-info" / "entry_points.txt").write_text("[memoranda]\nbrief = memoranda_brief\n")
     (folder / "memoranda_brief.py").write_text(
         "from memoranda.plugins.hookspecs import TemplateSpec, hookimpl\n"
-        "from memoranda.summary.templates import PlainTemplate\n"
+        "from memoranda_summary.templates import PlainTemplate\n"
         "brief = PlainTemplate('brief')\n"
         "@hookimpl\n"
         "def memoranda_templates():\n"

@@ -14,9 +14,10 @@ import pytest
 
 import memoranda
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import usual_weights
 from memoranda.errors import EmbeddingError
-from memoranda.ranking import (
+from memoranda_embed_static import StaticEmbeddings
+from memoranda_embed_static.minilm import MiniLMEmbeddings
+from memoranda_ranking import (
     Passage,
     Weights,
     cosines,
@@ -25,9 +26,8 @@ from memoranda.ranking import (
     query_without_names,
     rank_hybrid,
     rank_text,
+    usual_weights,
 )
-from memoranda_embed_static import StaticEmbeddings
-from memoranda_embed_static.minilm import MiniLMEmbeddings
 
 OWNER = MemoryMetadata(user_id="ada")
 

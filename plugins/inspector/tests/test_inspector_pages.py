@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryMetadata, ToolMemory
-from memoranda.messages import to_anthropic, to_openai, to_responses
-from memoranda.ranking import Weights
 from memoranda.store import BaseStore
 from memoranda_inspector.demo import KITCHEN, TRIP
 from memoranda_inspector.searching import modes_of, search
+from memoranda_messages import to_anthropic, to_openai, to_responses
+from memoranda_ranking import Weights
 
 
 def payload_of(page: str, name: str = "A") -> Any:

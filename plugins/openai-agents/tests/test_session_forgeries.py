@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
-from memoranda.messages import to_responses
 from memoranda.store import BaseStore, InMemoryStore
+from memoranda_messages import to_responses
 from memoranda_openai_agents import MemorandaSession
 
 SECRET = "hunter2"

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from memoranda import HumanMemory, MemoryMetadata, Summarizer, SummaryConfig, compact
+from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError, SummarizerUnavailableError, SummaryError
 from memoranda.store import InMemoryStore
 from memoranda_openai import OpenAISummarizer
+from memoranda_summary import Summarizer, SummaryConfig, compact
 from memoranda_testing.servers import ModelServer, completion
 
 KEY = "sk-a-very-secret-key"

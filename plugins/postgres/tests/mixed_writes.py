@@ -13,9 +13,9 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import IdConflictError, TurnConflictError, VersionConflictError
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import HashingEmbeddings
 
 WRITERS = 16
 CALLS = 25

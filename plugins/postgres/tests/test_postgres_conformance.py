@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from memoranda.embeddings import HashingEmbeddings
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import HashingEmbeddings
 from memoranda_testing import StoreConformance
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]

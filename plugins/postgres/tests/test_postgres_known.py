@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.ranking import candidates, turns
 from memoranda.store import Lifetimes
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import candidates, turns
 
 ADA = MemoryMetadata(user_id="ada")
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "green", "tea")

@@ -15,6 +15,7 @@ import asyncpg
 import pytest
 
 import memoranda
+import memoranda_ranking
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, SchemaTooNewError, StoreMisuseError, StoreNotFoundError
 from memoranda.store import Examinable, Reindexable
@@ -99,7 +100,7 @@ async def test_eight_processes_may_create_the_tables_at_once(each_url: str) -> N
 
 
 async def test_eight_stores_with_vectors_may_open_at_once(url: str) -> None:
-    stores = [PostgresMemoryStore(url, embeddings=memoranda.embeddings.HashingEmbeddings(16)) for _ in range(8)]
+    stores = [PostgresMemoryStore(url, embeddings=memoranda_ranking.HashingEmbeddings(16)) for _ in range(8)]
     await asyncio.gather(*(store.init() for store in stores))
     await asyncio.gather(*(store.add(HumanMemory(content="here")) for store in stores))
     assert await stores[0].count() == 8

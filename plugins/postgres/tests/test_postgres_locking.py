@@ -13,9 +13,9 @@ import asyncpg
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import OtherModelError
 from memoranda_postgres import PostgresMemoryStore
+from memoranda_ranking import HashingEmbeddings
 
 PARTITIONS = pytest.mark.rare("partitions")
 MIXED_WRITES = Path(__file__).parent / "mixed_writes.py"

@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import StoreError, StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.pooling import Pooler, look_for_pooler, pooler_finding
+from memoranda_ranking import HashingEmbeddings
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import MissingServerError, PgBouncer, pgbouncer
 

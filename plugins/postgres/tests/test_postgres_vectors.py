@@ -13,11 +13,11 @@ import pytest
 import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import Embeddings, HashingEmbeddings
+from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError, OtherModelError, UnsupportedError
-from memoranda.ranking import candidates
 from memoranda.store import Capability
 from memoranda_postgres import PostgresMemoryStore, vectors
+from memoranda_ranking import HashingEmbeddings, candidates
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 SENTENCES = [

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, InputError, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
-from memoranda.messages import from_anthropic, to_anthropic
 from memoranda.store import InMemoryStore
+from memoranda_messages import from_anthropic, to_anthropic
 from memoranda_redact.redactor import Redactor
 
 

@@ -17,9 +17,9 @@ import pytest
 from redis.asyncio import Redis
 
 from memoranda import InputError, MemoryItem
-from memoranda.context import ContextManager
 from memoranda.errors import CorruptStoreError, PluginError, StoreError, StoreUnavailableError
 from memoranda.store import Observer
+from memoranda_context import ContextManager
 from memoranda_redact.redactor import Redactor
 from memoranda_redis import ShortTermMemoryManager, get_short_term_memory
 from memoranda_redis.plugin import memoranda_backends, memoranda_item_types

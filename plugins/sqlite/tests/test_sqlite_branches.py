@@ -12,9 +12,9 @@ import pytest_asyncio
 
 import memoranda.sync
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
-from memoranda.sql import Statement
 from memoranda.store import Filter, InBranch, Page, SearchMode
+from memoranda_ranking import HashingEmbeddings
+from memoranda_sql import Statement
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.dialect import register_functions
 from memoranda_sqlite.statements import SQLiteStatements

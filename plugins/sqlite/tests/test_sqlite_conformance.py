@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from memoranda.embeddings import HashingEmbeddings
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_testing import Reopen, StoreConformance
 

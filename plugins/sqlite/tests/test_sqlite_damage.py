@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import CorruptStoreError, MemoryError
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 
 ADA, BOB = MemoryMetadata(user_id="ada", session_id="s"), MemoryMetadata(user_id="bob")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.store import Examinable, Finding, Reindexable
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 
 

@@ -117,7 +117,7 @@ async def read_all(path: Path) -> None:
 READ_ONLY = textwrap.dedent(
     """
     import asyncio, os, sys
-    import memoranda.ranking
+    import memoranda_ranking
     from memoranda import HumanMemory
     from memoranda.errors import StoreUnavailableError
     from memoranda_sqlite import SQLiteMemoryStore

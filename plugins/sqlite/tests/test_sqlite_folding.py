@@ -8,8 +8,8 @@ import sys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoranda.sql import Parameters
 from memoranda.store import Contains
+from memoranda_sql import Parameters
 from memoranda_sqlite.dialect import MISTAKABLE, register_functions
 from memoranda_sqlite.statements import SQLiteStatements
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import Embeddings, HashingEmbeddings
-from memoranda.ranking import candidates, turns
-from memoranda.sql import Parameters
+from memoranda.embeddings import Embeddings
 from memoranda.store import Expiry, Filter, Lifetimes, SearchMode
+from memoranda_ranking import HashingEmbeddings, candidates, turns
+from memoranda_sql import Parameters
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.journal import MOST_FOLLOWED
 from memoranda_sqlite.keeping import Kept

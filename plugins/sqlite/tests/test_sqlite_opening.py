@@ -11,9 +11,9 @@ import pytest
 
 import memoranda
 from memoranda import HumanMemory
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import InputError, StoreClosedError
 from memoranda.store import Capability
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 
 

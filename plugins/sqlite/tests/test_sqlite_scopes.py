@@ -14,8 +14,8 @@ import pytest
 
 import memoranda_sqlite.candidates
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.ranking import RankedItem, candidates
-from memoranda.store import BaseStore, InMemoryStore
+from memoranda.store import BaseStore, InMemoryStore, RankedItem
+from memoranda_ranking import candidates
 from memoranda_sqlite import SQLiteMemoryStore, scope_rows
 
 MINE = MemoryMetadata(user_id="ada", session_id="mine", task_id="mine", agent_id="mine", extra={"team": "mine"})

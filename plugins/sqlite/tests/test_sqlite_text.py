@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.ranking import Weights
 from memoranda.store import InMemoryStore
+from memoranda_ranking import Weights
 from memoranda_sqlite import SQLiteMemoryStore, text_index
 
 MANY = 1_000

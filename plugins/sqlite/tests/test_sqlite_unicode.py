@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import CorruptStoreError
+from memoranda_ranking import HashingEmbeddings
 from memoranda_sqlite import SQLiteMemoryStore
 
 COLUMNS = ["content", "memory_type", "status", "metadata", "extra_json", "created_at", "updated_at", "id"]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.embeddings import Embeddings, HashingEmbeddings
+from memoranda.embeddings import Embeddings
 from memoranda.errors import EmbeddingError, OtherModelError, StoreClosedError, UnsupportedError
-from memoranda.ranking import Weights
+from memoranda_ranking import HashingEmbeddings, Weights
 from memoranda_sqlite import SQLiteMemoryStore
 
 TEXTS = ["green tea in the morning", "a bicycle with two flat tyres", "the capital of France is Paris"]

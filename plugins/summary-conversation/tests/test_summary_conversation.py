@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from memoranda import HumanMemory, MemoryMetadata, SummaryConfig, SummaryTemplate
+from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import SummaryError
 from memoranda.plugins import Registry, TemplateSpec
 from memoranda.store import InMemoryStore
-from memoranda.summary import compact, installed_template, transcribe
-from memoranda.summary.compaction import expand, undo
+from memoranda_summary import SummaryConfig, SummaryTemplate, compact, installed_template, transcribe
+from memoranda_summary.compaction import expand, undo
 from memoranda_summary_conversation import ConversationTemplate
 
 ITEMS = [HumanMemory(content=f"message {number}") for number in range(6)]

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda import HumanMemory, MemoryMetadata, SummaryConfig, SummaryTemplate
+from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import SummaryError
 from memoranda.plugins import Registry, TemplateSpec
 from memoranda.store import InMemoryStore
-from memoranda.summary import compact, installed_template, transcribe
+from memoranda_summary import SummaryConfig, SummaryTemplate, compact, installed_template, transcribe
 from memoranda_summary_profiles import ProfilesTemplate
 
 ITEMS = [HumanMemory(content=f"message {number}", id=f"id-{number}") for number in range(1, 6)]

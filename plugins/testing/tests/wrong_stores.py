@@ -11,7 +11,6 @@ from typing import Any
 
 from memoranda.errors import ConflictError
 from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata
-from memoranda.ranking import RankedItem
 from memoranda.store import (
     BASE_CAPABILITIES,
     BaseStore,
@@ -20,6 +19,7 @@ from memoranda.store import (
     InMemoryStore,
     Order,
     Page,
+    RankedItem,
     SearchMode,
     Write,
     check_expected,

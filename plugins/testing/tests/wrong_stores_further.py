@@ -12,7 +12,6 @@ from typing import Any
 import wrong_stores_model as known
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.ranking import RankedItem
 from memoranda.store import (
     Expiry,
     Filter,
@@ -21,6 +20,7 @@ from memoranda.store import (
     Order,
     Owner,
     Page,
+    RankedItem,
     SearchMode,
     Write,
     copy_item,

@@ -10,10 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import TurnConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.ranking import RankedItem, cosines, pack_vector
 from memoranda.store import (
     BaseStore,
     Capability,
@@ -25,6 +23,7 @@ from memoranda.store import (
     Order,
     Owner,
     Page,
+    RankedItem,
     SearchMode,
     Value,
     Write,
@@ -34,6 +33,7 @@ from memoranda.store import (
     namespace_key,
     with_lifetime,
 )
+from memoranda_ranking import HashingEmbeddings, cosines, pack_vector
 
 
 def without(wanted: Filter, *fields: str) -> Filter:

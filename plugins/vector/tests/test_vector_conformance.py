@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from memoranda.embeddings import HashingEmbeddings
+from memoranda_ranking import HashingEmbeddings
 from memoranda_testing import StoreConformance
 from memoranda_vector import VectorMemoryStore
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
+from memoranda_ranking import HashingEmbeddings
 from memoranda_vector import VectorMemoryStore
 
 DIMENSION = 4

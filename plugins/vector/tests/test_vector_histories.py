@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import TurnConflictError
 from memoranda.store import BaseStore, InMemoryStore
+from memoranda_ranking import HashingEmbeddings
 from memoranda_testing.model import compare
 from memoranda_vector import VectorMemoryStore
 

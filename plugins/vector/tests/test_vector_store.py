@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 import memoranda
 import memoranda_vector
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.embeddings import HashingEmbeddings
 from memoranda.errors import BadVectorError, EmbeddingError, IdConflictError, InputError, UnsupportedError
-from memoranda.ranking import Weights, checked_vector
 from memoranda.store import InMemoryStore
+from memoranda_ranking import HashingEmbeddings, Weights, checked_vector
 from memoranda_vector import Embeddings, VectorMemoryStore
 
 

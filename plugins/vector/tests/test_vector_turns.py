@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.embeddings import HashingEmbeddings
+from memoranda_ranking import HashingEmbeddings
 from memoranda_testing.turns import longest_turn
 from memoranda_vector import VectorMemoryStore
 

@@ -1,4 +1,4 @@
-"""How plugins are found, what they may offer, and how a URL becomes a store."""
+"""How plugins are found, and what they may offer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from memoranda.plugins.hookspecs import (
     IntegrationSpec,
     ItemTypeSpec,
     ObserverSpec,
+    RankerSpec,
     RerankerSpec,
     Spec,
     SummarizerSpec,
@@ -21,14 +22,12 @@ from memoranda.plugins.hookspecs import (
 )
 from memoranda.plugins.installing import how_to_install
 from memoranda.plugins.loading import Plugin
-from memoranda.plugins.opening import URL_VARIABLE, data_folder, default_url, embedder, open
-from memoranda.plugins.registry import Registry, default_registry
+from memoranda.plugins.registry import Registry, default_registry, embedder
 
 __all__ = [
     "API_VERSION",
     "HOOKS",
     "KINDS",
-    "URL_VARIABLE",
     "Backend",
     "CommandSpec",
     "EmbeddingsSpec",
@@ -36,17 +35,15 @@ __all__ = [
     "ItemTypeSpec",
     "ObserverSpec",
     "Plugin",
+    "RankerSpec",
     "Registry",
     "RerankerSpec",
     "Spec",
     "SummarizerSpec",
     "TemplateSpec",
     "TokenCounterSpec",
-    "data_folder",
     "default_registry",
-    "default_url",
     "embedder",
     "hookimpl",
     "how_to_install",
-    "open",
 ]

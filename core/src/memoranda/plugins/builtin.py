@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.plugins.hookspecs import Backend, EmbeddingsSpec, TokenCounterSpec, hookimpl
+from memoranda.plugins.hookspecs import Backend, TokenCounterSpec, hookimpl
 
 
 @hookimpl
@@ -14,18 +14,6 @@ def memoranda_backends() -> list[Backend]:
             schemes=("memory",),
             target="memoranda.store.in_memory:InMemoryStore",
             summary="In this process only; nothing is kept.",
-        )
-    ]
-
-
-@hookimpl
-def memoranda_embeddings() -> list[EmbeddingsSpec]:
-    """Offer the embedder that needs no model."""
-    return [
-        EmbeddingsSpec(
-            "hashing",
-            target="memoranda.embeddings:HashingEmbeddings",
-            summary="Hashed words and character n-grams; for tests and demos, not for meaning.",
         )
     ]
 

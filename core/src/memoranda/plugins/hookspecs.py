@@ -39,7 +39,7 @@ class Backend(Spec):
 
 @dataclass(frozen=True, slots=True)
 class TemplateSpec(Spec):
-    """A summary template. ``target`` is a :class:`memoranda.summary.Template`, or its class."""
+    """A summary template. ``target`` is a :class:`memoranda_summary.Template`, or its class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class EmbeddingsSpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class SummarizerSpec(Spec):
-    """A model for summaries. ``target`` makes a :class:`memoranda.summary.Summarizer` from the options."""
+    """A model for summaries. ``target`` makes a :class:`memoranda_summary.Summarizer` from the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,11 @@ class CommandSpec(Spec):
     """A command of the ``memoranda`` command. ``target`` is a function or a ``typer.Typer``.
 
     ``summary`` is its line in ``memoranda --help``, and ``section`` the heading that it stands under there.
+    ``examples`` are lines for its own help, without the program's name.
     """
 
     section: str = field(default="From plugins", kw_only=True)
+    examples: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,11 @@ class ObserverSpec(Spec):
 
     auto: bool = field(default=False, kw_only=True)
     required: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RankerSpec(Spec):
+    """A ranker of text. ``target`` is a class whose instances are a :class:`memoranda.store.Ranker`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +150,11 @@ def memoranda_observers() -> list[ObserverSpec]:  # type: ignore[empty-body]  # 
 
 
 @hookspec
+def memoranda_rankers() -> list[RankerSpec]:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the rankers that this plugin offers."""
+
+
+@hookspec
 def memoranda_rerankers() -> list[RerankerSpec]:  # type: ignore[empty-body]  # a hook specification has no body
     """Return the rerankers that this plugin offers."""
 
@@ -161,6 +173,7 @@ HOOKS: dict[str, type[Spec]] = {
     "memoranda_item_types": ItemTypeSpec,
     "memoranda_commands": CommandSpec,
     "memoranda_observers": ObserverSpec,
+    "memoranda_rankers": RankerSpec,
     "memoranda_rerankers": RerankerSpec,
     "memoranda_integrations": IntegrationSpec,
 }
@@ -175,6 +188,7 @@ KINDS: dict[type[Spec], str] = {
     ItemTypeSpec: "item type",
     CommandSpec: "command",
     ObserverSpec: "observer",
+    RankerSpec: "ranker",
     RerankerSpec: "reranker",
     IntegrationSpec: "integration",
 }

@@ -31,7 +31,7 @@ from memoranda.plugins.loading import Plugin, Status, collect, described, instal
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
     from memoranda.items import MemoryItem
-    from memoranda.store.observers import Observer
+    from memoranda.plugins.observers import Observer
 
 logger = logging.getLogger(__name__)
 
@@ -173,14 +173,14 @@ class Registry:
                 for plugin, _ in claims:
                     self._fail_observer(plugin, name, error)
                 if any(spec.required for spec in autos):
-                    from memoranda.store.observers import MissingObserver
+                    from memoranda.plugins.observers import MissingObserver
 
                     made.append(MissingObserver(name, str(error)))
         return made
 
     def observer(self, name: str) -> Observer:
         """Return a new observer of this name."""
-        from memoranda.store.observers import is_observer
+        from memoranda.plugins.observers import is_observer
 
         with redirect_stdout(sys.stderr):
             observer: Observer = self.make(self.find(ObserverSpec, name))
@@ -264,6 +264,11 @@ class Registry:
 def default_registry() -> Registry:
     """Return the registry of this process's environment, made once."""
     return Registry()
+
+
+def embedder(given: Embeddings | str | None) -> Embeddings | None:
+    """Return the embedder that a backend was given: the object itself, or the installed one of this name."""
+    return default_registry().embeddings(given) if isinstance(given, str) else given
 
 
 def _allowed_by_environment() -> set[str] | None:

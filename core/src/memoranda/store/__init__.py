@@ -6,6 +6,7 @@ The contract is :class:`BaseStore`; what a filter means is :class:`Filter`; how 
 
 from __future__ import annotations
 
+from memoranda.plugins.observers import Observer
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
 from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
@@ -54,10 +55,11 @@ from memoranda.store.health import Erasing, Examinable, Finding, Progress, Reind
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
 from memoranda.store.namespaces import is_below, key_bounds, namespace_key, namespace_of
-from memoranda.store.observers import Observer, Observers
+from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, Owner, OwnerField
 from memoranda.store.pages import EVERYTHING, Order, Page, in_order
 from memoranda.store.protocol import MemoryStore
+from memoranda.store.ranked import Entry, RankedItem, Ranker, Reranker, ScopeIndex
 from memoranda.store.scoped import scope_metadata
 from memoranda.store.succession import check_expected, check_owner, successor
 from memoranda.store.unreadable import left_out, readable
@@ -65,15 +67,92 @@ from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, v
 from memoranda.store.writes import Expected, Write, kept
 
 __all__ = [
-    "BASE_CAPABILITIES", "EVERYTHING", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Access", "Archived", "BaseStore",
-    "Below", "Capability", "Condition", "Contains", "Created", "Erasing", "Examinable", "Expected", "Expiry",
-    "ExtraEquals", "FieldEquals", "Filter", "Finding", "Gathering", "InBranch", "InMemoryStore", "InScope",
-    "ItemFields", "Lifetimes", "Listing", "MemoryStore", "Moment", "Observer", "Observers", "Order", "Owner",
-    "OwnerField", "Page", "Past", "Progress", "Reindexable", "ScopedStore", "SearchMode", "Value", "Write",
-    "as_one_session", "bare_item", "bare_metadata", "build_item", "check_clearing", "check_expected", "check_filter",
-    "check_item", "check_limit", "check_metadata", "check_owner", "copy_item", "dump_item", "end_of_life",
-    "extra_matches", "fields_of", "fold", "further_values", "in_order", "is_below", "json_equal", "kept", "key_bounds",
-    "left_out", "load_item", "make_item", "make_metadata", "merge_scope", "metadata_conditions", "metadata_matches",
-    "moment_text", "names_nothing", "namespace_key", "namespace_of", "readable", "scope_metadata", "storable",
-    "successor", "value_conditions", "with_lifetime",
+    "BASE_CAPABILITIES",
+    "EVERYTHING",
+    "ITEM_FIELDS",
+    "MAX_KEY_BYTES",
+    "OPERATORS",
+    "Access",
+    "Archived",
+    "BaseStore",
+    "Below",
+    "Capability",
+    "Condition",
+    "Contains",
+    "Created",
+    "Entry",
+    "Erasing",
+    "Examinable",
+    "Expected",
+    "Expiry",
+    "ExtraEquals",
+    "FieldEquals",
+    "Filter",
+    "Finding",
+    "Gathering",
+    "InBranch",
+    "InMemoryStore",
+    "InScope",
+    "ItemFields",
+    "Lifetimes",
+    "Listing",
+    "MemoryStore",
+    "Moment",
+    "Observer",
+    "Observers",
+    "Order",
+    "Owner",
+    "OwnerField",
+    "Page",
+    "Past",
+    "Progress",
+    "RankedItem",
+    "Ranker",
+    "Reindexable",
+    "Reranker",
+    "ScopeIndex",
+    "ScopedStore",
+    "SearchMode",
+    "Value",
+    "Write",
+    "as_one_session",
+    "bare_item",
+    "bare_metadata",
+    "build_item",
+    "check_clearing",
+    "check_expected",
+    "check_filter",
+    "check_item",
+    "check_limit",
+    "check_metadata",
+    "check_owner",
+    "copy_item",
+    "dump_item",
+    "end_of_life",
+    "extra_matches",
+    "fields_of",
+    "fold",
+    "further_values",
+    "in_order",
+    "is_below",
+    "json_equal",
+    "kept",
+    "key_bounds",
+    "left_out",
+    "load_item",
+    "make_item",
+    "make_metadata",
+    "merge_scope",
+    "metadata_conditions",
+    "metadata_matches",
+    "moment_text",
+    "names_nothing",
+    "namespace_key",
+    "namespace_of",
+    "readable",
+    "scope_metadata",
+    "storable",
+    "successor",
+    "value_conditions",
+    "with_lifetime",
 ]  # fmt: skip

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.plugins.observers import Observer
 from memoranda.store.branches import Branching
 from memoranda.store.filters import check_filter, merge_scope
-from memoranda.store.observers import Observer
 from memoranda.store.reading import Reading
 from memoranda.store.removing import Removing
 from memoranda.store.scoped import UNSET, ScopedEngine, scope_metadata

@@ -25,8 +25,6 @@ from memoranda.errors import (
 )
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
-from memoranda.ranking.results import RankedItem, Reranker
-from memoranda.ranking.scopes import rank_items, ranking_weight
 from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
 from memoranda.store.conditions import Condition, Expiry, FieldEquals
 from memoranda.store.filters import Filter
@@ -34,10 +32,11 @@ from memoranda.store.lifetimes import Lifetimes, end_of_life
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.pages import Order, Page, check_order
+from memoranda.store.ranked import RankedItem, Ranker, Reranker, installed_ranker, rank_items
 from memoranda.store.succession import check_expected, check_owner
 from memoranda.store.values import Value
 from memoranda.store.writes import Packer, Write, kept
-from memoranda.turns import aside, slices
+from memoranda.turns import aside, ranking_weight, slices
 
 SWEEP_AGAIN = 60.0
 """After how many seconds a sweep that failed is tried again."""
@@ -56,6 +55,9 @@ class Engine(ABC):
 
     item_types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES
     """The classes that stored items are read as, by ``memory_type``; others are read as MemoryItem."""
+
+    ranker: Ranker | None = None
+    """Ranks text, in a store without an index of its own; None is the installed one."""
 
     reranker: Reranker | None = None
     """Reorders the best results of every ranked search, where one is set."""
@@ -277,8 +279,20 @@ class Engine(ABC):
         scope = await self._search(wanted.scope(), Page())
         sought = wanted.sought()
         chosen = sought.matches if sought.conditions else None
+        index = (await self._text_ranker()).index()
         weight = ranking_weight(len(scope), (item.content for item in scope))
-        return await aside(weight, rank_items, query, scope, chosen, limit)
+        return await aside(weight, rank_items, index, query, scope, chosen, limit)
+
+    async def _text_ranker(self) -> Ranker:
+        """Return this store's ranker. Raises UnsupportedError, saying what to install, if there is none."""
+        if self.ranker is None:
+            self.ranker = await asyncio.to_thread(installed_ranker)  # Importing one takes a while.
+        if self.ranker is None:
+            from memoranda.plugins import how_to_install
+
+            remedy = f"Try: {how_to_install('memoranda-ranking')}"
+            raise UnsupportedError(repr(self), "ranked search without a ranker", remedy=remedy)
+        return self.ranker
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return copies of those of the items that are there, in any order."""

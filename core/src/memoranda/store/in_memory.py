@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, islice
 from operator import is_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded
-from memoranda.ranking.results import RankedItem
-from memoranda.ranking.scopes import rank_scope, ranking_weight
 from memoranda.store.base import BaseStore
 from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.codec import copy_item, shelved_copy
@@ -21,6 +18,7 @@ from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScop
 from memoranda.store.filters import Filter, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.pages import Order, Page
+from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
 from memoranda.store.shelf import (
     BY,
     Change,
@@ -39,13 +37,11 @@ from memoranda.turns import (
     LETTERS_SIFTED_AT_ONCE,
     SIFTED_AT_ONCE,
     aside,
+    ranking_weight,
     sifting,
     slices,
 )
 from memoranda.urls import take_options
-
-if TYPE_CHECKING:
-    from memoranda.ranking.listed import ListedScope
 
 _ATTEMPTS = 3
 """How often a large batch is made ready aside; where others have changed its items each time, it is done at once."""
@@ -53,8 +49,8 @@ _ATTEMPTS = 3
 _ROOM = 1 << 40
 """How many numbers in the order of adding are left to others while a batch is made ready."""
 
-_MOST_LISTED = 32
-"""Of how many scopes rankings keep what they have listed."""
+_MOST_INDEXES = 32
+"""How many scopes keep their ranker's index between two searches."""
 
 
 class InMemoryStore(BaseStore):
@@ -81,7 +77,7 @@ class InMemoryStore(BaseStore):
         self._live = Shelf()
         self._hidden = Shelf()
         self._added = 0
-        self._listed: dict[Hashable, ListedScope] = {}
+        self._indexes: dict[Hashable, ScopeIndex] = {}
         """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
 
     @classmethod
@@ -145,7 +141,7 @@ class InMemoryStore(BaseStore):
         if batch.last >= first:
             self._added = batch.last
         if write.purge and batch.removed:
-            self._listed.clear()
+            self._indexes.clear()
         return batch
 
     def _check_turn(self, write: Write) -> None:
@@ -214,28 +210,26 @@ class InMemoryStore(BaseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
         row = entries.copy()
-        listed = self._listed_of(wanted.scope()) if isinstance(entries, Row) and len(row) > AT_ONCE else None
+        large = isinstance(entries, Row) and len(row) > AT_ONCE
+        ranker = await self._text_ranker()
+        index = self._index_of(wanted.scope(), ranker) if large else ranker.index()
         weight = ranking_weight(len(row), (entry.item.content for entry in row if not entry.terms))
-        return await aside(weight, _ranked, query, row, wanted, limit, listed)
+        return await aside(weight, _ranked, query, row, wanted, limit, index)
 
-    def _listed_of(self, scope: Filter) -> ListedScope | None:
-        """Return what is kept of a scope between two rankings, if it is told by the names of its owners alone.
+    def _index_of(self, scope: Filter, ranker: Ranker) -> ScopeIndex:
+        """Return the index of a scope: a new one unless the scope depends on the names of its owners alone.
 
-        Until what has expired is swept, time tells it as well.
+        It depends on time as well until expired items are swept.
         """
         by_name = all(type(each) in (InScope, Below, Archived, Expiry) for each in scope.conditions)
         if not by_name or self._lifetimes.is_due(self.clock):
-            return None
-        from memoranda.ranking.listed import ListedScope  # Loaded on use: most programs never rank.
-
+            return ranker.index()
         key = tuple(each for each in scope.conditions if not isinstance(each, Expiry))
-        listed = self._listed.pop(key, None)
-        if listed is None or listed.process != os.getpid():
-            listed = ListedScope()
-        self._listed[key] = listed  # Behind all others: the first is the one that nobody asked for the longest time.
-        if len(self._listed) > _MOST_LISTED:
-            del self._listed[next(iter(self._listed))]
-        return listed
+        index = self._indexes.pop(key) if key in self._indexes else ranker.index()
+        self._indexes[key] = index  # Last, since it was just used.
+        if len(self._indexes) > _MOST_INDEXES:
+            del self._indexes[next(iter(self._indexes))]
+        return index
 
     async def _clear(self, wanted: Filter) -> int:
         return await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
@@ -283,7 +277,7 @@ class InMemoryStore(BaseStore):
             async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
                 purged += sum(len(_take(shelf, some)) for shelf in shelves)
         if purged:
-            self._listed.clear()
+            self._indexes.clear()
         return purged
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
@@ -292,7 +286,7 @@ class InMemoryStore(BaseStore):
             return None
         self._live.take(newest)
         if purge:
-            self._listed.clear()
+            self._indexes.clear()
         else:
             self._hidden.put(newest[0])
         return copy_item(newest[0].item)
@@ -450,10 +444,9 @@ def _sorted_copies(entries: Iterable[Entry], wanted: Filter, page: Page) -> list
     return _copies(_sorted(matching(entries, wanted), page))
 
 
-def _ranked(
-    query: str, row: Sequence[Entry], wanted: Filter, limit: int, listed: ListedScope | None
-) -> list[RankedItem]:
+def _ranked(query: str, row: Sequence[Entry], wanted: Filter, limit: int, index: ScopeIndex) -> list[RankedItem]:
     """Rank what a scope held, oldest first, as the base class does it; but only what is found needs to be copied."""
     scope = wanted.scope()
-    ranked = rank_scope(query, row, scope.matches, None if scope == wanted else wanted.matches, limit, listed)
+    chosen = None if scope == wanted else wanted.matches
+    ranked = index.rank(query, row, belongs=scope.matches, wanted=chosen, limit=limit)
     return [replace(found, item=copy_item(found.item)) for found in ranked]

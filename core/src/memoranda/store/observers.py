@@ -1,4 +1,4 @@
-"""Observers: plugins that are told of what a store does, and may change an item before it is stored."""
+"""The observers of a store, and how it calls them."""
 
 from __future__ import annotations
 
@@ -8,50 +8,10 @@ from typing import Any
 
 from memoranda.errors import MemoryError, PluginError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.plugins.observers import Observer
 from memoranda.store.codec import copy_item
 
 logger = logging.getLogger(__name__)
-
-
-class Observer:
-    """Told of what a store does. Override what you need; every method here does nothing.
-
-    A failure in :meth:`before_add` refuses the add: an observer that redacts must not be passed over. A failure in the
-    others is logged and changes nothing, since the store has already done its work.
-    """
-
-    def before_add(self, item: MemoryItem) -> MemoryItem:
-        """Return the item to store instead of this one, or the item itself. It is a copy and may be changed."""
-        return item
-
-    def added(self, items: Sequence[MemoryItem]) -> None:
-        """Called after these items were stored."""
-
-    def searched(self, query: str, items: Sequence[MemoryItem]) -> None:
-        """Called after a search returned these items."""
-
-    def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
-        """Called after this many items were removed."""
-
-
-class MissingObserver(Observer):
-    """Stands for an observer that must not be passed over and could not be made: nothing is stored without it."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        self._name = name
-        self._reason = reason
-
-    def before_add(self, item: MemoryItem) -> MemoryItem:
-        """Refuse the item."""
-        raise PluginError(
-            f"The item {item.id!r} was not stored: the observer {self._name!r} is required and missing. {self._reason} "
-            f"Mend or uninstall its plugin."
-        )
-
-
-def is_observer(value: object) -> bool:
-    """Whether the value has every method of an observer."""
-    return all(callable(getattr(value, name, None)) for name in ("before_add", "added", "searched", "cleared"))
 
 
 class Observers:

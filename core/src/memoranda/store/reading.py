@@ -7,7 +7,6 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
-from memoranda.ranking.results import RERANKED, RankedItem, reranked
 from memoranda.shapes import check_text, each, truth
 from memoranda.store.capabilities import Capability, SearchMode
 from memoranda.store.conditions import Expiry
@@ -16,10 +15,11 @@ from memoranda.store.filters import Moment, check_filter, metadata_matches
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.pages import EVERYTHING, Order, Page
+from memoranda.store.ranked import RERANKED, RankedItem, reranked
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY
 from memoranda.tokens import TokenCounter
-from memoranda.turns import aside, loaded, sifting
+from memoranda.turns import aside, sifting
 
 
 class Reading(Engine):
@@ -160,7 +160,6 @@ class Reading(Engine):
         wanted = self._filter(
             metadata=metadata, memory_type=memory_type, status=status, since=since, until=until, where=where
         )
-        await loaded("memoranda.ranking.listed")  # With it come the stems of twenty languages.
         if not page.limit:
             ranked = []
         elif self.reranker is not None:

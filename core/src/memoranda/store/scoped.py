@@ -7,7 +7,6 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, Payload
-from memoranda.ranking.results import RankedItem
 from memoranda.store.capabilities import Capability, SearchMode
 from memoranda.store.checks import check_metadata
 from memoranda.store.codec import copy_item
@@ -17,6 +16,7 @@ from memoranda.store.namespaces import is_below
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, Owner
 from memoranda.store.pages import Order, Page
+from memoranda.store.ranked import RankedItem
 from memoranda.store.writes import Packer, Write
 
 UNSET: Any = object()

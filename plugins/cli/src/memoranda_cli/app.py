@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from memoranda import __version__
 from memoranda.errors import MemoryError, PluginError, PluginLoadError
 from memoranda.plugins import CommandSpec
-from memoranda_cli.commands import COMMANDS, EXAMPLES, SECTIONS
+from memoranda_cli.commands import COMMANDS, SECTIONS
 from memoranda_cli.exits import MEANINGS, ExitCode, code_of
 from memoranda_cli.streams import tolerate_every_encoding
 from memoranda_cli.terminal import say, show_json, wrapped
@@ -128,7 +128,7 @@ def _loaded(spec: CommandSpec) -> Any:
     elif callable(target):
         group = typer.Typer(add_completion=False, rich_markup_mode="markdown")
         # An empty paragraph between them: before 0.28 typer joins two paragraphs into one.
-        shown = "\n\n\n\n".join(f"$ memoranda {line}" for line in EXAMPLES.get(spec.name, ()))
+        shown = "\n\n\n\n".join(f"$ memoranda {line}" for line in spec.examples)
         group.command(spec.name, epilog=shown or None)(target)
     else:
         raise PluginLoadError(spec.name, f"{spec.target} is neither a function nor a typer.Typer.")

@@ -13,13 +13,13 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryMetadata, now_text, utc_text
-from memoranda.messages import from_anthropic, from_openai
 from memoranda.store import check_item
 from memoranda_cli.chat_file import Conversation, conversations
 from memoranda_cli.chat_formats import SESSION_KEYS, TIME_KEYS, USER_KEYS, FileFormat
 from memoranda_cli.jsonl import lasting_id
 from memoranda_cli.sharegpt import messages_of
 from memoranda_cli.transfer import TIMES, Incoming, Stamp
+from memoranda_messages import from_anthropic, from_openai
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem

@@ -16,38 +16,6 @@ START, MEMORIES, REMOVING, MOVING, SUMMARIES, UPKEEP, AUTHORS = (
 SECTIONS = (START, MEMORIES, REMOVING, MOVING, SUMMARIES, UPKEEP, AUTHORS)
 
 
-def _command(section: str, name: str, target: str, summary: str) -> CommandSpec:
-    return CommandSpec(name, target=f"memoranda_cli.{target}", summary=summary, section=section)
-
-
-COMMANDS: tuple[CommandSpec, ...] = (
-    _command(START, "demo", "demo:demo", "Watch a conversation being stored, reopened and cut to a window."),
-    _command(START, "plugins", "plugin_list:plugins", "List the plugins, what each offers, and why one is not usable."),
-    _command(MEMORIES, "add", "writing:add", "Store one memory."),
-    _command(MEMORIES, "get", "reading:get", "Show one memory by its id."),
-    _command(MEMORIES, "search", "reading:search", "Find memories by words, meaning, owner, type or status."),
-    _command(MEMORIES, "history", "reading:history", "Read a conversation from its beginning."),
-    _command(MEMORIES, "context", "window:context", "Show the window that a model would get, and what is left out."),
-    _command(MEMORIES, "fork", "branching:fork", "Go on from somewhere in a session, in a new one."),
-    _command(MEMORIES, "stats", "stats:stats", "Count what is stored, by type, status and owner."),
-    _command(MEMORIES, "owners", "owners:owners", "List who has something, how much, and since when."),
-    _command(REMOVING, "clear", "removing:clear", "Remove memories by their owner, or all of them."),
-    _command(REMOVING, "restore", "removing:restore", "Bring back what was cleared, where the store only hid it."),
-    _command(REMOVING, "purge", "removing:purge", "Remove memories for good, deleted ones too."),
-    _command(REMOVING, "forget", "forgetting:forget", "Erase all traces of a user and print a receipt."),
-    _command(MOVING, "export", "exporting:export", "Write memories to a JSON Lines file."),
-    _command(MOVING, "import", "importing:import_", "Read memories from an export, or conversations from a chat file."),
-    _command(MOVING, "copy", "copying:copy", "Copy one store into another and compare every item."),
-    _command(SUMMARIES, "summarize", "summaries:summarize", "Summarize a conversation; nothing is stored."),
-    _command(SUMMARIES, "compact", "summaries:compact", "Put a summary in the place of old rounds; they are kept."),
-    _command(SUMMARIES, "undo", "summaries:undo", "Take a summary back and show its rounds again."),
-    _command(UPKEEP, "doctor", "doctor:doctor", "Examine a store's health; --repair mends what it can."),
-    _command(UPKEEP, "reindex", "doctor:reindex", "Build a store's search indexes again."),
-    _command(UPKEEP, "bench", "bench:bench", "Measure a store, and plot how its cost grows with its size."),
-    _command(AUTHORS, "new-plugin", "new_plugin:new_plugin", "Write a whole plugin that passes its tests."),
-    _command(AUTHORS, "conform", "conform:conform", "Test a store against everything the protocol promises."),
-)
-
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("demo", "demo --store sqlite:///agent.db"),
     "plugins": ("plugins", "plugins --json"),
@@ -55,10 +23,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "get": ("get 4c1f --json",),
     "search": ("search seat --user ada --since 2025-05-01", 'search "where does she sit?" --mode text --user ada'),
     "history": ("history --user ada --session trip", "history --user ada --all --ids"),
-    "context": (
-        "context --user ada --session trip --rounds 10 --explain",
-        "context --user ada --tokens 4000 --format openai",
-    ),
     "fork": ("fork trip --at 4c1f --user ada",),
     "stats": ("stats", "stats --user ada --json"),
     "owners": ("owners session --user ada", "owners namespace --depth 2"),
@@ -72,12 +36,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "copy sqlite:///agent.db postgresql://me@host/agents",
         "copy sqlite:///agent.db sqlite:///backup.db --deleted --dry-run",
     ),
-    "summarize": ("summarize --user ada --session trip --model gpt-4o-mini",),
-    "compact": (
-        "compact --user ada --session trip --dry-run",
-        'compact --user ada --session trip --command "ollama run llama3"',
-    ),
-    "undo": ("undo 4c1f --user ada",),
     "doctor": ("doctor", "doctor --repair --store sqlite:///agent.db"),
     "reindex": ("reindex --store sqlite:///agent.db", "reindex --option embeddings=hashing"),
     "bench": ("bench --sizes 1000,10000 --plot cost.svg", "bench redis://localhost --calls 50"),
@@ -85,3 +43,34 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "conform": ("conform memory://", "conform sqlite:///test.db --only scope"),
 }
 """One or two lines for each command, which its help ends with; what stands behind ``memoranda``."""
+
+
+def _command(section: str, name: str, target: str, summary: str) -> CommandSpec:
+    return CommandSpec(
+        name, target=f"memoranda_cli.{target}", summary=summary, section=section, examples=EXAMPLES[name]
+    )
+
+
+COMMANDS: tuple[CommandSpec, ...] = (
+    _command(START, "demo", "demo:demo", "Watch a conversation being stored, reopened and cut to a window."),
+    _command(START, "plugins", "plugin_list:plugins", "List the plugins, what each offers, and why one is not usable."),
+    _command(MEMORIES, "add", "writing:add", "Store one memory."),
+    _command(MEMORIES, "get", "reading:get", "Show one memory by its id."),
+    _command(MEMORIES, "search", "reading:search", "Find memories by words, meaning, owner, type or status."),
+    _command(MEMORIES, "history", "reading:history", "Read a conversation from its beginning."),
+    _command(MEMORIES, "fork", "branching:fork", "Go on from somewhere in a session, in a new one."),
+    _command(MEMORIES, "stats", "stats:stats", "Count what is stored, by type, status and owner."),
+    _command(MEMORIES, "owners", "owners:owners", "List who has something, how much, and since when."),
+    _command(REMOVING, "clear", "removing:clear", "Remove memories by their owner, or all of them."),
+    _command(REMOVING, "restore", "removing:restore", "Bring back what was cleared, where the store only hid it."),
+    _command(REMOVING, "purge", "removing:purge", "Remove memories for good, deleted ones too."),
+    _command(REMOVING, "forget", "forgetting:forget", "Erase all traces of a user and print a receipt."),
+    _command(MOVING, "export", "exporting:export", "Write memories to a JSON Lines file."),
+    _command(MOVING, "import", "importing:import_", "Read memories from an export, or conversations from a chat file."),
+    _command(MOVING, "copy", "copying:copy", "Copy one store into another and compare every item."),
+    _command(UPKEEP, "doctor", "doctor:doctor", "Examine a store's health; --repair mends what it can."),
+    _command(UPKEEP, "reindex", "doctor:reindex", "Build a store's search indexes again."),
+    _command(UPKEEP, "bench", "bench:bench", "Measure a store, and plot how its cost grows with its size."),
+    _command(AUTHORS, "new-plugin", "new_plugin:new_plugin", "Write a whole plugin that passes its tests."),
+    _command(AUTHORS, "conform", "conform:conform", "Test a store against everything the protocol promises."),
+)

@@ -38,7 +38,7 @@ def conform(
     safe. Cases that would have to look at the whole store or move its clock are skipped, except for memory://. The exit
     code is 0 if no case failed and 1 otherwise.
     """
-    from memoranda.plugins import open as open_store
+    from memoranda.opening import open as open_store
     from memoranda_cli.stores import run, say_if_new
 
     try:

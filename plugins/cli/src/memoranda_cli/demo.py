@@ -23,8 +23,7 @@ from memoranda_cli.terminal import console, show_json, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from memoranda.ranking import RankedItem
-    from memoranda.store import BaseStore
+    from memoranda.store import BaseStore, RankedItem
 
 ROUNDS = 4
 QUESTION = "which seat does she like?"
@@ -110,7 +109,7 @@ def conversation_of(owner: MemoryMetadata) -> list[MemoryItem]:
 
 async def _demo(terminal: Console, url: str, file: Path | None = None) -> dict[str, Any]:
     """Show the demo, and return what was seen in it."""
-    from memoranda.plugins import open as open_store
+    from memoranda.opening import open as open_store
 
     owner = MemoryMetadata(user_id=f"demo-{uuid.uuid4().hex[:8]}", session_id="trip")
     items = conversation_of(owner)
@@ -153,7 +152,7 @@ async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> d
     from memoranda.tokens import estimate_tokens
     from memoranda.windowing import as_said
     from memoranda_cli.render import conversation
-    from memoranda_cli.window import grouped, window_of
+    from memoranda_context.explaining import grouped, window_of
 
     items = as_said([item async for item in store.scan(metadata=owner, archived=False, order="added")])
     window = window_of(items, rounds=ROUNDS, tokens=None, count=estimate_tokens)
@@ -189,7 +188,7 @@ async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) ->
 
 def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> dict[str, bool]:
     """Return whether a summary is due, by the number of messages that is allowed."""
-    from memoranda.summary import SummaryConfig, check_trigger
+    from memoranda_summary import SummaryConfig, check_trigger
 
     _head(terminal, "5", "Time for a summary?")
     due = {}

@@ -72,7 +72,7 @@ async def measured(
     lasting: bool = True,
 ) -> list[Cost]:
     """Return what each kind of call costs at each size, by a clock; of a ``lasting`` store all is removed again."""
-    from memoranda.plugins import open as open_store
+    from memoranda.opening import open as open_store
 
     floor = FLOORS[scheme_of(url)]() if scheme_of(url) in FLOORS else None
     bench_run = _Run(calls, clock)

@@ -13,8 +13,7 @@ from memoranda_cli.terminal import say, show, show_json
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
-    from memoranda.ranking import RankedItem
-    from memoranda.store import BaseStore
+    from memoranda.store import BaseStore, RankedItem
 
 
 class Mode(StrEnum):

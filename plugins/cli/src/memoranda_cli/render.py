@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memoranda.items import SCOPE_FIELDS
-from memoranda.messages import call_arguments, call_name
 from memoranda.speakers import speaker as who_speaks
 from memoranda.store import dump_item
+from memoranda.tool_calls import call_arguments, call_name
 from memoranda_cli.terminal import console, preview, table, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from memoranda.items import MemoryItem
-    from memoranda.ranking import RankedItem
+    from memoranda.store import RankedItem
 
 _SHORT: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
 _STYLES = {"system": "magenta", "human": "cyan", "ai": "green", "tool": "yellow", "summary": "magenta"}

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from memoranda.plugins import URL_VARIABLE, default_url
-from memoranda.plugins import open as open_store
+from memoranda.opening import URL_VARIABLE, default_url
+from memoranda.opening import open as open_store
 from memoranda.urls import redacted
 from memoranda_cli.interrupting import run
 from memoranda_cli.options import pairs

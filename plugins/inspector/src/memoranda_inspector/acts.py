@@ -9,10 +9,10 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, SummaryMemory, now_text
 from memoranda.store import BaseStore, Capability, Erasing
-from memoranda.summary import SummaryConfig, compact, expand, plan, undo
 from memoranda_inspector.pages import number_of
 from memoranda_inspector.scopes import Owner
 from memoranda_inspector.text import count, shown_name
+from memoranda_summary import SummaryConfig, compact, expand, plan, undo
 
 Form = Mapping[str, str]
 

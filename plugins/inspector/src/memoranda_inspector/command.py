@@ -13,15 +13,15 @@ from typing import Annotated
 
 import typer
 
-from memoranda.plugins import default_url
-from memoranda.plugins import open as open_store
+from memoranda.opening import default_url
+from memoranda.opening import open as open_store
 from memoranda.store import InMemoryStore
-from memoranda.summary import installed_summarizer
 from memoranda.urls import redacted
 from memoranda_inspector.app import Inspector
 from memoranda_inspector.demo import DemoModel, fill
 from memoranda_inspector.security import ENTRANCE
 from memoranda_inspector.serving import serve
+from memoranda_summary import installed_summarizer
 
 MODEL_VARIABLE = "MEMORANDA_MODEL"
 

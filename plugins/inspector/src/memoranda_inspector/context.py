@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memoranda.context import AssembledContext, ContextManager
 from memoranda.errors import InputError
 from memoranda.integrity import call_ids
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.messages import to_anthropic, to_openai, to_responses
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.windowing import as_said, last_rounds, rounds_within
+from memoranda_context import AssembledContext, ContextManager
+from memoranda_messages import to_anthropic, to_openai, to_responses
 
 LOOKED_AT = 400
 """How many of the newest items that are left out are named; the older ones are counted."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.store import BaseStore
-from memoranda.summary import SummaryConfig, compact
+from memoranda_summary import SummaryConfig, compact
 
 TRIP = MemoryMetadata(user_id="ada", session_id="trip", agent_id="travel")
 KITCHEN = MemoryMetadata(user_id="ada", session_id="kitchen", agent_id="cook")

@@ -10,10 +10,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.ranking import Weights
 from memoranda.store import BaseStore, dump_item
 from memoranda.store import Owner as Listed
-from memoranda.summary import expand
 from memoranda_inspector.context import (
     EVERY,
     FORMATS,
@@ -30,6 +28,8 @@ from memoranda_inspector.pages import decimal_of, form_of, number_of, rendered
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.searching import MOVABLE, modes_of, search, weights_of
 from memoranda_inspector.text import SHOWN_ALONE, json_text, shortened, shown_name
+from memoranda_ranking import Weights
+from memoranda_summary import expand
 
 OWNERS_SHOWN = 50
 PAYLOAD_SHOWN = 200_000

@@ -10,9 +10,10 @@ from typing import Any, cast
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.ranking import (
+from memoranda.store import BaseStore, Capability, RankedItem, SearchMode
+from memoranda_inspector.text import visible
+from memoranda_ranking import (
     Passage,
-    RankedItem,
     Weights,
     are_apart,
     conversation_key,
@@ -23,8 +24,6 @@ from memoranda.ranking import (
     query_terms,
     rank_hybrid,
 )
-from memoranda.store import BaseStore, Capability, SearchMode
-from memoranda_inspector.text import visible
 
 LIMIT = 20
 REACH = 5_000

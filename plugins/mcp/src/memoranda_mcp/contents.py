@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoranda.context.prompt import conversation_entry
 from memoranda.integrity import results_behind_calls
+from memoranda_context.prompt import conversation_entry
 from memoranda_mcp.graph import Graph
 from memoranda_mcp.tools.memories import shown
 

@@ -14,7 +14,7 @@ from memoranda_mcp.contents import Content, content_of
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore
-    from memoranda.summary import Summarizer
+    from memoranda_summary import Summarizer
 
 REMEMBERED_FORGETTINGS = 1000
 """How many of the last calls to forget can be taken back."""

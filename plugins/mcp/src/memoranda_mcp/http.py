@@ -26,8 +26,8 @@ from memoranda_mcp.serving import Settings, make_desk, opened
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
-    from memoranda.summary import Summarizer
     from memoranda_mcp.desk import Desk
+    from memoranda_summary import Summarizer
 
 logger = logging.getLogger(__name__)
 

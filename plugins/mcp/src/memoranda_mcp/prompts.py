@@ -9,8 +9,8 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from memoranda.context import ContextManager
 from memoranda.errors import InputError, MemoryError
+from memoranda_context import ContextManager
 
 if TYPE_CHECKING:
     from memoranda_mcp.desk import Desk

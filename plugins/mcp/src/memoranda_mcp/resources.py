@@ -12,9 +12,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 
-from memoranda.context.prompt import one_line
 from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem
+from memoranda_context.prompt import one_line
 from memoranda_mcp import addresses
 from memoranda_mcp.contents import MOST_SHOWN
 from memoranda_mcp.tools.memories import after, decoded, encoded

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memoranda.plugins import open as open_store
+from memoranda.opening import open as open_store
 from memoranda.store import namespace_of
 from memoranda_mcp.desk import Desk, Rights
 from memoranda_mcp.server import make_server
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
-    from memoranda.summary import Summarizer
+    from memoranda_summary import Summarizer
 
 _OF_A_CONVERSATION = ("session_id", "task_id")
 
@@ -68,7 +68,7 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[BaseStore, Summarize
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="memoranda mcp: %(message)s")
     summarizer = None
     if settings.model is not None:
-        from memoranda.summary import installed_summarizer
+        from memoranda_summary import installed_summarizer
 
         summarizer = installed_summarizer("openai", model=settings.model, base_url=settings.base_url)
     try:

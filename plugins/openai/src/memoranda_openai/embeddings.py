@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError, EmbeddingUnavailableError
-from memoranda.ranking import checked_vector
 from memoranda.shapes import whole_number
 from memoranda_openai.service import Failures, Service
+from memoranda_ranking import checked_vector
 
 _FAILURES = Failures(EmbeddingUnavailableError, EmbeddingError)
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from memoranda.items import MemoryMetadata
-from memoranda.sql import Row
+from memoranda_sql import Row
 
 
 class Addition(NamedTuple):

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from struct import Struct
 
-from memoranda.ranking import index_terms
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.rows import owner_of
 from memoranda_postgres.terms import Kept, kept_folding, term_key, user_key
+from memoranda_ranking import index_terms
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"

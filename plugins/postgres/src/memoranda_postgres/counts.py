@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from memoranda.ranking import MOST_COUNTED
-from memoranda.sql import Parameters
 from memoranda.store import Expiry, Filter, InBranch
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERMS_VECTOR, has_term, term_key, user_key, user_of
+from memoranda_ranking import MOST_COUNTED
+from memoranda_sql import Parameters
 
 MOST_SCOPES = 256
 """Of how many scopes counts are kept; those that were searched last."""

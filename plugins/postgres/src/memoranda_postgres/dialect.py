@@ -7,7 +7,6 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
-from memoranda.sql import Change, Dialect, Parameters, Statement, Statements
 from memoranda.store import (
     Archived,
     Below,
@@ -26,6 +25,7 @@ from memoranda.store import (
 from memoranda_postgres.rows import READ_COLUMNS, jsonb_text, owner_of
 from memoranda_postgres.terms import FOLDED, TERM_KEYS, TEXT_COLUMNS
 from memoranda_postgres.values import UPDATED, value_condition
+from memoranda_sql import Change, Dialect, Parameters, Statement, Statements
 
 SEQUENCE = "added"
 

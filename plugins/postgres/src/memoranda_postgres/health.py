@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoranda.embeddings import WHITESPACE
-from memoranda.ranking import terms_fingerprint
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
@@ -22,6 +20,7 @@ from memoranda_postgres.schema import (
 from memoranda_postgres.server import Server
 from memoranda_postgres.tables import SCHEMA_VERSION, indexes, trigram_index
 from memoranda_postgres.vectors import Vectors
+from memoranda_ranking import WHITESPACE, terms_fingerprint
 
 
 async def examine(

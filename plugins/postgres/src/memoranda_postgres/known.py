@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sys import intern
 from typing import Any
 
-from memoranda.ranking import Turn, index_terms, make_turn, name_in
+from memoranda_ranking import Turn, index_terms, make_turn, name_in
 
 MARK = "id || ' ' || xmin::text || ' ' || version::text"
 """The expression of a row's mark. After a change it is another: no two transactions that are remembered are alike."""

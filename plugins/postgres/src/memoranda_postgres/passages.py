@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memoranda.ranking import Passage, held_back, passage_at
 from memoranda_postgres.dialect import PostgresDialect
+from memoranda_ranking import Passage, held_back, passage_at
 
 KEY = "PRIMARY KEY (item_id, part)"
 PART = "part SMALLINT NOT NULL DEFAULT 0"

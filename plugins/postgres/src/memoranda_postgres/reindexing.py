@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from memoranda.embeddings import Embeddings, embed_passages, has_text
-from memoranda.ranking import Weights, normalised, terms_fingerprint
+from memoranda.embeddings import Embeddings
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.locking import lock_items
@@ -17,6 +16,7 @@ from memoranda_postgres.schema import create_extension, extension_schema, lock
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, TEXT_COLUMNS, keys_text, searchable
 from memoranda_postgres.vectors import Vectors
+from memoranda_ranking import Weights, embed_passages, has_text, normalised, terms_fingerprint
 
 logger = logging.getLogger(__name__)
 

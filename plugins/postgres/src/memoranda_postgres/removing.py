@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from memoranda.items import MemoryMetadata
-from memoranda.sql import Change
 from memoranda.store import Filter, Page
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.server import Server
+from memoranda_sql import Change
 
 _TOGETHER = 10_000
 _CONTENTS = "id, content, version"

@@ -7,24 +7,10 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from memoranda.embeddings import Embeddings, embed_texts, usual_weights
+from memoranda.embeddings import Embeddings
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
-from memoranda.ranking import (
-    HEARD,
-    MOST_COUNTED,
-    KnownTurns,
-    RankedItem,
-    Scored,
-    Weights,
-    gather,
-    gathered_async,
-    normalised,
-    query_terms,
-    query_without_names,
-    rank_hybrid,
-)
-from memoranda.store import Filter, SearchMode, readable
+from memoranda.store import Filter, RankedItem, SearchMode, readable
 from memoranda_postgres.counts import Counts
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.known import version_of
@@ -33,6 +19,21 @@ from memoranda_postgres.rows import item_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.text import SEEN, Answers, Hit, TextSearch
 from memoranda_postgres.vectors import Vectors
+from memoranda_ranking import (
+    HEARD,
+    MOST_COUNTED,
+    KnownTurns,
+    Scored,
+    Weights,
+    embed_texts,
+    gather,
+    gathered_async,
+    normalised,
+    query_terms,
+    query_without_names,
+    rank_hybrid,
+    usual_weights,
+)
 
 _OFF_LOOP = 300
 """From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
@@ -123,7 +124,7 @@ class Retrieval:
             part = scored[start : start + step]
             rows = await self._text.rows([found.key for found in part], self._columns, wanted)
             items = {item.id: item for item in self._readable(rows)}
-            ranked += [RankedItem.of(items[found.key], found) for found in part if found.key in items]
+            ranked += [found.ranked(items[found.key]) for found in part if found.key in items]
             if len(ranked) >= limit:
                 break
         return ranked[:limit]

@@ -15,8 +15,8 @@ from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, utc_text
 from memoranda.shapes import json_text
-from memoranda.sql import ITEM_COLUMNS, Row, pack, unpack
 from memoranda.store import bare_metadata, further_values, namespace_key
+from memoranda_sql import ITEM_COLUMNS, Row, pack, unpack
 
 READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
 """The columns that :func:`item_of` reads, in its order; statements that return items select these first."""

@@ -10,7 +10,6 @@ from typing import Any
 import asyncpg
 
 from memoranda.errors import InputError, SchemaTooNewError, StoreError
-from memoranda.ranking import terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.rekeying import make_keys
@@ -24,6 +23,7 @@ from memoranda_postgres.tables import (
     indexes,
     trigram_index,
 )
+from memoranda_ranking import terms_fingerprint
 
 logger = logging.getLogger(__name__)
 

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from asyncpg import InvalidCatalogNameError
 
-from memoranda.embeddings import embed_passages, has_text
 from memoranda.errors import EmbeddingError, InputError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.plugins import embedder
-from memoranda.ranking import RankedItem, normalised
 from memoranda.shapes import seconds, whole_number
-from memoranda.sql import PAYLOAD_COLUMNS, unpack_payload
 from memoranda.store import (
     BASE_CAPABILITIES,
     BaseStore,
@@ -29,6 +26,7 @@ from memoranda.store import (
     Order,
     Owner,
     Page,
+    RankedItem,
     SearchMode,
     Write,
     copy_item,
@@ -52,10 +50,12 @@ from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.terms import user_of
 from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.writing import Writer
+from memoranda_ranking import embed_passages, has_text, normalised
+from memoranda_sql import PAYLOAD_COLUMNS, unpack_payload
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
-    from memoranda.ranking import Weights
+    from memoranda_ranking import Weights
 
 logger = logging.getLogger(__name__)
 

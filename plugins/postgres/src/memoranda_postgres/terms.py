@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 from zlib import crc32
 
-from memoranda.ranking import index_terms
-from memoranda.sql import Parameters
 from memoranda.store import Filter, fold
+from memoranda_ranking import index_terms
+from memoranda_sql import Parameters
 
 TERM_KEYS = "term_keys"
 

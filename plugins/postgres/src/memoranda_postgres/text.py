@@ -10,7 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from memoranda.ranking import (
+from memoranda.store import Filter, Page
+from memoranda.turns import aside
+from memoranda_postgres.counts import Counted, Counts
+from memoranda_postgres.dialect import MOMENT, PostgresStatements
+from memoranda_postgres.known import MARK, TURN_COLUMNS, id_of, said, turns_of
+from memoranda_postgres.server import Server
+from memoranda_postgres.terms import FOLDED, has_term
+from memoranda_ranking import (
     LONGEST_LABEL,
     MOST_COUNTED,
     WHOLE_SCOPE,
@@ -29,14 +36,7 @@ from memoranda.ranking import (
     WithLetters,
     taking_part,
 )
-from memoranda.sql import Parameters
-from memoranda.store import Filter, Page
-from memoranda.turns import aside
-from memoranda_postgres.counts import Counted, Counts
-from memoranda_postgres.dialect import MOMENT, PostgresStatements
-from memoranda_postgres.known import MARK, TURN_COLUMNS, id_of, said, turns_of
-from memoranda_postgres.server import Server
-from memoranda_postgres.terms import FOLDED, has_term
+from memoranda_sql import Parameters
 
 
 class Hit(NamedTuple):

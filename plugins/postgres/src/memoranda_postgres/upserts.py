@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from itertools import islice
 from typing import Any
 
-from memoranda.embeddings import has_text
 from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.copying import HEADER, TRAILER, copied
@@ -17,6 +16,7 @@ from memoranda_postgres.rows import owner_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import kept_folding, keys_text
 from memoranda_postgres.vectors import Vectors
+from memoranda_ranking import has_text
 
 TOGETHER = 500
 """How many rows one statement writes at most: making and sending them holds the event loop for some milliseconds."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
-from memoranda.sql import Parameters
 from memoranda.store import Value
 from memoranda_postgres.rows import jsonb_text, moment_of
+from memoranda_sql import Parameters
 
 ByIds = Callable[[str], str]
 """Gives the condition that finds the rows of an array of ids, of which this is the placeholder."""

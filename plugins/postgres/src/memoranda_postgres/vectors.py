@@ -15,9 +15,7 @@ from itertools import compress, repeat
 from operator import attrgetter
 from typing import Any
 
-from memoranda.embeddings import WHITESPACE, Embeddings, usual_weights
-from memoranda.ranking import Weights, divided
-from memoranda.sql import Parameters
+from memoranda.embeddings import Embeddings
 from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
@@ -25,6 +23,8 @@ from memoranda_postgres.locking import lock_items
 from memoranda_postgres.passages import KEY, PART, PARTS, Kept, Near, Nearness, best_of_each, in_batches, numbered
 from memoranda_postgres.rows import READ_COLUMNS
 from memoranda_postgres.server import UNHURRIED, Server
+from memoranda_ranking import WHITESPACE, Weights, divided, usual_weights
+from memoranda_sql import Parameters
 
 EXACT_BELOW = 20_000
 """Up to this many items a scope is compared one by one, which finds all and takes some milliseconds."""

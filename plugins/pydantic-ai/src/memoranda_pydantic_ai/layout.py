@@ -10,7 +10,7 @@ What is deleted is first emptied, all at once, and then purged: an item that is 
 not there.
 
 The message of an entry is its item's payload. It is given back as long as it says what the item's fields say; see
-:func:`memoranda.messages.agrees`. Where an item was changed since, its fields count.
+:func:`memoranda_messages.agrees`. Where an item was changed since, its fields count.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pydantic_ai.messages import (
 )
 
 from memoranda.items import MemoryItem, MemoryMetadata, utc_text
-from memoranda.messages import agrees
+from memoranda_messages import agrees
 
 RECORD = "pydantic-ai-record"
 FAMILY = "pydantic-ai-family"

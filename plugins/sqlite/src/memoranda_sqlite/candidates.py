@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from memoranda.ranking import (
+from memoranda.store import Filter
+from memoranda_ranking import (
     Around,
     Best,
     Frequencies,
@@ -23,8 +24,7 @@ from memoranda.ranking import (
     WithLetters,
     best_hits,
 )
-from memoranda.sql import Parameters
-from memoranda.store import Filter
+from memoranda_sql import Parameters
 from memoranda_sqlite.passages import Passages
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import Numbers, ScopeRows

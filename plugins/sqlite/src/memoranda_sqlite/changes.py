@@ -13,8 +13,8 @@ from itertools import count, groupby
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.sql import Statement, unpack
 from memoranda.store import Filter, Page, Write, check_owner, metadata_matches, readable, with_lifetime
+from memoranda_sql import Statement, unpack
 from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
 from memoranda_sqlite.schema import TABLE

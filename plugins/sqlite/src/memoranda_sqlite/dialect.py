@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from memoranda.shapes import json_text
-from memoranda.sql import Dialect, Parameters
 from memoranda.store import Value, fold, json_equal, key_bounds
+from memoranda_sql import Dialect, Parameters
 from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN
 from memoranda_sqlite.times import microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text

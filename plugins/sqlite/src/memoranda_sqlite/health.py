@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from memoranda.errors import CorruptStoreError
-from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import Finding
+from memoranda_sql import ITEM_COLUMNS, unpack
 from memoranda_sqlite import text_index
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.erasing import Pending

@@ -9,9 +9,9 @@ from heapq import nlargest
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
-from memoranda.ranking import held_back, passage_at
-from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
+from memoranda_ranking import held_back, passage_at
+from memoranda_sql import Parameters, Statements
 from memoranda_sqlite.keeping import Kept
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.vector_rows import AnyVectors, vectors_of

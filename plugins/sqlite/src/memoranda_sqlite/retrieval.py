@@ -7,19 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from memoranda.errors import NoVectorsError, OtherModelError
-from memoranda.ranking import (
-    HEARD,
-    RankedItem,
-    Scored,
-    Weights,
-    gather,
-    gathered,
-    query_without_names,
-    rank_hybrid,
-    taking_part,
-)
-from memoranda.sql import Parameters
-from memoranda.store import Filter
+from memoranda.store import Filter, RankedItem
+from memoranda_ranking import HEARD, Scored, Weights, gather, gathered, query_without_names, rank_hybrid, taking_part
+from memoranda_sql import Parameters
 from memoranda_sqlite.candidates import Answers
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.decoding import Undecodable
@@ -184,7 +174,7 @@ def _items(
         for found in part:
             item = items.get(numbers[found.key])
             if item is not None and sought.matches(item):
-                ranked.append(RankedItem.of(item, found))
+                ranked.append(found.ranked(item))
                 if len(ranked) == limit:
                     return ranked
     return ranked

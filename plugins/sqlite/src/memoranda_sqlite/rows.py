@@ -10,13 +10,13 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
-from memoranda.sql import Row, pack
 from memoranda.store import further_values, namespace_key
+from memoranda_sql import Row, pack
 from memoranda_sqlite.columns import ARCHIVED, DELETED, SHOWN
 from memoranda_sqlite.times import microseconds
 
 Values = Sequence[Any]
-"""A row as it is bound: the fields of :class:`memoranda.sql.Row`, then ``FURTHER_COLUMNS``."""
+"""A row as it is bound: the fields of :class:`memoranda_sql.Row`, then ``FURTHER_COLUMNS``."""
 
 ID, CONTENT, CREATED_AT = (Row._fields.index(field) for field in ("id", "content", "created_at"))
 CREATED_US = len(Row._fields)

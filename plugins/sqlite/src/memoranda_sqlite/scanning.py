@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import CorruptStoreError
-from memoranda.sql import ITEM_COLUMNS, Statements
 from memoranda.store import Filter, Order
+from memoranda_sql import ITEM_COLUMNS, Statements
 
 PAGE = 500
 """How many rows are read at first: most scans of a user or a session end there."""

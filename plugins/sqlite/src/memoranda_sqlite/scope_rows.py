@@ -15,9 +15,9 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from memoranda.ranking import MOST_COUNTED, index_terms
-from memoranda.sql import Parameters
 from memoranda.store import Filter
+from memoranda_ranking import MOST_COUNTED, index_terms
+from memoranda_sql import Parameters
 from memoranda_sqlite.keeping import Kept, state_of
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import SQLiteStatements

@@ -11,7 +11,6 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
 from memoranda.store import (
     Archived,
     Below,
@@ -29,6 +28,7 @@ from memoranda.store import (
     Past,
     Value,
 )
+from memoranda_sql import ITEM_COLUMNS, Change, Parameters, Row, Statement, Statements
 from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
 from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.rows import Values

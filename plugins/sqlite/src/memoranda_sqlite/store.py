@@ -15,9 +15,7 @@ from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseErr
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
-from memoranda.ranking import RankedItem
 from memoranda.shapes import seconds
-from memoranda.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
 from memoranda.store import (
     BASE_CAPABILITIES,
     EVERYTHING,
@@ -30,6 +28,7 @@ from memoranda.store import (
     Owner,
     Page,
     Progress,
+    RankedItem,
     SearchMode,
     Write,
     check_expected,
@@ -38,6 +37,7 @@ from memoranda.store import (
 )
 from memoranda.turns import AT_ONCE, aside, loaded
 from memoranda.urls import take_options
+from memoranda_sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
 from memoranda_sqlite import erasing
 from memoranda_sqlite.changes import Changes, soonest_expiry
 from memoranda_sqlite.connections import Connections
@@ -53,7 +53,7 @@ from memoranda_sqlite.substrings import find_rows
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
-    from memoranda.ranking import Weights
+    from memoranda_ranking import Weights
     from memoranda_sqlite.retrieval import Retrieval
     from memoranda_sqlite.vectors import Vectors
 
@@ -87,7 +87,7 @@ class SQLiteMemoryStore(BaseStore):
     and the file stays whole).
     ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
     ``embeddings`` (:class:`memoranda.embeddings.Embeddings`) turns on semantic and hybrid search; vectors are kept in
-    the file. ``weights`` (:class:`memoranda.ranking.Weights`) says how much each thing counts in a ranked search.
+    the file. ``weights`` (:class:`memoranda_ranking.Weights`) says how much each thing counts in a ranked search.
 
     Calls may come from any event loop of the process that opened the store; after a fork the child must open its own.
     """

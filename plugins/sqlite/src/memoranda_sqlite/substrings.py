@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from memoranda.items import MemoryMetadata
-from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import Contains, Filter, Page, names_nothing
+from memoranda_sql import ITEM_COLUMNS, Parameters
 from memoranda_sqlite.faults import primary_code
 from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import SQLiteStatements, is_place, names_user_and_session

@@ -135,7 +135,7 @@ def available(connection: sqlite3.Connection) -> bool:
 
 
 def _terms_fingerprint() -> str:
-    from memoranda.ranking import terms_fingerprint  # Loaded on use, as every name of the ranking here.
+    from memoranda_ranking import terms_fingerprint  # Loaded on use, as every name of the ranking here.
 
     return terms_fingerprint()
 
@@ -156,7 +156,7 @@ def fill(connection: sqlite3.Connection, most: int) -> int:
     stale = refresh(connection, most)
     if stale >= most:
         return stale  # A number that is still noted may be a new row's by now; its old entry goes first.
-    from memoranda.ranking import index_terms
+    from memoranda_ranking import index_terms
 
     rows = connection.execute(
         f"SELECT rowid, content, user_id, EXISTS (SELECT 1 FROM memoranda_terms WHERE item = {TABLE}.rowid) "
@@ -189,7 +189,7 @@ def refresh(connection: sqlite3.Connection, most: int = -1) -> int:
 
 
 def _refreshed(connection: sqlite3.Connection, most: int) -> int:
-    from memoranda.ranking import index_terms
+    from memoranda_ranking import index_terms
 
     rows = connection.execute(
         f"SELECT stale.item, stale.content, known.owner, known.terms, stored.id IS NOT NULL, stored.content, "

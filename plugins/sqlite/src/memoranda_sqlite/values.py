@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from memoranda.shapes import json_text
-from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import OPERATORS, Value, namespace_key
+from memoranda_sql import ITEM_COLUMNS, Parameters
 from memoranda_sqlite.columns import FURTHER_COLUMNS
 from memoranda_sqlite.times import LATEST, OLDEST, microseconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from memoranda.ranking import cosines, normalised
+from memoranda_ranking import cosines, normalised
 
 if TYPE_CHECKING:
     import numpy

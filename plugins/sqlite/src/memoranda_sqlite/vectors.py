@@ -11,9 +11,18 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from memoranda.embeddings import WHITESPACE, Embeddings, embed_passages, embed_texts, has_text, usual_weights
-from memoranda.ranking import Weights, divided, pack_vector
+from memoranda.embeddings import Embeddings
 from memoranda.turns import aside
+from memoranda_ranking import (
+    WHITESPACE,
+    Weights,
+    divided,
+    embed_passages,
+    embed_texts,
+    has_text,
+    pack_vector,
+    usual_weights,
+)
 from memoranda_sqlite.columns import DELETED
 from memoranda_sqlite.journal import note, note_all
 from memoranda_sqlite.schema import TABLE, meta, set_meta

@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, MemoryError, StoreClosedError
-from memoranda.sql import Statement
+from memoranda_sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
 from memoranda_sqlite.indexing import Filler

@@ -7,7 +7,7 @@ import re
 
 from memoranda.errors import SummaryError
 from memoranda.items import SummaryMemory
-from memoranda.summary import Template, Transcript, cleaned
+from memoranda_summary import Template, Transcript, cleaned
 
 _INSTRUCTIONS = """\
 Summarise the conversation in the transcript for an assistant that will continue it without having seen it. Focus on \

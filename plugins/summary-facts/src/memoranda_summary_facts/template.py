@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoranda.items import SummaryMemory
-from memoranda.summary import Template, Transcript, entries, normalised
+from memoranda_summary import Template, Transcript, entries, normalised
 
 _INSTRUCTIONS = """\
 Extract the factual statements and verified information from the transcript that will still matter when the \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from memoranda.items import SummaryMemory
-from memoranda.summary import Entry, Template, Transcript, entries, normalised
+from memoranda_summary import Entry, Template, Transcript, entries, normalised
 
 _INSTRUCTIONS = """\
 Describe the people who speak in the transcript (the entries with the role human) as their assistant should remember \

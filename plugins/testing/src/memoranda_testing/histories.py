@@ -27,7 +27,7 @@ from typing import Any, Literal
 from memoranda.errors import StoreUnavailableError, VersionConflictError
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
-from memoranda.summary import SummaryConfig, compact
+from memoranda_summary import SummaryConfig, compact
 
 Outcome = Literal["done", "unknown", "refused", "wrong"]
 

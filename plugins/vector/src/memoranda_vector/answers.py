@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from memoranda.ranking import (
+from memoranda_ranking import (
     Around,
     Best,
     Frequencies,

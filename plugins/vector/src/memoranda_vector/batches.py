@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.embeddings import has_text
 from memoranda.items import MemoryItem
-from memoranda.ranking import fold_words, speaker_of
+from memoranda_ranking import fold_words, has_text, speaker_of
 from memoranda_vector.choosing import microseconds
 from memoranda_vector.copies import collector_paused, scope_of
 from memoranda_vector.facets import Rows

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.ranking import passage_at
+from memoranda_ranking import passage_at
 from memoranda_vector.batches import Matrix
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Table

@@ -8,9 +8,10 @@ import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
-from memoranda.ranking import (
+from memoranda.store import Filter, RankedItem, copy_item
+from memoranda.turns import AT_ONCE, aside, dividing, loaded
+from memoranda_ranking import (
     HEARD,
-    RankedItem,
     Weights,
     capitalised,
     fold_words,
@@ -20,8 +21,6 @@ from memoranda.ranking import (
     rank_hybrid,
     taking_part,
 )
-from memoranda.store import Filter, copy_item
-from memoranda.turns import AT_ONCE, aside, dividing, loaded
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.answers import Answers
 from memoranda_vector.batches import Matrix
@@ -125,7 +124,7 @@ class Searcher:
                 if alike is None
                 else lambda passage: passage_text(passage.text, alike.passage(rows[passage.key])),
             )
-            return [RankedItem.of(copy_item(items[result.key]), result) for result in scored]
+            return [result.ranked(copy_item(items[result.key])) for result in scored]
 
         weight = len(items)
         if weight <= AT_ONCE:  # They may be long.

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memoranda.embeddings import Embeddings, has_text, usual_weights
+from memoranda.embeddings import Embeddings
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded, undivided
 from memoranda.plugins import embedder
-from memoranda.ranking import RankedItem, Weights
 from memoranda.shapes import each, truth, whole_number
 from memoranda.store import (
     BASE_CAPABILITIES,
@@ -25,6 +24,7 @@ from memoranda.store import (
     Order,
     Owner,
     Page,
+    RankedItem,
     SearchMode,
     Write,
     check_filter,
@@ -34,6 +34,7 @@ from memoranda.store import (
 )
 from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options, yes_or_no
+from memoranda_ranking import Weights, has_text, usual_weights
 from memoranda_vector.ann import ApproximateIndex
 from memoranda_vector.batches import Embedded
 from memoranda_vector.bin import Hidden, matching

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.embeddings import has_text
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Filter, Order
 from memoranda.turns import aside, sifting
+from memoranda_ranking import has_text
 from memoranda_vector.batches import CONVERSATION, NEVER, Batch, Matrix, Times, facet_key, facet_values
 from memoranda_vector.choosing import microseconds, select, tells
 from memoranda_vector.copies import scope_of

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from memoranda.embeddings import Embeddings, has_text, long_texts, provided_vectors
+from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError
-from memoranda.ranking import checked_vector, normalised
 from memoranda.turns import AT_ONCE, EMBEDDED_AT_ONCE, aside, dividing, slices
+from memoranda_ranking import checked_vector, has_text, long_texts, normalised, provided_vectors
 from memoranda_vector.batches import Embedded, Matrix
 
 _CHUNK = 1024
@@ -57,7 +57,7 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
 
 
 async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -> Matrix:
-    """Return the vector of one text, of length one or zero. Raises what ``memoranda.embeddings.embed_texts`` does."""
+    """Return the vector of one text, of length one or zero. Raises what ``memoranda_ranking.embed_texts`` does."""
     dimension = embeddings.dimension
     if not has_text(text):
         return np.zeros(dimension, dtype=np.float32)

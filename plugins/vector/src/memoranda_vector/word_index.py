@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
-from memoranda.ranking import Passage, index_terms, passage_of
 from memoranda.turns import CHANGED_AT_ONCE, LETTERS_AT_ONCE, aside, dividing, slices
+from memoranda_ranking import Passage, index_terms, passage_of
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Table
 

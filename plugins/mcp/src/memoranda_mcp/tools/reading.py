@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memoranda.context import ContextManager
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store import moment_text
+from memoranda_context import ContextManager
 from memoranda_mcp.desk import Desk
 from memoranda_mcp.tools.memories import Memory, after, encoded, position_of, shown, with_tags
 from memoranda_mcp.tools.outcome import Outcome

@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import Field
 
 from memoranda.errors import InputError, SummaryError
-from memoranda.summary import SummaryConfig, compact, plan
 from memoranda_mcp.desk import Desk
 from memoranda_mcp.tools.outcome import Outcome
 from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
+from memoranda_summary import SummaryConfig, compact, plan
 
 _CONFIG = SummaryConfig(
     prompts={

@@ -7,8 +7,8 @@ import asyncio
 from memoranda.errors import SummaryError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
 from memoranda.store import EVERYTHING, BaseStore, Capability
-from memoranda.summary import SummaryConfig, compact
-from memoranda.summary.compaction import expand, undo
+from memoranda_summary import SummaryConfig, compact
+from memoranda_summary.compaction import expand, undo
 from memoranda_testing.case import Cases, Reopen, moment, needs
 from memoranda_testing.expect import contents, equal, raises, same_item, that
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.ranking import WHOLE_SCOPE, RankedItem
-from memoranda.store import BaseStore, Capability, InMemoryStore, SearchMode
+from memoranda.store import BaseStore, Capability, InMemoryStore, RankedItem, SearchMode
+from memoranda_ranking import WHOLE_SCOPE
 from memoranda_testing.case import Cases, needs, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, that
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda.ranking import RankedItem
-from memoranda.store import Owner
+from memoranda.store import Owner, RankedItem
 from memoranda_testing.model.reference import AtMost
 
 

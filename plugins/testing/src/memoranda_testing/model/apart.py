@@ -12,8 +12,7 @@ from random import Random
 from typing import Any
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.ranking import RankedItem
-from memoranda.store import BaseStore, Capability, SearchMode
+from memoranda.store import BaseStore, Capability, RankedItem, SearchMode
 from memoranda_testing.case import note
 from memoranda_testing.expect import shown
 from memoranda_testing.model import histories

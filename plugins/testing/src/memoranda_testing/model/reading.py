@@ -8,7 +8,6 @@ from typing import Any
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.ranking import RankedItem, conversation_key, passage_of, rank_text
 from memoranda.store import (
     EVERYTHING,
     Capability,
@@ -16,6 +15,7 @@ from memoranda.store import (
     Order,
     Owner,
     Page,
+    RankedItem,
     as_one_session,
     check_filter,
     copy_item,
@@ -24,6 +24,7 @@ from memoranda.store import (
 )
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
+from memoranda_ranking import conversation_key, passage_of, rank_text
 from memoranda_testing.model.forks import shown, told
 from memoranda_testing.model.handle import Handle
 from memoranda_testing.model.rows import Refused

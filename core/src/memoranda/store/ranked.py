@@ -1,0 +1,127 @@
+"""Ranked search: what it returns, and the contracts of rankers and rerankers, which come as plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+from memoranda.errors import InputError, MemoryError, PluginError, PluginNotFoundError
+from memoranda.items import MemoryItem
+
+OWN_RANKER = "text"
+"""The ranker of memoranda-ranking, which any other takes the place of."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedItem:
+    """An item, how well it answers the query, and why.
+
+    ``parts`` says what the score is made of (``text``, ``speaker``, ``semantic``, …) and ``terms`` which words of the
+    query were found; ``passage`` is the part of a long content that was found, and empty where the whole was. Scores
+    compare within one result list only.
+    """
+
+    item: MemoryItem
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    terms: tuple[str, ...] = ()
+    passage: str = ""
+
+
+class Entry(NamedTuple):
+    """An item in its place: by time, then by the order of adding; ``added`` is unique, so items never compare.
+
+    ``terms`` is the ranker's own: it may keep the words of the item there. They live as long as the entry.
+    """
+
+    created_at: str
+    added: int
+    item: MemoryItem
+    terms: list[str]
+
+
+Matching = Callable[[MemoryItem], bool]
+
+
+class ScopeIndex(Protocol):
+    """What a ranker knows of one scope, which a store may keep from one search to the next."""
+
+    def rank(
+        self, query: str, entries: Sequence[Entry], *, belongs: Matching, wanted: Matching | None, limit: int
+    ) -> list[RankedItem]:
+        """Return the best items of a scope for a query, best first, and nothing that has no relation to it.
+
+        ``entries`` come oldest first; those that do not ``belongs`` are no part of the scope and must not change any
+        score. Of the scope, only ``wanted`` items are returned; None wants all. Several threads may call it. An item
+        that was changed since the last call comes in a new entry; an entry that is the same object is unchanged.
+        """
+        ...
+
+
+class Ranker(Protocol):
+    """Ranks the text of items, for stores that have no index of their own. Plugins offer one by a RankerSpec."""
+
+    def index(self) -> ScopeIndex:
+        """Return a new index, for one scope."""
+        ...
+
+
+def installed_ranker() -> Ranker | None:
+    """Return a ranker of the installed plugins, or None if there is none. One that is not ours comes first.
+
+    Raises InputError if several others are installed: the store has to be given one then.
+    """
+    from memoranda.plugins import RankerSpec, default_registry  # Looked for on use: most programs never rank.
+
+    registry = default_registry()
+    names = [spec.name for spec in registry.specs(RankerSpec)]
+    others = [name for name in names if name != OWN_RANKER]
+    if len(others) > 1:
+        raise InputError(
+            f"Several rankers are installed: {', '.join(others)}. Set store.ranker to one.", field="ranker"
+        )
+    try:
+        ranker: Ranker = registry.make(registry.find(RankerSpec, (others or [OWN_RANKER])[0]))
+    except PluginNotFoundError:
+        return None
+    return ranker
+
+
+def rank_items(
+    index: ScopeIndex, query: str, items: Sequence[MemoryItem], wanted: Matching | None, limit: int
+) -> list[RankedItem]:
+    """Rank a whole scope, given newest first."""
+    entries = [Entry(item.created_at, number, item, []) for number, item in enumerate(reversed(items))]
+    return index.rank(query, entries, belongs=lambda item: True, wanted=wanted, limit=limit)
+
+
+class Reranker(Protocol):
+    """Puts the head of a ranking into a better order, usually with a model that reads query and item together."""
+
+    async def rerank(self, query: str, ranked: Sequence[RankedItem]) -> Sequence[RankedItem]:
+        """Return the given results in a new order; none may be added, and those left out fall behind the others."""
+        ...
+
+
+RERANKED = 50
+"""How many of the best results a reranker is given."""
+
+
+async def reranked(reranker: Reranker, query: str, ranked: list[RankedItem]) -> list[RankedItem]:
+    """Return the results with their head in the reranker's order; what it did not return keeps its old order.
+
+    Only scores and reasons are taken from a reranker, never items. Raises PluginError when it fails.
+    """
+    head = {found.item.id: found for found in ranked[:RERANKED]}
+    ordered = []
+    try:
+        for found in await reranker.rerank(query, list(head.values())):
+            given = head.pop(found.item.id, None)
+            if given is not None:
+                ordered.append(replace(found, item=given.item))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise PluginError(f"The reranker {type(reranker).__name__} failed with {type(error).__name__}.") from error
+    return [*ordered, *head.values(), *ranked[RERANKED:]]

@@ -1,0 +1,205 @@
+"""Short-term memory: a conversation, filtered by scope and cut to what a model may be shown."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from memoranda.errors import InputError, MemoryError
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.store.base import BaseStore, ScopedStore
+from memoranda.store.capabilities import SearchMode
+from memoranda.store.filters import Moment, check_filter, merge_scope, names_nothing
+from memoranda.store.in_memory import InMemoryStore
+from memoranda.store.pages import Order, Page
+from memoranda.store.shelf import Row
+from memoranda.store.views import View
+from memoranda.turns import aside, sifting
+from memoranda.windowing import check_rounds
+
+SCOPES: dict[str, tuple[str, ...]] = {
+    "user": ("user_id", "agent_id"),
+    "session": ("user_id", "session_id", "agent_id"),
+    "task": ("user_id", "session_id", "task_id", "agent_id"),
+}
+"""The fields of a metadata filter that each scope matches on."""
+
+_IGNORED = {scope: [name for name in SCOPE_FIELDS if name not in matched] for scope, matched in SCOPES.items()}
+
+
+class Conversation(BaseStore):
+    """A store whose :meth:`search` returns a conversation as a model may be shown it; see :class:`ShortTermMemory`."""
+
+    default_order = "added"
+    max_rounds: int
+    matched_scope: str
+
+    async def search(
+        self,
+        *,
+        query: str = "",
+        metadata: MemoryMetadata | None = None,
+        memory_type: str | None = None,
+        status: MemoryStatus | None = None,
+        limit: int = 10,
+        mode: SearchMode | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        order: Order | None = None,
+        refresh: bool = False,
+    ) -> list[MemoryItem]:
+        """Return the conversation that matches, oldest first, as a model may be shown it.
+
+        The order is that in which things were said, as the store took them; ``order="created"`` goes by their times.
+        Filters come first (of ``metadata``, only the fields of the scope, the namespace and ``extra``), then the
+        keyword, then the last ``max_rounds`` rounds, then the ``offset``, which leaves out the newest items, and the
+        limit, which keeps the newest of the others; last, tool calls without all their
+        results and results without their call are taken out, so that fewer than ``limit`` items may be left. System
+        items stay: they count towards the limit, and where there are more of them than it allows, all of them are
+        returned and nothing else. A limit of 0 returns nothing. The limit is ten items unless you say otherwise, which
+        is five rounds of a question and an answer however large ``max_rounds`` is: for whole rounds give a limit that
+        holds them.
+
+        A filter by ``memory_type`` asks for a listing of those records, not for a conversation: the limit then keeps
+        simply the newest, and tool calls and results are not paired. With a ranked ``mode`` the result is a listing
+        too, best first.
+
+        Raises InputError when ``metadata`` names only fields that the scope ignores: the filter would be widened to
+        everything.
+        """
+        self._ensure_open()
+        metadata = self._in_scope(metadata)
+        page = Page.checked(limit, offset, self._order(order))
+        if self._checked_mode(mode) != "substring":
+            return await super().search(
+                query=query,
+                metadata=metadata,
+                memory_type=memory_type,
+                status=status,
+                limit=limit,
+                mode=mode,
+                since=since,
+                until=until,
+                where=where,
+                offset=offset,
+                refresh=refresh,
+            )
+        wanted = self._filter(
+            query=query,
+            metadata=metadata,
+            memory_type=memory_type,
+            status=status,
+            since=since,
+            until=until,
+            where=where,
+        )
+        bounds = self._bounds(metadata)
+        session = None if bounds is None else bounds.session_id
+        shown = await self._viewed(View(wanted, self.max_rounds, page, memory_type is not None, session))
+        if self._observers:
+            self._observers.searched(query, shown)
+        return shown if refresh is False else await self._refreshed(shown, refresh)
+
+    @abstractmethod
+    async def _viewed(self, view: View) -> list[MemoryItem]:
+        """Return copies of what a view shows."""
+
+    def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        """Return the filter with only the fields that the scope matches on."""
+        if metadata is None:
+            return None
+        if type(metadata) is not MemoryMetadata:
+            check_filter(metadata)
+        held = metadata.__dict__
+        for name in _IGNORED[self.matched_scope]:
+            if held[name] is not None:
+                break
+        else:
+            return metadata  # Whoever searches with it checks it.
+        check_filter(metadata)
+        fields = {name: getattr(metadata, name) for name in SCOPES[self.matched_scope]}
+        narrowed = MemoryMetadata(**fields, namespace=metadata.namespace, extra=metadata.extra)
+        if names_nothing(narrowed) and not names_nothing(metadata):
+            given = ", ".join(name for name in SCOPE_FIELDS if getattr(metadata, name) is not None)
+            used = ", ".join(SCOPES[self.matched_scope])
+            raise InputError(
+                f"The scope {self.matched_scope!r} matches on {used} and would ignore {given}, the only filter given. "
+                f"Name one of the fields it uses, or choose another scope.",
+                field="metadata",
+            )
+        return narrowed
+
+    def _scoped(self, scope: MemoryMetadata) -> ScopedStore:
+        return ScopedConversation(self, scope)
+
+
+class ShortTermMemory(Conversation, InMemoryStore):
+    """An in-memory conversation whose :meth:`search` returns what a model may be shown, oldest first.
+
+    ``scope`` says how broadly a metadata filter matches: ``"user"``, ``"session"`` or ``"task"``. ``max_rounds`` keeps
+    only the last rounds; 0 keeps all. What a search returns is cut to its ``limit`` as well, ten items by default,
+    which are five short rounds: to see twenty ask for ``window(rounds=20)``. Raises MemoryError for any other scope.
+    """
+
+    def __init__(self, *, scope: str = "task", max_rounds: int = 0) -> None:
+        if not isinstance(scope, str) or scope not in SCOPES:
+            said = repr(scope) if isinstance(scope, str) else f"A value of type {type(scope).__name__}"
+            raise MemoryError(f"{said} is no scope; there are {', '.join(SCOPES)}.")
+        super().__init__()
+        self.scope = self.matched_scope = scope
+        self.max_rounds = check_rounds(max_rounds)
+
+    def __repr__(self) -> str:
+        return f"ShortTermMemory(scope={self.scope!r}, max_rounds={self.max_rounds}, items={len(self)})"
+
+    async def clear(
+        self,
+        *,
+        metadata: MemoryMetadata | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Remove the items that match and return how many; without a filter, all of them.
+
+        Removing is never broader than what was named: fields that the scope ignores for reading still narrow it here.
+        """
+        self._in_scope(metadata)
+        return await super().clear(metadata=metadata, since=since, until=until, where=where)
+
+    async def _viewed(self, view: View) -> list[MemoryItem]:
+        wanted = await self._with_past(view.wanted)
+        view = view if wanted is view.wanted else replace(view, wanted=wanted)
+        with self._turn:
+            entries, scope = self._looked_at(self._live, view.scope())
+            if isinstance(entries, Row) and scope is wanted:
+                shown = view.of_newest(entries)
+                if shown is not None:
+                    return shown
+            entries = entries.copy()
+        return await aside(sifting(len(entries)), view.of, entries, scope)
+
+
+class ScopedConversation(Conversation, ScopedStore):
+    """A conversation within a scope; made by ``memory.scoped(user_id=…)``.
+
+    Searches show what those of the conversation show, of the items in the scope. The scope binds with all its fields,
+    those too that the conversation's own scope would leave out of a filter.
+    """
+
+    def __init__(self, memory: Conversation, scope: MemoryMetadata) -> None:
+        super().__init__(memory, scope)
+        self._memory = memory
+        self.max_rounds = memory.max_rounds
+        self.matched_scope = memory.matched_scope
+
+    async def _viewed(self, view: View) -> list[MemoryItem]:
+        return await self._memory._viewed(replace(view, wanted=view.wanted.narrowed(self.scope)))
+
+    def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
+        merge_scope(check_filter(metadata), self.scope)  # Another scope than the handle's is refused, used or not.
+        return super()._in_scope(metadata)

@@ -1,0 +1,8 @@
+"""A prompt put together from what a store holds, within one token budget."""
+
+from __future__ import annotations
+
+from memoranda_context.manager import ContextManager
+from memoranda_context.prompt import AssembledContext
+
+__all__ = ["AssembledContext", "ContextManager"]

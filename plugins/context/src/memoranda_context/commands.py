@@ -1,0 +1,164 @@
+"""``memoranda context``: the window that a model would get, and what is left out and why.
+
+Only the command imports this module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.errors import InputError
+from memoranda.integrity import results_behind_calls
+from memoranda.store import as_one_session
+from memoranda.windowing import as_said
+from memoranda_cli import options
+from memoranda_cli.terminal import preview, say, show, show_json
+from memoranda_context.explaining import Window, grouped, window_of
+
+if TYPE_CHECKING:
+    from memoranda.items import MemoryItem
+
+
+MOST_NAMED = 3
+"""How many summaries are named of those that stand for what is left out."""
+
+
+class Format(StrEnum):
+    """How the window is written."""
+
+    TEXT = "text"
+    OPENAI = "openai"
+    RESPONSES = "responses"
+    ANTHROPIC = "anthropic"
+
+
+@options.filtered
+@options.scoped
+def context(
+    metadata: options.Owner = None,
+    which: options.Which = None,
+    everything: Annotated[bool, typer.Option("--all", help="Everybody's together, without an owner.")] = False,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-r", min=0, help="Only the last rounds.")] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", "-t", min=0, help="As many of the newest rounds as fit.")
+    ] = None,
+    counter: Annotated[str, typer.Option("--counter", help="The installed token counter to use.")] = "estimate",
+    form: Annotated[
+        Format,
+        typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses or anthropic: how to write it."),
+    ] = Format.TEXT,
+    explain: Annotated[bool, typer.Option("--explain", "-e", help="Say how much was left out, and why.")] = False,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show the window that a model would get.
+
+    Rounds are whole, system items stay, and a tool call is shown only with all its results. --format openai,
+    responses and anthropic print the messages as JSON, ready to be sent.
+    """
+    from memoranda_cli.stores import run
+
+    if metadata is None and not everything:
+        raise InputError(
+            "A window without an owner would mix what everybody said; name one (--user, --session, …) or say --all.",
+            field="metadata",
+        )
+    count = _counter(counter)
+    items, archived = run(_read(store, store_options, {"metadata": metadata, **which}, archived=explain or as_json))
+    window = window_of(items, rounds=rounds, tokens=tokens, count=count)
+    summaries = {item.archived_by for item in archived}
+    stands = "the summary {} stands for it"
+    if len(summaries) > MOST_NAMED and not as_json:
+        stands = f"{len(summaries)} summaries stand for them"
+    left_out = [*((item, stands.format(item.archived_by)) for item in archived), *window.left_out]
+    used = sum(count(item) for item in window.shown)
+    if as_json:
+        show_json(_as_json(window, left_out, used))
+        return
+    _show(window.shown, form)
+    said = f"{len(window.shown)} of {len(items) + len(archived)} items, about {used} tokens"
+    if explain:
+        show_left_out(left_out)
+        say(f"{said}.")
+    elif left_out:
+        say(f"{said}; --explain says what was left out and why.")
+
+
+def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
+    """Print how much was left out, when it was said and why, to standard error: it is no part of the window."""
+    from rich.text import Text
+
+    from memoranda_cli.render import said, speaker
+    from memoranda_cli.terminal import console, items_text, table
+
+    terminal = console(stderr=True)
+    if not left_out:
+        terminal.print(Text("Nothing was left out.", style="dim"))
+        return
+    rows = []
+    for reason, items in grouped(left_out).items():
+        last = items[-1]
+        rows.append((items_text(len(items)), _when(items), reason, f"{speaker(last)}: {preview(said(last)[0], 40)}"))
+    columns = (("left out", {"no_wrap": True}), "from, to (UTC)", "why", "the last of them")
+    terminal.print(table(*columns, rows=rows))
+
+
+def _when(items: Sequence[MemoryItem]) -> str:
+    """Return from when to when items were said, which come oldest first."""
+    first, last = (items[end].created_at[:16].replace("T", " ") for end in (0, -1))
+    return first if first == last else f"{first}\n{last}"
+
+
+async def _read(
+    url: str | None, store_options: Sequence[str] | None, wanted: dict[str, Any], *, archived: bool
+) -> tuple[list[MemoryItem], list[MemoryItem]]:
+    from memoranda_cli.stores import opened
+
+    async with opened(url, store_options) as store:
+        session = None if wanted["metadata"] is None else wanted["metadata"].session_id
+        found = [item async for item in store.scan(archived=False, order="added", **wanted)]
+        live = as_said(as_one_session(found, session))
+        return live, [item async for item in store.scan(archived=True, order="added", **wanted)] if archived else []
+
+
+def _counter(name: str) -> Callable[[MemoryItem], int]:
+    from memoranda.plugins import default_registry
+
+    return default_registry().token_counter(name)
+
+
+def _show(items: Sequence[MemoryItem], form: Format) -> None:
+    if form is Format.TEXT:
+        from memoranda_cli.render import conversation
+
+        show(conversation(results_behind_calls(items)))
+    else:
+        typer.echo(json.dumps(messages_of(items, form), ensure_ascii=False, indent=2))
+
+
+def messages_of(items: Sequence[MemoryItem], form: Format) -> Any:
+    """Return a window as a provider's messages; Anthropic's with their system blocks."""
+    from memoranda_messages import to_anthropic, to_openai, to_responses
+
+    if form is Format.OPENAI:
+        return to_openai(items)
+    if form is Format.RESPONSES:
+        return to_responses(items)
+    system, messages = to_anthropic(items)
+    return {"system": system, "messages": messages}
+
+
+def _as_json(window: Window, left_out: Sequence[tuple[MemoryItem, str]], tokens: int) -> dict[str, Any]:
+    from memoranda.store import dump_item
+
+    return {
+        "items": [dump_item(item) for item in window.shown],
+        "tokens": tokens,
+        "left_out": [{"id": item.id, "reason": reason} for item, reason in left_out],
+    }

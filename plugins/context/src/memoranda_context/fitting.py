@@ -1,0 +1,222 @@
+"""Fitting what was fetched for a context into its token budget, with a decision for every item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+
+from memoranda.integrity import call_ids, whole_groups
+from memoranda.items import HumanMemory, MemoryItem, SystemMemory
+from memoranda.tokens import TokenCounter
+from memoranda.windowing import rounds_within
+from memoranda_context.prompt import (
+    NOTES,
+    AssembledContext,
+    Decision,
+    Explanation,
+    Parts,
+    Source,
+    long_term_entry,
+    recent_entry,
+)
+
+_ALREADY = "it is in the context already"
+_DOES_NOT_FIT = "it does not fit the token budget"
+_FOUND = "the search found it"
+_NEWEST = "it is one of the newest"
+_INCOMPLETE = "its tool call or one of its results is not in the context"
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What there is to choose from, and what went wrong on the way."""
+
+    soul: str = ""
+    conversation: list[MemoryItem] = field(default_factory=list)
+    copies: list[MemoryItem] = field(default_factory=list)
+    recent: list[MemoryItem] = field(default_factory=list)
+    long_term: list[MemoryItem] = field(default_factory=list)
+    """What the search found, best first."""
+    newest: list[MemoryItem] = field(default_factory=list)
+    """What fills the room that this leaves, newest first."""
+    timezone: tzinfo = UTC
+    warnings: list[str] = field(default_factory=list)
+
+
+class Fitting:
+    """One context in the making."""
+
+    def __init__(self, fetched: Fetched, query: str, budget: int, count: TokenCounter, long_term_limit: int) -> None:
+        self._fetched = fetched
+        self._budget = budget
+        self._count = count
+        self._long_term_limit = long_term_limit
+        self._decisions: list[Decision] = []
+        self._warnings = fetched.warnings
+        self._said: Sequence[MemoryItem] = ()
+        self._parts = Parts(soul=fetched.soul, query=query, timezone=fetched.timezone)
+
+    def context(self) -> AssembledContext:
+        left = self._budget - self._keep_always()
+        left = self._fit_conversation(left)
+        left = self._fit_recent(left - self._cost(NOTES))
+        self._fit_long_term(left)
+        self._make_whole()
+        self._shrink()
+        explanation = Explanation(tuple(self._decisions), tuple(self._warnings), self._total(), self._budget)
+        return AssembledContext(self._parts, explanation)
+
+    def _cost(self, text: str) -> int:
+        return self._count(SystemMemory(content=text))
+
+    def _total(self) -> int:
+        return sum(self._count(item) for item in self._parts.items())
+
+    def _decide(self, source: Source, item_id: str, kept: bool, reason: str, tokens: int) -> None:
+        self._decisions.append(Decision(source, item_id, kept, reason, tokens))
+
+    def _keep_always(self) -> int:
+        soul = self._cost(self._parts.soul) if self._parts.soul.strip() else 0
+        query = self._count(HumanMemory(content=self._parts.query))
+        if soul:
+            self._decide("soul", "soul", True, "the soul is always kept", soul)
+        self._decide("query", "query", True, "the query is always kept", query)
+        if soul + query > self._budget:
+            self._warnings.append(
+                f"The soul and the query take {soul + query} tokens, more than the budget of {self._budget}."
+            )
+        return soul + query
+
+    def _fit_conversation(self, left: int) -> int:
+        items = self._fetched.conversation
+        for item in self._fetched.copies:
+            self._decide("conversation", item.id, False, _ALREADY, self._count(item))
+        if items and items[-1].memory_type == "human" and items[-1].content == self._parts.query:
+            self._decide("conversation", items[-1].id, False, "it is the query", self._count(items[-1]))
+            items = items[:-1]
+        kept = rounds_within(items, max(left, 0), self._count)
+        chosen = {id(item) for item in kept}
+        for item in reversed(items):
+            fits = id(item) in chosen
+            reason = "it is part of the conversation" if fits else _DOES_NOT_FIT
+            self._decide("conversation", item.id, fits, reason, self._count(item))
+        self._said = items
+        self._parts = replace(self._parts, conversation=kept)
+        return left - sum(self._count(item) for item in kept)
+
+    def _fit_recent(self, left: int) -> int:
+        shown = {item.id for item in self._parts.conversation}
+        kept: list[MemoryItem] = []
+        full = False
+        for item in reversed(self._fetched.recent):
+            tokens = self._cost(recent_entry(item, self._parts.timezone))
+            if item.id in shown:
+                self._decide("recent", item.id, False, _ALREADY, tokens)
+                continue
+            shown.add(item.id)
+            full = full or tokens > left
+            if not full:
+                kept.append(item)
+                left -= tokens
+            self._decide("recent", item.id, not full, _DOES_NOT_FIT if full else "it is recent", tokens)
+        self._parts = replace(self._parts, recent=kept[::-1])
+        return left
+
+    def _fit_long_term(self, left: int) -> None:
+        """Keep what was found, best first, then the newest; half a tool-call group takes no room from the others."""
+        why = self._unshown()
+        wanted = {item.id: item for item in [*self._fetched.newest, *self._fetched.long_term] if item.id in why}
+        costs = {item_id: self._cost(long_term_entry(wanted[item_id])) for item_id in why}
+        # Of one time, the order of the store counts: it tells a call from its result.
+        in_order = list(reversed(wanted.values()))
+        in_order.sort(key=lambda item: item.created_at)
+        left_out = dict.fromkeys(_halves(in_order), _INCOMPLETE)
+        while True:
+            kept, late = self._fitting([item_id for item_id in why if item_id not in left_out], costs, left)
+            halves = _halves([item for item in in_order if item.id in kept])
+            if not halves:
+                break
+            left_out |= dict.fromkeys(halves, _INCOMPLETE)
+        left_out |= dict.fromkeys(late, _DOES_NOT_FIT)
+        for item_id, reason in why.items():
+            if item_id in kept or item_id in left_out:
+                self._decide("long-term", item_id, item_id in kept, left_out.get(item_id, reason), costs[item_id])
+        self._parts = replace(self._parts, long_term=[item for item in in_order if item.id in kept])
+
+    def _unshown(self) -> dict[str, str]:
+        """Return the ids of what the context does not show yet, and why it should, in the order of priority.
+
+        The newest are often turns of the conversation, which may have other ids there, or the query itself.
+        """
+        conversation = self._parts.conversation
+        shown = {item.id for item in [*conversation, *self._parts.recent]}
+        said = {(item.memory_type, item.content) for item in conversation} | {("human", self._parts.query)}
+        wanted: dict[str, str] = {}
+        for item in self._fetched.long_term:
+            if item.id in shown:
+                self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
+            else:
+                wanted[item.id] = _FOUND
+        for item in self._fetched.newest:
+            if item.id in shown or item.id in wanted:
+                continue
+            if not (item.memory_type == "tool" or call_ids(item)) and (item.memory_type, item.content) in said:
+                self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
+            else:
+                wanted[item.id] = _NEWEST
+        return wanted
+
+    def _fitting(self, ids: Sequence[str], costs: Mapping[str, int], left: int) -> tuple[set[str], set[str]]:
+        """Return what fits, each in its turn until the limit is reached, and what does not."""
+        kept: set[str] = set()
+        late: set[str] = set()
+        for item_id in ids:
+            if len(kept) == self._long_term_limit:
+                break
+            fits = costs[item_id] <= left
+            (kept if fits else late).add(item_id)
+            left -= costs[item_id] if fits else 0
+        return kept, late
+
+    def _make_whole(self) -> None:
+        """Take incomplete tool-call groups out."""
+        conversation = whole_groups(self._parts.conversation, self._said)
+        long_term = whole_groups(self._parts.long_term)
+        whole = {id(item) for item in [*conversation, *long_term]}
+        for item in [*self._parts.conversation, *self._parts.long_term]:
+            if id(item) not in whole:
+                self._drop(item, _INCOMPLETE)
+        self._parts = replace(self._parts, conversation=conversation, long_term=long_term)
+
+    def _shrink(self) -> None:
+        """Drop what comes last by priority while headings and line ends make the whole exceed the budget."""
+        while self._total() > self._budget:
+            if self._parts.long_term:
+                last = self._last_by_priority()
+                remaining = [item for item in self._parts.long_term if item is not last]
+                self._parts = replace(self._parts, long_term=whole_groups(remaining))
+                dropped = {id(item) for item in self._parts.long_term}
+                for item in [*remaining, last]:
+                    if id(item) not in dropped:
+                        self._drop(item, _DOES_NOT_FIT if item is last else _INCOMPLETE)
+            elif self._parts.recent:
+                self._drop(self._parts.recent[0], _DOES_NOT_FIT)
+                self._parts = replace(self._parts, recent=self._parts.recent[1:])
+            else:
+                return
+
+    def _last_by_priority(self) -> MemoryItem:
+        kept = {id(item) for item in self._parts.long_term}
+        return [item for item in [*self._fetched.long_term, *self._fetched.newest] if id(item) in kept][-1]
+
+    def _drop(self, item: MemoryItem, reason: str) -> None:
+        for position, decision in enumerate(self._decisions):
+            if decision.kept and decision.item_id == item.id:
+                self._decisions[position] = replace(decision, kept=False, reason=reason)
+                return
+
+
+def _halves(items: Sequence[MemoryItem]) -> set[str]:
+    """Return the ids of items, oldest first, whose tool-call group is not complete among them."""
+    return {item.id for item in items} - {item.id for item in whole_groups(items)}

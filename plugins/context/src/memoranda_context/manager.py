@@ -1,0 +1,215 @@
+"""Context assembly: the soul, what was remembered and the request, fitted into a model's budget."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from memoranda.errors import InputError, MemoryError
+from memoranda.integrity import whole_groups
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.shapes import check_text, items_of, number, whole_number, wrong
+from memoranda.store.base import BaseStore
+from memoranda.store.capabilities import Capability
+from memoranda.store.pages import EVERYTHING
+from memoranda.store.protocol import MemoryStore
+from memoranda.store.short_term import Conversation
+from memoranda.tokens import TokenCounter, estimate_tokens
+from memoranda.windowing import as_said, newest
+from memoranda_context.fitting import Fetched, Fitting
+from memoranda_context.merging import merged
+from memoranda_context.prompt import AssembledContext
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_BUDGET = 8000
+
+_REACH_OF_A_GROUP = 100
+"""How many items lie between the first and the last of a group at the most: those of one answer of a model."""
+
+_RANKED = (Capability.HYBRID, Capability.TEXT, Capability.SEMANTIC)
+
+
+class RecentMemories(Protocol):
+    """What context assembly needs of a short-term manager. A manager with ``connect()`` is connected first."""
+
+    async def get_recent(self, hours: float = 2.0, limit: int | None = None) -> Sequence[MemoryItem]: ...
+
+
+class ContextManager:
+    """Puts contexts together from a soul file, recent memories and long-term memories, within a token budget.
+
+    ``soul_path`` is a text file that says who the agent is; it is read anew for every context. ``long_term`` is any
+    store, a scoped handle included: a ranked search where the store has one, otherwise the newest items that contain
+    the query; the newest items fill the room that this leaves, since an answer need not share a word with its question.
+    At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a
+    conversation store, and ``long_term_limit`` long-term memories are looked at; system items of a conversation all
+    stay, also where there are more of them. ``token_counter`` is a function from an item to its tokens.
+
+    What goes in, by priority: the soul and the query always, even where they alone exceed the budget; then the system
+    items and the newest whole rounds of the conversation; then the recent memories, newest first, without gaps; then
+    the long-term memories that the search found, best first, and then the newest, each one that still fits. A memory
+    that is there twice is shown once; of the newest, what the conversation or the query says is passed over. Incomplete
+    tool-call groups are taken out. In the context the conversation stands in the order in which it was said, everything
+    else in the order of time, and its explanation says of each long-term memory whether the search found it or it is
+    one of the newest.
+
+    Raises InputError for options that make no sense. A missing soul file, a store or a Redis that cannot be reached and
+    an empty memory raise nothing: they are warnings in the explanation of the context.
+    """
+
+    def __init__(
+        self,
+        soul_path: str | Path | None = None,
+        *,
+        long_term: MemoryStore | None = None,
+        token_budget: int = DEFAULT_BUDGET,
+        token_counter: TokenCounter | None = None,
+        recent_hours: float = 2.0,
+        recent_limit: int = 20,
+        long_term_limit: int = 10,
+    ) -> None:
+        if not isinstance(soul_path, (str, os.PathLike, type(None))):
+            raise wrong("soul_path", "a path", soul_path)
+        self.soul_path = None if soul_path is None else Path(soul_path)
+        self.long_term = long_term
+        self.token_budget = whole_number(token_budget, "token_budget")
+        self.token_counter: TokenCounter = token_counter or estimate_tokens
+        if token_counter is not None and not callable(token_counter):
+            raise wrong("token_counter", "a function from an item to a number", token_counter)
+        self.recent_hours = number(recent_hours, "recent_hours")
+        self.recent_limit = whole_number(recent_limit, "recent_limit")
+        self.long_term_limit = whole_number(long_term_limit, "long_term_limit")
+
+    async def assemble_context(
+        self,
+        input_query: str,
+        short_term_manager: RecentMemories | MemoryStore | None = None,
+        *,
+        conversation: Sequence[MemoryItem] = (),
+        metadata: MemoryMetadata | None = None,
+        token_budget: int | None = None,
+    ) -> AssembledContext:
+        """Return the context for a query; see the class for what goes into it.
+
+        ``short_term_manager`` is asked for its recent interactions and connected if need be; a conversation store, such
+        as ShortTermMemory, gives its items as ``conversation`` instead, which may also be given as items, oldest first.
+        Where both are given they are put together, each turn once (see :func:`memoranda_context.merging.merged`); a
+        turn that was read back from messages is known by what it says and where. ``metadata`` filters what is read from
+        stores. Raises InputError for a query that is not text, a conversation that holds anything but items, a negative
+        budget, and a filter that contradicts the scope of a handle; what cannot be fetched is a warning, not an error.
+        """
+        check_text(input_query, "input_query")
+        budget = self.token_budget if token_budget is None else whole_number(token_budget, "token_budget")
+        given = items_of(conversation, "conversation")
+        fetched = await self._fetch(input_query, short_term_manager, metadata)
+        fetched.conversation, fetched.copies = merged(fetched.conversation, given)
+        return Fitting(fetched, input_query, budget, self.token_counter, self.long_term_limit).context()
+
+    async def _fetch(
+        self, query: str, short_term: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
+    ) -> Fetched:
+        fetched = Fetched()
+        results = await asyncio.gather(
+            self._read_soul(fetched),
+            self._read_short_term(fetched, short_term, metadata),
+            self._read_long_term(fetched, query, metadata),
+            return_exceptions=True,  # None is left running when another meets a mistake of the caller.
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return fetched
+
+    async def _read_soul(self, fetched: Fetched) -> None:
+        if self.soul_path is None:
+            return
+        try:
+            fetched.soul = await asyncio.to_thread(self.soul_path.read_text, encoding="utf-8")
+        except FileNotFoundError:
+            fetched.warnings.append(f"There is no soul file at {str(self.soul_path)!r}.")
+        except (OSError, ValueError) as error:
+            fetched.warnings.append(f"The soul file {str(self.soul_path)!r} cannot be read: {type(error).__name__}.")
+
+    async def _read_short_term(
+        self, fetched: Fetched, source: RecentMemories | MemoryStore | None, metadata: MemoryMetadata | None
+    ) -> None:
+        if source is None:
+            return
+        try:
+            if hasattr(source, "get_recent"):
+                await self._read_recent(fetched, cast(RecentMemories, source))
+            else:
+                fetched.conversation = await self._conversation(source, metadata)
+        except InputError:
+            raise
+        except Exception as error:  # noqa: BLE001  # an agent without its memory is better than no agent
+            fetched.warnings.append(_failed("Recent memories", error))
+            return
+        if not fetched.recent and not fetched.conversation:
+            fetched.warnings.append("There are no recent memories.")
+
+    async def _read_recent(self, fetched: Fetched, source: RecentMemories) -> None:
+        connect = getattr(source, "connect", None)
+        if connect is not None:
+            await connect()
+        recent = await source.get_recent(hours=self.recent_hours, limit=self.recent_limit)
+        fetched.recent = list(recent)[::-1]
+        fetched.timezone = getattr(source, "timezone", UTC)
+
+    async def _conversation(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        limit = self.recent_limit
+        if isinstance(store, Conversation):
+            return await store.search(metadata=metadata, limit=limit)
+        if isinstance(store, BaseStore):
+            return await store.window(metadata=metadata, limit=limit)
+        found = await store.search(metadata=metadata, limit=limit + _REACH_OF_A_GROUP)
+        older: list[MemoryItem] = []
+        if len(found) > limit:  # Every system item stays; of summaries no more than the limit are ever shown.
+            for kind, most in (("system", EVERYTHING), ("summary", limit)):
+                older += (await store.search(metadata=metadata, memory_type=kind, limit=most))[::-1]
+        ids = {item.id for item in found}
+        said = as_said([*(item for item in older if item.id not in ids), *found[::-1]])
+        return whole_groups(newest(said, limit), said)
+
+    async def _read_long_term(self, fetched: Fetched, query: str, metadata: MemoryMetadata | None) -> None:
+        if self.long_term is None or not self.long_term_limit:
+            return
+        try:
+            if query.strip():
+                fetched.long_term = await self._relevant(self.long_term, query, metadata)
+            fetched.newest = await self._newest(self.long_term, metadata)
+        except InputError:
+            raise
+        except Exception as error:  # noqa: BLE001  # as above
+            fetched.warnings.append(_failed("Long-term memories", error))
+            return
+        if not fetched.long_term and not fetched.newest:
+            fetched.warnings.append("There are no long-term memories.")
+
+    async def _relevant(self, store: MemoryStore, query: str, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        """Return what the search finds, best first."""
+        capabilities: frozenset[Capability] = getattr(store, "capabilities", frozenset())
+        wanted: dict[str, Any] = {"metadata": metadata, "limit": self.long_term_limit}
+        for mode in _RANKED:
+            if mode in capabilities:
+                ranked: list[MemoryItem] = await cast(Any, store).search(query=query, mode=mode.value, **wanted)
+                return ranked
+        return await store.search(query=query, **wanted)
+
+    async def _newest(self, store: MemoryStore, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+        """Return the newest memories, newest first, which a conversation view answers the other way round."""
+        found = await store.search(metadata=metadata, limit=self.long_term_limit)
+        return found[::-1] if isinstance(store, Conversation) else found
+
+
+def _failed(what: str, error: Exception) -> str:
+    """Say what could not be fetched. An error of the libraries underneath may quote anything, so it is only named."""
+    said = str(error) if isinstance(error, MemoryError) else f"{type(error).__name__}."
+    logger.warning("%s could not be fetched: %s", what, type(error).__name__)
+    return f"{what} could not be fetched: {said}"

@@ -1,0 +1,274 @@
+"""Items as the items of OpenAI's Responses API, and back."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from memoranda import shapes
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.shapes import JsonObject
+from memoranda.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
+from memoranda_messages.parts import OUTPUTS
+from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
+from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
+
+FORMAT = "responses"
+_TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
+_ROLES = {"ai": "assistant", "system": "system"}
+_MAX_ID = 64
+
+_ALONE = frozenset(
+    {"reasoning", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
+    | {"mcp_list_tools", "compaction", "compaction_trigger", "item_reference"}
+)
+"""What the model, or the server for it, put there whole: nothing answers it, and only this API has a place for it."""
+
+_SETTINGS = frozenset({"additional_tools", "configuration_update"})
+"""What the developer says to the API and not in words."""
+
+
+def from_responses(items: Iterable[Any], *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
+    """Return memory items for items of the Responses API, dicts or objects of the SDK, inputs and outputs alike.
+
+    One becomes one, in their order, stamped with the metadata; :func:`to_responses` gives every one back as it was. A
+    model's reasoning and what it led to, up to the next input, are a ``group``, and so are a program and the calls that
+    it makes. Raises InputError for whatever is no such item or could not be stored, naming the place, such as
+    ``items[3].call_id``.
+    """
+    owner = shapes.owner_of(metadata)
+    names: dict[str, str] = {}
+    groups = _Groups()
+    found = []
+    for position, given in enumerate(messages_of(items, "items")):
+        fields = _read(given, f"items[{position}]")
+        item = item_from(fields, owner, names, _plainly, given, FORMAT)
+        item.group = groups.group_of(given, item)
+        found.append(item)
+    sizes = Counter(item.group for item in found)
+    for item in found:
+        if item.group is not None and sizes[item.group] > 1:
+            item.group_size = sizes[item.group]
+    return with_first_ids(found)
+
+
+def to_responses(
+    items: Iterable[MemoryItem], *, strict: bool = False, dropped: list[Dropped] | None = None
+) -> list[Message]:
+    """Return the input of the Responses API for items given oldest first; order is kept.
+
+    Only items of the type ``system`` have a role with authority. Reasoning goes out only before what it led to. What
+    this API has no place for is told to ``dropped``, or with ``strict`` an InputError. Raises InputError as
+    :func:`memoranda_messages.to_openai` does.
+    """
+    request = Request(FORMAT, items, _read, legal=lambda name: name[:_MAX_ID], strict=strict, dropped=dropped)
+    _settle_kinds(request)
+    answered_by: dict[str, str] = {}
+    sent: list[tuple[Message, MemoryItem]] = []
+    for turn in request.turns(behind_calls=False):
+        kept = request.kept.get(turn.at)
+        if turn.item.memory_type == "tool":
+            written = [_result(turn, kept, answered_by[turn.ids[0]])]
+        elif request.has_nothing_to_say(turn.at):
+            written = []
+        else:
+            written = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), kept)
+            calls = [each for each in written if _kind(each) in OUTPUTS]
+            answered_by |= {
+                call_id: OUTPUTS[_kind(call)] for call, call_id in zip(calls, turn.ids, strict=bool(turn.ids))
+            }
+        sent += [(message, turn.item) for message in written]
+    return _followed_reasoning(_distinct(sent, request), request)
+
+
+def _kind(given: JsonObject) -> str:
+    kind = given.get("type")
+    return str(kind or ("message" if "role" in given else "item_reference"))
+
+
+def _read(given: JsonObject, place: str) -> Fields:
+    shapes.text(given, "type", place)
+    kind = _kind(given)
+    if kind == "message":
+        return _read_message(given, place)
+    if kind in OUTPUTS and (kind != "tool_search_call" or given.get("call_id")):
+        return {"memory_type": "ai", "content": "", "tool_calls": [_read_call(given, kind, place)]}
+    if kind in OUTPUTS.values() and (kind != "tool_search_output" or given.get("call_id")):
+        return _read_output(given, kind, place)
+    if kind in _ALONE or kind in ("tool_search_call", "tool_search_output"):
+        if kind == "item_reference":
+            shapes.needed_text(given, "id", place)
+        return {"memory_type": "ai", "content": ""}
+    if kind in _SETTINGS:
+        return {"memory_type": "system", "content": ""}
+    said = repr(kind) if len(kind) <= 40 else "this"
+    raise InputError(f"{place}.type: {said} is no type of item that is known here.", field=f"{place}.type")
+
+
+def _read_message(given: JsonObject, place: str) -> Fields:
+    role = shapes.role_of(given, place, _TYPES)
+    content = given.get("content")
+    blocks = [] if isinstance(content, str) else shapes.blocks_of(content, f"{place}.content")
+    refuse_calls_of_others(given, blocks, place, "tool_calls", "function_call", "tool_use", "tool_result")
+    if not isinstance(content, str):
+        content = joined_text(blocks)
+    return {"memory_type": _TYPES[role], "content": content}
+
+
+def _read_call(given: JsonObject, kind: str, place: str) -> JsonObject:
+    call_id = shapes.needed_text(given, _id_key(given, kind), place)
+    if kind == "custom_tool_call":
+        custom = {"name": shapes.text(given, "name", place), "input": shapes.text(given, "input", place)}
+        return {"id": call_id, "type": "custom", "custom": custom}
+    if kind in ("function_call", "mcp_approval_request"):
+        arguments: Any = parsed(shapes.text(given, "arguments", place))
+        return {"id": call_id, "name": shapes.text(given, "name", place), "arguments": arguments}
+    asked = ("action", "actions", "operation", "arguments", "code")
+    return {
+        "id": call_id,
+        "name": kind.removesuffix("_call"),
+        "arguments": {key: given[key] for key in asked if given.get(key) is not None},
+    }
+
+
+def _read_output(given: JsonObject, kind: str, place: str) -> Fields:
+    output = given.get("result" if kind == "program_output" else "output")
+    if kind == "mcp_approval_response":
+        output = "approved" if given.get("approve") else "declined"
+    elif kind == "shell_call_output":
+        chunks = shapes.objects(output, f"{place}.output")
+        output = "\n".join(str(chunk[key]) for chunk in chunks for key in ("stdout", "stderr") if chunk.get(key))
+    elif isinstance(output, list):
+        output = joined_text(shapes.blocks_of(output, f"{place}.output"))
+    elif kind == "computer_call_output" or output is None:
+        output = ""
+    elif not isinstance(output, str):
+        raise shapes.wrong(f"{place}.output", "text or a list of objects", output)
+    return {
+        "memory_type": "tool",
+        "content": output,
+        "tool_call_id": shapes.needed_text(given, _id_key(given, kind), place),
+        "tool_name": shapes.text(given, "name", place),
+        "is_error": kind == "apply_patch_call_output" and given.get("status") == "failed",
+    }
+
+
+def _id_key(given: JsonObject, kind: str) -> str:
+    """Return under which key an item has the id of its call."""
+    if kind == "mcp_approval_response":
+        return "approval_request_id"
+    if kind == "mcp_approval_request" or (kind == "local_shell_call_output" and "call_id" not in given):
+        return "id"
+    return "call_id"
+
+
+class _Groups:
+    """Which of the items that come in belong together."""
+
+    def __init__(self) -> None:
+        self._reasoned: str | None = None
+        self._led_to_something = False
+        self._programs: dict[str, str] = {}
+
+    def group_of(self, given: JsonObject, item: MemoryItem) -> str | None:
+        kind = _kind(given)
+        if kind == "reasoning":
+            if self._reasoned is None or self._led_to_something:
+                own = given.get("id")
+                self._reasoned = own if isinstance(own, str) and own else uuid.uuid4().hex
+            self._led_to_something = False
+        elif item.memory_type == "ai":
+            self._led_to_something = True
+        else:
+            self._reasoned = None
+        if kind == "program":
+            return self._programs.setdefault(str(given["call_id"]), self._reasoned or str(given["call_id"]))
+        caller = given.get("caller")
+        if isinstance(caller, dict) and caller.get("type") == "program":
+            return self._programs.get(str(caller.get("caller_id")), str(caller.get("caller_id")))
+        return self._reasoned
+
+
+def _plainly(item: MemoryItem) -> Any:
+    """Return what an item that is sent alone and has no payload is sent as."""
+    if item.memory_type == "tool":
+        return {"type": "function_call_output", "call_id": getattr(item, "tool_call_id", ""), "output": item.content}
+    sent = _said(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
+    return sent[0] if len(sent) == 1 else sent
+
+
+def _settle_kinds(request: Request) -> None:
+    """Let a call of a kind that only this API has go out as it came only if every result of it does so too."""
+    for link in request.links:
+        kept, result = request.kept.get(link.caller), request.kept.get(link.result)
+        if kept is None or _kind(kept.message) in ("function_call", "custom_tool_call"):
+            continue
+        if result is None or not result.whole or _kind(result.message) != OUTPUTS.get(_kind(kept.message)):
+            del request.kept[link.caller]
+
+
+def _said(
+    item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None
+) -> list[Message]:
+    """Return what an item that is no result goes out as: what was kept, or what it says and then its calls."""
+    if kept and ids:
+        calls = [kept.message | {_id_key(kept.message, _kind(kept.message)): ids[0]}]
+    else:
+        named = zip(calls_of(item), ids, strict=True)
+        calls = [_written_call(call, call_id, tool_name(call_name(call))) for call, call_id in named]
+    if kept and kept.whole:
+        return calls or [dict(kept.message)]
+    if calls and not item.content:
+        return calls
+    return [{"role": _ROLES.get(item.memory_type, "user"), "content": spoken(item)}, *calls]
+
+
+def _written_call(call: Any, call_id: str, name: str) -> Message:
+    if is_foreign(call):
+        return {"type": "custom_tool_call", "call_id": call_id, "name": name, "input": call_arguments(call)}
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": call_arguments(call)}
+
+
+def _result(turn: Turn, kept: Kept | None, kind: str) -> Message:
+    if kept and kept.whole and _kind(kept.message) == kind and not turn.further:
+        message: Message = kept.message | {_id_key(kept.message, kind): turn.ids[0]}
+        return message
+    return {"type": kind, "call_id": turn.ids[0], "output": answer_text(turn)}
+
+
+def _distinct(sent: Iterable[tuple[Message, MemoryItem]], request: Request) -> list[tuple[Message, MemoryItem]]:
+    """Return what is sent with each id of the API once: what comes again goes without it, or not at all."""
+    seen: set[str] = set()
+    distinct = []
+    for message, item in sent:
+        kind, own = _kind(message), message.get("id")
+        if isinstance(own, str) and own and _id_key(message, kind) != "id":
+            if own in seen:
+                request.tell(item, "id", "repaired")
+                if kind in _ALONE:
+                    continue
+                message = {key: value for key, value in message.items() if key != "id"}
+            seen.add(own)
+        distinct.append((message, item))
+    return distinct
+
+
+def _followed_reasoning(sent: Sequence[tuple[Message, MemoryItem]], request: Request) -> list[Message]:
+    """Return what is sent without reasoning whose outcome is not there, which the API refuses.
+
+    Reasoning that was given last of all has none yet, and goes out as it came.
+    """
+    kept: list[Message] = []
+    follows = bool(sent) and sent[-1][1] is request.last
+    for message, item in reversed(sent):
+        kind = _kind(message)
+        if kind == "reasoning" and not follows:
+            request.tell(item, kind, "incomplete")
+            continue
+        follows = message.get("role") == "assistant" or kind in OUTPUTS or kind in _ALONE
+        kept.append(message)
+    return kept[::-1]

@@ -1,0 +1,122 @@
+"""How a provider's message is kept in an item, and when it may be sent in the item's place.
+
+An item's own fields are the truth. Where writing them out does not give the very message that was read, the message is
+kept as the item's ``payload``. Anyone who may add an item may put anything there, and an item may be changed later, so
+a payload is read again on the way out, and :func:`agrees` decides:
+
+- It is sent only if its role, text, calls, result and name are exactly those of the fields; ids of calls are written
+  into it anew. Where only the text or the name differs, the fields are sent and of the payload the calls.
+- It may add images, files, reasoning and annotations. Anything else, such as a search that the provider ran, must be
+  named by the item's ``provider_parts``, which the readers of :mod:`memoranda_messages` fill in.
+- In every other case the message is written from the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from memoranda.errors import InputError
+from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
+from memoranda.payloads import decode_payload, encode_payload, plain
+from memoranda.shapes import JsonObject, each, json_object, json_text, wrong
+from memoranda.tool_calls import call_arguments, call_name, calls_of, is_foreign
+from memoranda_messages.parts import unvouched_parts
+
+Message = dict[str, Any]
+Fields = dict[str, Any]
+_UNSAID: Fields = {"name": None, "is_error": False, "tool_calls": (), "provider_parts": []}
+Read = Callable[[Any, str], Fields]
+"""A format's reader: from a message and its place to the fields of an item. Raises InputError for what is none."""
+
+
+class Kept(NamedTuple):
+    """What a payload is good for: the message, and whether all of it may be sent or only its calls."""
+
+    message: Any
+    whole: bool
+
+
+def messages_of(given: Any, place: str = "messages") -> list[JsonObject]:
+    """Return messages, dicts or objects of an SDK, as plain dicts that could be stored."""
+    messages = []
+    for position, message in enumerate(each(given, place, "messages")):
+        at = f"{place}[{position}]"
+        if isinstance(message, MemoryItem):
+            raise wrong(at, "a message", message)
+        messages.append(json_object(plain(message), at))
+    return messages
+
+
+def refuse_calls_of_others(message: JsonObject, blocks: Iterable[JsonObject], place: str, *kinds: str) -> None:
+    """Raise InputError for calls and results where there can be none, which would pass for something unknown.
+
+    ``kinds`` are the keys and the types of blocks that make them.
+    """
+    for kind in kinds:
+        if message.get(kind) or any(block.get("type") == kind for block in blocks):
+            raise InputError(f"{place}: {kind} has no place in such a message.", field=f"{place}.{kind}")
+
+
+def item_from(
+    fields: Fields,
+    owner: MemoryMetadata,
+    names: dict[str, str],
+    written: Callable[[MemoryItem], Any],
+    message: Any,
+    in_format: str,
+) -> MemoryItem:
+    """Return the item of a message that was read, with its payload where the fields alone would not give it back.
+
+    ``names`` are those of the tools that were called so far, by the id of the call.
+    """
+    if fields["memory_type"] == "tool" and not fields.get("tool_name"):
+        fields["tool_name"] = names.get(fields["tool_call_id"], "")
+    names |= {call["id"]: call_name(call) for call in fields.get("tool_calls", ())}
+    parts = unvouched_parts(message, in_format)
+    further = {"provider_parts": parts} if parts else {}
+    item = BUILTIN_TYPES[fields["memory_type"]](**fields, **further, metadata=owner)
+    if json_text(written(item)) != json_text(message):
+        item.payload, item.payload_format = encode_payload(message), in_format
+    return item
+
+
+def agrees(item: MemoryItem, said: Fields) -> bool:
+    """True if what a payload says is exactly what the fields of its item say.
+
+    ``said`` are the fields that were read from the payload, ``memory_type`` and ``content`` among them. A name, an
+    error, calls or ``provider_parts`` that it leaves out must be missing in the item, too. Calls are compared by their
+    id, name and arguments, whichever of the usual forms they have.
+    """
+    expected = _UNSAID | said
+    held = {name: getattr(item, name, _UNSAID.get(name)) for name in expected}
+    try:
+        held["tool_calls"], expected["tool_calls"] = _asked(calls_of(item)), _asked(expected["tool_calls"])
+        return json_text(held) == json_text(expected)  # As text, since 1 is neither 1.0 nor true.
+    except (InputError, AttributeError, TypeError, ValueError, RecursionError):
+        return False
+
+
+def kept_for(item: MemoryItem, in_format: str, read: Read) -> Kept | None:
+    """Return what the item's payload is good for in a format; None if it has none or it says something else."""
+    if item.payload is None or item.payload_format != in_format:
+        return None
+    try:
+        message = decode_payload(item.payload)
+        said = read(message, "payload") | {"provider_parts": unvouched_parts(message, in_format)}
+        ours = calls_of(item)
+        calls = zip(said.get("tool_calls", ()), ours, strict=True)
+        said["tool_calls"] = [call | {"id": own["id"]} for call, own in calls]  # Ids are written anew on the way out.
+    except (InputError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    said.pop("tool_call_id", None)
+    if not said.get("tool_name"):
+        said.pop("tool_name", None)
+    whole = agrees(item, said)
+    usable = whole or (bool(ours) and agrees(item, said | {"content": item.content, "name": item.name}))
+    return Kept(message, whole) if usable else None
+
+
+def _asked(calls: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return what calls ask for. Those of another kind than a function are told by all that they hold."""
+    return [[call.get("id"), call if is_foreign(call) else (call_name(call), call_arguments(call))] for call in calls]

@@ -1,0 +1,88 @@
+"""Who takes part in a conversation: who speaks, and who is called by name, where nobody's name is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, pairwise
+
+from memoranda_ranking.names import speaker_of
+from memoranda_ranking.terms import MONTHS, STOPWORDS
+
+_GREETINGS = (
+    "hey hi hello thanks congrats bye dear hallo danke hola gracias salut bonjour merci ciao grazie olá oi obrigado "
+    "obrigada привет спасибо"
+)
+_CALL = re.compile(rf"(?<!\w)(?:{'|'.join(_GREETINGS.split())}|thank you),? ([^\W\d_]+)(?=[!,?.])", re.IGNORECASE)
+_MARKS = ("!", ",", "?", ".")
+_WORD = re.compile(r"[^\W\d_]+")
+_NO_NAMES = STOPWORDS.union(MONTHS)
+_BEGINNING = 80
+"""How many letters of what is said are looked at: people are called first."""
+
+_NEAR = 12
+_TIMES, _IN_TURN = 10, 0.8
+"""Two take turns where, of at least so many pairs of calls near by, this part is an even number of turns apart."""
+
+
+def capitalised(query: str) -> frozenset[str]:
+    """Return the words of a query that are written as names are."""
+    if query.islower():
+        return frozenset()
+    return frozenset(word for word in _WORD.findall(query) if word[0].isupper() and word.lower() not in _NO_NAMES)
+
+
+def called(query: str, contents: Sequence[str]) -> tuple[str, set[int]]:
+    """Return the name in a query that somebody is greeted by, if it is just one, and which contents call this one.
+
+    "That's lovely, Ada!" was not said by Ada. Of several lines each may be somebody else's: they call nobody.
+    """
+    naming = {
+        name: [at for at, content in enumerate(contents) if content.find(name, 0, _BEGINNING) >= 0]
+        for name in capitalised(query)
+    }
+    greeted = [name for name in naming if any(name in _CALL.findall(contents[at][:_BEGINNING]) for at in naming[name])]
+    if len(greeted) != 1:
+        return "", set()
+    (name,) = greeted
+    return name, {at for at in naming[name] if _calls(name, contents[at][:_BEGINNING]) and "\n" not in contents[at]}
+
+
+def _calls(name: str, beginning: str) -> bool:
+    """Whether a name stands by itself: "Ada, …", "Wow Ada!", "You are right, Ada."."""
+    before, _, after = beginning.partition(name)
+    first = len(before.split()) < 2 and not before[-1:].isalnum()
+    return after.startswith(_MARKS) and (first or before.rstrip().endswith(_MARKS))
+
+
+def said_by_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:
+    """Return the turns of those who call somebody: these, and where two take turns, every other from the nearest on.
+
+    ``stretch_of`` says where the turns begin and end that follow each other around one. Among several people, in notes
+    or in sentences it is chance whether two calls of one name are an even number of turns apart.
+    """
+    said, near, even = set(calling), 0, 0
+    in_turn: set[int] = set()
+    for (start, end), found in groupby(sorted(said), stretch_of):
+        calls = list(found)
+        apart = [right - left for left, right in pairwise(calls) if right - left <= _NEAR]
+        near, even = near + len(apart), even + sum(turns % 2 == 0 for turns in apart)
+        middles = [(left + right) // 2 + 1 for left, right in pairwise(calls)]
+        for call, first, last in zip(calls, [start, *middles], [*middles, end], strict=True):
+            in_turn.update(range(call, last, 2), range(call, first - 1, -2))
+    return in_turn if even >= _IN_TURN * max(near, _TIMES) else said
+
+
+def taking_part(query: str, heard: Iterable[tuple[str | None, str]]) -> set[str]:
+    """Return who speaks in these turns, each a name and a content, and which names in the query somebody is called by.
+
+    "Thanks, Ada!" calls Ada. Her name is taken out of a query before it is embedded, as those of speakers are.
+    """
+    asked = capitalised(query)
+    names = set()
+    for name, content in heard:
+        names.add(speaker_of(name, "", content))
+        beginning = content[:_BEGINNING] if asked else ""
+        if any(word in beginning for word in asked):
+            names.update(asked.intersection(_CALL.findall(beginning)))
+    return names - {""}

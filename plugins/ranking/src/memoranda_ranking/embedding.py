@@ -1,0 +1,146 @@
+"""How stores call an embedder, and an embedder that needs no model."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from math import copysign
+from zlib import crc32
+
+from memoranda.embeddings import Embeddings
+from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
+from memoranda.shapes import whole_number
+from memoranda.turns import aside, dividing
+from memoranda_ranking.passage_splitting import divided, is_short
+from memoranda_ranking.passages import Weights
+from memoranda_ranking.terms import query_terms
+from memoranda_ranking.vectors import checked_vector
+
+WHITESPACE = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""Every character that Python takes for a space, for engines that look for text themselves."""
+
+
+def has_text(content: str) -> bool:
+    """Return True if a content is more than whitespace. Whitespace has no vector and is not found by meaning."""
+    return bool(content.strip())
+
+
+class HashingEmbeddings(Embeddings):
+    """An embedder without a model: hashed words and character triples. For tests, demos and CI.
+
+    It finds texts that share words or parts of words, and knows nothing of meaning. The same text has the same vector
+    in every process and on every machine.
+    """
+
+    def __init__(self, dimension: int = 384) -> None:
+        self._dimension = whole_number(dimension, "dimension", least=1)
+
+    def __repr__(self) -> str:
+        return f"HashingEmbeddings(dimension={self._dimension})"
+
+    @property
+    def dimension(self) -> int:
+        """The length of every vector."""
+        return self._dimension
+
+    def embed(self, text: str) -> list[float]:
+        """Return the vector of one text; a text without words has the zero vector."""
+        vector = [0.0] * self._dimension
+        for term in query_terms(text):
+            self._add(vector, term, 1.0)
+            framed = f"<{term}>"
+            for start in range(len(framed) - 2):
+                self._add(vector, framed[start : start + 3], 0.3)
+        return vector
+
+    async def aembed(self, text: str) -> list[float]:
+        """Return the vector of one text."""
+        return await aside(dividing(len(text)), self.embed, text)
+
+    def _add(self, vector: list[float], feature: str, weight: float) -> None:
+        """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""
+        code = crc32(feature.encode())
+        vector[(code >> 1) % self._dimension] += copysign(weight, 0.5 - (code & 1))
+
+
+def usual_weights(embeddings: Embeddings | None) -> Weights:
+    """Return the weights of a store that was given none, with this embedder."""
+    usual = Weights()
+    return usual if embeddings is None else replace(usual, semantic=usual.semantic * min(1.0, embeddings.trust))
+
+
+async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bool = False) -> list[array[float]]:
+    """Return a checked vector for each text, as float32, not normalised; with ``query``, of what is looked for.
+
+    This is how a store calls an embedder, which is not asked for a text that is nothing but whitespace: that has the
+    vector of zeros. Raises BadVectorError for a vector of the wrong length, an empty one or one
+    with values that are not finite; EmbeddingError when the provider fails or returns the wrong number of vectors.
+    """
+    asked = await aside(len(texts), _with_text, texts)
+    vectors = await provided_vectors(embeddings, asked, query=query) if asked else []
+    if not hasattr(vectors, "__len__"):
+        raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
+    if len(vectors) != len(asked):
+        raise EmbeddingError(
+            f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(asked)} texts; nothing was changed."
+        )
+    dimension = embeddings.dimension
+    checked = await aside(len(vectors), _all_checked, vectors, dimension)
+    if len(checked) == len(texts):
+        return checked
+    made = iter(checked)
+    return [next(made) if has_text(text) else array("f", [0.0]) * dimension for text in texts]
+
+
+async def embed_passages(embeddings: Embeddings, texts: Sequence[str], size: float) -> list[list[array[float]]]:
+    """Return the vectors of each text: one, or those of its passages of about ``size`` terms, where it has several.
+
+    Everything else is as :func:`embed_texts` says, which is called once for all of them.
+    """
+    long = await aside(dividing(sum(map(len, texts))), long_texts, texts, size)
+    if not long:
+        return [[vector] for vector in await embed_texts(embeddings, texts)]
+    flat = [passage for place, text in enumerate(texts) for passage in long.get(place) or (text,)]
+    made = iter(await embed_texts(embeddings, flat))
+    return [list(islice(made, len(long[place]) if place in long else 1)) for place in range(len(texts))]
+
+
+def long_texts(texts: Sequence[str], size: float) -> dict[int, list[str]]:
+    """Return the passages of those texts that have several, by their places among the others."""
+    found = {place: divided(text, size) for place, text in enumerate(texts) if not is_short(text, size)}
+    return {place: passages for place, passages in found.items() if len(passages) > 1}
+
+
+def _with_text(texts: Sequence[str]) -> list[str]:
+    return [text for text in texts if has_text(text)]
+
+
+def _all_checked(vectors: Sequence[Sequence[float]], dimension: int) -> list[array[float]]:
+    return [checked_vector(vector, dimension) for vector in vectors]
+
+
+async def provided_vectors(
+    embeddings: Embeddings, texts: Sequence[str], *, query: bool = False
+) -> Sequence[Sequence[float]]:
+    """Return what the provider gives for the texts, not checked; its failures become EmbeddingErrors.
+
+    For stores that check many vectors at once; others use :func:`embed_texts`.
+    """
+    try:
+        if query:
+            return [await embeddings.aembed_query(text) for text in texts]
+        if len(texts) == 1:
+            return [await embeddings.aembed(texts[0])]
+        return await embeddings.aembed_many(texts)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # The provider's message may hold what was to be embedded: it stays in the chain, out of the sentence.
+        raise EmbeddingError(
+            f"{type(embeddings).__name__} failed with {type(error).__name__}; nothing was changed."
+        ) from error

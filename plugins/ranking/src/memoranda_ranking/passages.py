@@ -1,0 +1,121 @@
+"""What is ranked, what comes out, and how much each thing counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import inf
+from typing import NamedTuple
+
+from memoranda.errors import InputError
+from memoranda.items import MemoryItem
+from memoranda.store import RankedItem
+
+_SILENCE = timedelta(hours=4)
+
+
+class Passage(NamedTuple):
+    """One item as ranking sees it.
+
+    ``session`` names the conversation that the item belongs to. Neighbours and the session's bonus stay within one
+    sitting of it, which hours of silence end. ``date`` is ISO-8601 text. ``terms`` are the item's own
+    :func:`~memoranda_ranking.index_terms`, where a backend keeps them; without them the text is divided on every query,
+    which is most of the work.
+    """
+
+    key: str
+    text: str
+    speaker: str = ""
+    date: str = ""
+    session: str = ""
+    terms: Sequence[str] | None = None
+
+
+def are_apart(one: Passage, following: Passage) -> bool:
+    """Whether two passages, one after the other, are of different sessions or have hours of silence between them."""
+    if one.session == following.session and one.date[:13] != following.date[:13]:
+        try:
+            return datetime.fromisoformat(following.date) - datetime.fromisoformat(one.date) > _SILENCE
+        except (TypeError, ValueError):  # No time, or one without its zone.
+            return one.date[:10] != following.date[:10]
+    return one.session != following.session
+
+
+class Scored(NamedTuple):
+    """A key with its score and why: what the score is made of, and the terms of the query that the item itself holds.
+
+    ``passage`` is the part of a long text that was found; it is empty where the whole was. Scores compare within one
+    list only.
+    """
+
+    key: str
+    score: float
+    parts: Mapping[str, float]
+    terms: tuple[str, ...] = ()
+    passage: str = ""
+
+    def ranked(self, item: MemoryItem) -> RankedItem:
+        """Return the item of this key, with its score and why."""
+        return RankedItem(item, self.score, self.parts, self.terms, self.passage)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each thing counts in a text ranking. The defaults are modest and suit conversations.
+
+    Set ``before`` and ``after`` to 0 for items that are not turns of a conversation.
+    """
+
+    before: float = 0.5
+    """A term in the turn before, against 1 for a term in the item itself."""
+    after: float = 0.3
+    """A term in the turn after."""
+    fading: float = 0.5
+    """Each further turn counts this much of the one before it."""
+    reach: int = 3
+    """How many turns on each side count."""
+    answer: float = 0.5
+    """How much more the turn before counts when it asks something, since this item may be the answer."""
+    same_speaker: float = 0.5
+    """How much of this counts between turns that one speaker says one after the other, where it is known who speaks."""
+    coherence: float = 0.3
+    """How much more often than by chance the terms of a query must stand near each other for neighbours to count in
+    full; where they do not, a quarter of it counts. 0: they always count in full."""
+    own: float = 0.8
+    """What an item has by its own terms alone, relative to the best of these, counts at least this much; more where
+    neighbours count less."""
+    speaker: float = 1.0
+    """A term that is the speaker's name."""
+    date: float = 1.0
+    """A term that is part of the item's date, where the query speaks of a date."""
+    saturation: float = 1.2
+    """BM25's k1: how soon further occurrences of a term stop counting."""
+    length: float = 0.5
+    """BM25's b: how much long passages are held back, from 0 to 1."""
+    passage: int = 60
+    """About how many terms a passage has: an item of more is scored by the best of several. 0: no item is divided."""
+    damping: float = 0.15
+    """How much an item is held back for having many passages: its score is divided by their number to this power."""
+    letters: float = 0.5
+    """A term of which only the letters are found, against 1 for a term that is found as it is."""
+    semantic: float = 0.5
+    """The part that meaning has in a hybrid ranking, for a query of usual length; the words have the rest."""
+    asked_speaker: float = 0.25
+    """Bonus when the query names who speaks here, or is in the first person and the user speaks, or, where nobody is
+    known, the item does not call by name whom the query names; like all bonuses, relative to the best, which has 1."""
+    session: float = 0.2
+    """Bonus for the other items of a session, as a part of the relevance of its best one."""
+    time: float = 0.15
+    """Bonus for an item that mentions a time when the query asks for one."""
+    statement: float = 0.1
+    """Bonus for an item that does not end in a question."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            # Not shapes.number: the error shows the field with its class and names it as the caller wrote it.
+            if not (isinstance(value, (int, float)) and 0 <= value < inf):
+                raise InputError(f"Weights.{name} must be a number of at least 0, not {value!r}.", field=name)
+        if self.semantic > 1 or self.length > 1 or self.own > 1:
+            raise InputError("Weights.semantic, length and own are parts of a whole: at most 1.", field="semantic")

@@ -1,0 +1,13 @@
+"""The ranker that the core finds through its hook: text search for stores without an index of their own."""
+
+from __future__ import annotations
+
+from memoranda_ranking.scope_index import ScopeIndex
+
+
+class TextRanker:
+    """Ranks by words, and by what a conversation adds to them: neighbouring turns, speakers and dates."""
+
+    def index(self) -> ScopeIndex:
+        """Return a new index, for one scope."""
+        return ScopeIndex()

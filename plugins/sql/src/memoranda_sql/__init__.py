@@ -1,0 +1,24 @@
+"""What SQL backends share: how an item becomes a row, and the statements, written once for every dialect.
+
+No driver is imported here. A backend brings a :class:`Dialect`, its connections and its schema's text.
+"""
+
+from __future__ import annotations
+
+from memoranda_sql.dialect import Dialect, Parameters
+from memoranda_sql.rows import ITEM_COLUMNS, PAYLOAD_COLUMNS, Row, pack, unpack, unpack_payload
+from memoranda_sql.statements import Change, Statement, Statements
+
+__all__ = [
+    "ITEM_COLUMNS",
+    "PAYLOAD_COLUMNS",
+    "Change",
+    "Dialect",
+    "Parameters",
+    "Row",
+    "Statement",
+    "Statements",
+    "pack",
+    "unpack",
+    "unpack_payload",
+]

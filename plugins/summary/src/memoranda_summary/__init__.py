@@ -1,0 +1,44 @@
+"""When to summarise, with which template, and how a summary takes the place of what it stands for and gives it back."""
+
+from __future__ import annotations
+
+from memoranda_summary.compaction import CompactionResult, compact, plan
+from memoranda_summary.generation import (
+    Summarizer,
+    SummaryConfig,
+    SummaryResult,
+    SummaryTemplate,
+    TriggerResult,
+    check_trigger,
+    generate_summary,
+    installed_summarizer,
+)
+from memoranda_summary.parsing import Entry, cleaned, entries, normalised
+from memoranda_summary.templates import PlainTemplate, Template, installed_template
+from memoranda_summary.transcript import Transcript, transcribe
+from memoranda_summary.undoing import expand, undo
+
+__all__ = [
+    "CompactionResult",
+    "Entry",
+    "PlainTemplate",
+    "Summarizer",
+    "SummaryConfig",
+    "SummaryResult",
+    "SummaryTemplate",
+    "Template",
+    "Transcript",
+    "TriggerResult",
+    "check_trigger",
+    "cleaned",
+    "compact",
+    "entries",
+    "expand",
+    "generate_summary",
+    "installed_summarizer",
+    "installed_template",
+    "normalised",
+    "plan",
+    "transcribe",
+    "undo",
+]

@@ -1,0 +1,224 @@
+"""Asking a model for a summary: by one prompt, or in parts and then of the parts where that would be too long.
+
+Parts are asked for one after the other, so that the first that fails is the last that is paid for. What the model says
+of them is kept here until all is said: whoever stores summaries gets all of it or an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoranda.errors import InputError, MemoryError, SummaryError, SummaryTimeoutError
+from memoranda.integrity import pairs
+from memoranda.items import HumanMemory, MemoryItem, SummaryMemory
+from memoranda.tokens import TokenCounter
+from memoranda.turns import aside
+from memoranda_summary.templates import Template
+from memoranda_summary.transcript import Transcript, transcribe
+
+logger = logging.getLogger(__name__)
+
+MAX_ANSWER_LENGTH = 200_000
+"""The most characters that an answer may have; a longer one is no summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the model answered for one template, under the name that the configuration has for it.
+
+    ``readings`` are the answers, each with the transcript that it is about. ``origins`` are the sources of what was
+    itself a summary of a part.
+    """
+
+    name: str
+    template: Template
+    readings: Sequence[tuple[str, Transcript]]
+    origins: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What the model said."""
+        return "\n".join(text for text, _ in self.readings)
+
+    def items(self) -> list[SummaryMemory]:
+        """Return what the answers hold, each thing once, with the ids of what was said first of all as its sources."""
+        found: dict[object, SummaryMemory] = {}
+        for text, transcript in self.readings:
+            for item in self._parsed(text, transcript):
+                sources = [origin for source in item.sources for origin in self.origins.get(source, (source,))]
+                identity = self.template.identity(item)
+                key = len(found) if identity is None else identity
+                first = found.get(key, item)
+                known = first.sources if key in found else []
+                found[key] = first.model_copy(update={"sources": list(dict.fromkeys([*known, *sources]))})
+        return list(found.values())
+
+    def _parsed(self, text: str, transcript: Transcript) -> list[SummaryMemory]:
+        try:
+            items = list(self.template.parse(text, transcript))
+        except MemoryError:
+            raise
+        except Exception as error:  # a template of a third party may raise anything; it means that there is no summary
+            raise SummaryError(
+                f"The template {self.name!r} failed to read the answer with {type(error).__name__}; "
+                f"nothing was changed."
+            ) from error
+        if not all(isinstance(item, SummaryMemory) and item.content for item in items):
+            raise SummaryError(f"The template {self.name!r} made something else than summaries; nothing was changed.")
+        return items
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks for one template. ``instructions`` replaces the template's own.
+
+    ``limit`` is the most tokens of a prompt, by ``count``; None is no limit. ``timeout`` is for each prompt.
+    """
+
+    name: str
+    template: Template
+    instructions: str | None
+    summarize: Callable[[str], Any]
+    timeout: float | None
+    limit: int | None
+    count: TokenCounter
+
+    async def answer(self, items: Sequence[MemoryItem]) -> Answer:
+        """Return the answer on items given oldest first, each result of a tool behind its call.
+
+        What is longer than one prompt is asked for in parts. Things that last, such as facts, are put together from
+        them; a summary is made of the summaries of the parts, as often as it takes. Raises SummaryError when that does
+        not get shorter, or when the model fails on any part.
+        """
+        parts = await aside(len(items), self._parts, items)
+        origins: dict[str, Sequence[str]] = {}
+        while True:
+            answer = Answer(self.name, self.template, await self._readings(parts), origins)
+            if len(parts) == 1 or self.template.lasting or not (found := answer.items()):
+                return answer
+            summaries = [_intermediate(item, number, items) for number, item in enumerate(found)]
+            origins = {item.id: item.sources for item in summaries}
+            shorter = await aside(len(summaries), self._divided, summaries)
+            if len(shorter) >= len(parts):
+                raise SummaryError(
+                    f"Summaries of {len(parts)} parts for the template {self.name!r} are as long as the parts; nothing "
+                    f"was changed. Give max_prompt_tokens more than {self.limit}, or ask for shorter summaries."
+                )
+            parts = shorter
+
+    async def _readings(self, parts: Sequence[Sequence[MemoryItem]]) -> list[tuple[str, Transcript]]:
+        readings = []
+        for number, part in enumerate(parts, start=1):
+            what = f"the template {self.name!r}"
+            if len(parts) > 1:
+                what = f"part {number} of {len(parts)} of {what}"
+                logger.info("Asking for a summary of %s.", what)
+            transcript = await aside(len(part), transcribe, part)
+            prompt = self.template.build_prompt(transcript, self.instructions)
+            readings.append((await _asked(self.summarize, prompt, what, self.name, self.timeout), transcript))
+        return readings
+
+    def _parts(self, items: Sequence[MemoryItem]) -> list[Sequence[MemoryItem]]:
+        return [items] if self._fits(items) else self._divided(items)
+
+    def _tokens(self, items: Sequence[MemoryItem]) -> int:
+        prompt = self.template.build_prompt(transcribe(items), self.instructions)
+        return self.count(HumanMemory(content=prompt))
+
+    def _fits(self, items: Sequence[MemoryItem]) -> bool:
+        return self.limit is None or self._tokens(items) <= self.limit
+
+    def _divided(self, items: Sequence[MemoryItem]) -> list[Sequence[MemoryItem]]:
+        """Return the items in parts that fit a prompt each; a tool call and its results are in the same one."""
+        assert self.limit is not None, "without a limit everything fits"
+        bare = self._tokens(())
+        if 2 * bare > self.limit:  # Else a long history would go out in crumbs, each of them at the price of a prompt.
+            raise InputError(
+                f"The instructions for the template {self.name!r} take {bare} tokens, and max_prompt_tokens is "
+                f"{self.limit}; give it at least {2 * bare}.",
+                field="max_prompt_tokens",
+            )
+        return list(self._fitted(_units(items)))
+
+    def _fitted(
+        self, units: Sequence[Sequence[MemoryItem]], called: Sequence[MemoryItem] = ()
+    ) -> Iterator[Sequence[MemoryItem]]:
+        """Yield the units in as many halves as it takes for each to fit, the call that they answer before each.
+
+        Only what does not fit by itself is parted: the results of one call, and the text of one item.
+        """
+        together = [*called, *(item for unit in units for item in unit)]
+        if self._fits(together):
+            yield together
+        elif len(units) > 1:
+            yield from self._fitted(units[: len(units) // 2], called)
+            yield from self._fitted(units[len(units) // 2 :], called)
+        elif len(units[0]) > 1:
+            call, *results = units[0]
+            yield from self._fitted([[result] for result in results], [call])
+        else:
+            (item,) = units[0]
+            yield from self._fitted(self._cut(item, called), called)
+
+    def _cut(self, item: MemoryItem, called: Sequence[MemoryItem]) -> list[list[MemoryItem]]:
+        """Return an item as two with half of its text each. Raises SummaryError where that does not help."""
+        text = item.content
+        assert self.limit is not None, "without a limit everything fits"
+        if len(text) < 2 or 2 * self._tokens(called) > self.limit + self._tokens(()):
+            named = called[0] if called else item
+            raise SummaryError(
+                f"The item {named.id!r} leaves no room in a prompt of {self.limit} tokens for the template "
+                f"{self.name!r}; nothing was changed. Give max_prompt_tokens more."
+            )
+        middle = text.rfind(" ", len(text) // 4, len(text) // 2) + 1 or len(text) // 2
+        return [[item.model_copy(update={"content": half})] for half in (text[:middle], text[middle:])]
+
+
+def _units(items: Sequence[MemoryItem]) -> list[list[MemoryItem]]:
+    """Return the items, each result behind its call, as what must stay together."""
+    callers, _ = pairs(items)
+    starts = [position for position in range(len(items)) if position not in callers]
+    return [list(items[start:end]) for start, end in zip(starts, [*starts[1:], len(items)], strict=True)]
+
+
+def _intermediate(item: SummaryMemory, number: int, said: Sequence[MemoryItem]) -> SummaryMemory:
+    """Return a summary of a part as an entry for the next one, at the time of its last source; it is never stored."""
+    sources = set(item.sources)
+    moment = max((source.created_at for source in said if source.id in sources), default=said[-1].created_at)
+    return item.model_copy(update={"id": f"part-{number}", "memory_type": "summary", "created_at": moment})
+
+
+async def _asked(summarize: Callable[[str], Any], prompt: str, what: str, template: str, timeout: float | None) -> str:
+    try:
+        async with asyncio.timeout(timeout):
+            answer = summarize(prompt)
+            if inspect.isawaitable(answer):
+                answer = await answer
+    except TimeoutError as error:
+        raise SummaryTimeoutError(template, what) from error
+    except SummaryError:
+        raise
+    except asyncio.CancelledError as error:
+        running = asyncio.current_task()
+        if running is not None and running.cancelling():
+            raise
+        # Nobody cancelled this: a request of the summarizer's own was.
+        raise SummaryError(f"The summarizer gave up on {what} by itself; nothing was changed.") from error
+    except Exception as error:  # whatever a summarizer raises means that there is no summary
+        raise SummaryError(
+            f"The summarizer failed on {what} with {type(error).__name__}; nothing was changed."
+        ) from error
+    if not isinstance(answer, str) or not answer.strip():
+        said = "an empty answer" if isinstance(answer, str) else f"{type(answer).__name__} instead of text"
+        raise SummaryError(f"The summarizer gave {said} for {what}; nothing was changed.")
+    if len(answer) > MAX_ANSWER_LENGTH:
+        raise SummaryError(
+            f"The summarizer gave {len(answer)} characters for {what}, which is no summary "
+            f"(at most {MAX_ANSWER_LENGTH}); nothing was changed."
+        )
+    return answer
