@@ -81,6 +81,8 @@ def whole_groups(
     group does not stay. ``linked`` is what they were found to be linked by, where that is known.
     """
     said = items if history is None else history
+    if linked is None and not has_ties(said):
+        return list(items)
     if linked is None and len(items) == len(said) and are_side_by_side(items):
         return list(items)
     links, missing, orphans, _ = linked_by_calls(said) if linked is None else linked
@@ -208,6 +210,28 @@ def linked_by_calls(items: Sequence[MemoryItem]) -> Linked:
     for link in links:
         missing[link.caller] -= 1
     return Linked(links, missing, orphans, unclaimed)
+
+
+def has_ties(items: Iterable[MemoryItem]) -> bool:
+    """Return True if there is a call, a result or a group among the items, as there is in few windows."""
+    for item in items:
+        held = item.__dict__
+        kind = held["memory_type"]
+        if kind == "tool" or held["group"] is not None or (kind == "ai" and held.get("tool_calls", True)):
+            return True
+    return False
+
+
+def answers_another_agent(items: Sequence[MemoryItem]) -> bool:
+    """Return True if a result seems to answer a call of another task or agent, as a sub-agent's results do.
+
+    It may answer a call of its own instead that was made before these items.
+    """
+    if not has_ties(items):
+        return False
+    linked = linked_by_calls(items)
+    answering = {link.result for link in linked.links}
+    return any(position in answering for position, _ in linked.unclaimed)
 
 
 def _together(items: Sequence[MemoryItem], links: Sequence[Answer]) -> Iterable[list[int]]:

@@ -95,8 +95,9 @@ def _blocking(
     """Return a method of SyncStore that awaits the store's method of the same name."""
 
     @wraps(method)
-    def call(self: SyncStore, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._run(self._started(method.__name__, args, kwargs))
+    def call(self: SyncStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        work: Coroutine[Any, Any, T] = self._started(method.__name__, args, kwargs)
+        return self._run(work)
 
     return call
 
@@ -107,7 +108,7 @@ def _streaming(
     """Return a method of SyncStore that yields what the store's method of the same name yields."""
 
     @wraps(method)
-    def call(self: SyncStore, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    def call(self: SyncStore, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         stream: AsyncGenerator[T, None] = self._started(method.__name__, args, kwargs)
         try:
             while batch := self._run(_next_batch(stream)):
@@ -126,7 +127,7 @@ def _binding(
     """Return a method of SyncStore that makes a handle, which blocks as well."""
 
     @wraps(method)
-    def call(self: SyncStore, *args: P.args, **kwargs: P.kwargs) -> SyncStore:
+    def call(self: SyncStore, /, *args: P.args, **kwargs: P.kwargs) -> SyncStore:
         return SyncStore(self._started(method.__name__, args, kwargs), portal=self._portal)
 
     return call

@@ -31,10 +31,11 @@ def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
     latest: dict[ConversationKey, list[int]] = {}
     spoken: set[ConversationKey] = set()
     for position, item in enumerate(items):
-        if stays(item):
+        kind = item.memory_type
+        if kind in STAYING:
             continue
         conversation = conversation_of(item)
-        is_human = item.memory_type == "human"
+        is_human = kind == "human"
         if conversation not in latest or (is_human and conversation in spoken):
             latest[conversation] = []
             rounds.append(latest[conversation])
@@ -109,7 +110,7 @@ def newest(items: Sequence[MemoryItem], limit: int) -> list[MemoryItem]:
     if not limit:
         return []
     kept = {position for position, item in enumerate(items) if item.memory_type == "system"}
-    summaries = [at for at, item in enumerate(items) if stays(item) and not getattr(item, "lasting", False)]
+    summaries = [at for at, item in enumerate(items) if stays(item) and not item.__dict__.get("lasting", False)]
     for position in chain(reversed(summaries), range(len(items) - 1, -1, -1)):
         if len(kept) >= limit:
             break

@@ -30,6 +30,7 @@ from memoranda.store.shelf import (
     passing,
 )
 from memoranda.store.succession import check_expected, successor
+from memoranda.store.window import ONLY_STAYING
 from memoranda.store.writes import Write, kept
 from memoranda.turns import (
     AT_ONCE,
@@ -195,7 +196,7 @@ class InMemoryStore(BaseStore):
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
-        if page.order != "created":
+        if page.order != "created" and not (page.order == "added" and isinstance(entries, Row) and entries.as_added):
             return await aside(sifting(len(entries)), _sorted_copies, entries.copy(), wanted, page)
         limit, at_once = page.end, _sifted_at_once(entries, wanted)
         found = _newest(islice(reversed(entries), at_once), wanted, limit)
@@ -319,7 +320,8 @@ class InMemoryStore(BaseStore):
         """
         branch = wanted.further[-1] if wanted.further else None
         if not isinstance(branch, InBranch):
-            return shelf.candidates(wanted.metadata), wanted
+            row = shelf.candidates(wanted.metadata)
+            return (row.staying if branch == ONLY_STAYING else row), wanted
         found = []
         for session, bound in ((branch.session, None), *branch.pasts):
             for entry in shelf.candidates(MemoryMetadata(session_id=session)):

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import InputError, MemoryError
+from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.capabilities import SearchMode
-from memoranda.store.filters import Moment, check_filter, merge_scope, names_nothing
+from memoranda.store.filters import Filter, Moment, check_filter, merge_scope, names_nothing
+from memoranda.store.forked import as_one_session
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.pages import Order, Page
-from memoranda.store.shelf import Row
-from memoranda.store.views import View
+from memoranda.store.window import read_window
 from memoranda.turns import aside, sifting
-from memoranda.windowing import check_rounds
+from memoranda.windowing import as_said, check_rounds, last_rounds, newest
 
 SCOPES: dict[str, tuple[str, ...]] = {
     "user": ("user_id", "agent_id"),
@@ -99,14 +99,47 @@ class Conversation(BaseStore):
         )
         bounds = self._bounds(metadata)
         session = None if bounds is None else bounds.session_id
-        shown = await self._viewed(View(wanted, self.max_rounds, page, memory_type is not None, session))
+        if page.order == "added" and not page.offset and _scope_of(wanted) is wanted:
+            rounds = self.max_rounds or None
+            shown = await read_window(
+                self._search, wanted, rounds=rounds, tokens=None, limit=page.limit, counter=None, session=session
+            )
+        else:
+            shown = await self._picked(wanted, page, session)
         if self._observers:
             self._observers.searched(query, shown)
         return shown if refresh is False else await self._refreshed(shown, refresh)
 
-    @abstractmethod
-    async def _viewed(self, view: View) -> list[MemoryItem]:
-        """Return copies of what a view shows."""
+    async def _picked(self, wanted: Filter, page: Page, session: str | None) -> list[MemoryItem]:
+        """Return what a search shows that picks from the middle of a conversation."""
+        found = (await self._search(wanted, Page(order=page.order)))[::-1]
+        listing = wanted.memory_type is not None
+        said = None
+        if not listing and any(item.group or item.memory_type == "tool" or call_ids(item) for item in found):
+            # Which result answers which call shows only in the whole conversation.
+            said = (await self._search(_scope_of(wanted), Page(order="added")))[::-1]
+        return await aside(sifting(len(said or found)), self._cut, found, said, page, session, listing=listing)
+
+    def _cut(
+        self,
+        found: Sequence[MemoryItem],
+        said: Sequence[MemoryItem] | None,
+        page: Page,
+        session: str | None,
+        *,
+        listing: bool,
+    ) -> list[MemoryItem]:
+        found = as_one_session(found, session)
+        if said is not None:
+            said = as_one_session(said, session)
+            same = {item.id: item for item in said}
+            found = [same[item.id] for item in found if item.id in same]
+        shown = as_said(found)
+        shown = last_rounds(shown, self.max_rounds) if self.max_rounds else shown
+        shown = shown[: len(shown) - page.offset] if page.offset < len(shown) else []
+        if listing or not page.limit:
+            return shown[-page.limit :] if page.limit else []
+        return whole_groups(newest(shown, page.limit), said)
 
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         """Return the filter with only the fields that the scope matches on."""
@@ -171,18 +204,6 @@ class ShortTermMemory(Conversation, InMemoryStore):
         self._in_scope(metadata)
         return await super().clear(metadata=metadata, since=since, until=until, where=where)
 
-    async def _viewed(self, view: View) -> list[MemoryItem]:
-        wanted = await self._with_past(view.wanted)
-        view = view if wanted is view.wanted else replace(view, wanted=wanted)
-        with self._turn:
-            entries, scope = self._looked_at(self._live, view.scope())
-            if isinstance(entries, Row) and scope is wanted:
-                shown = view.of_newest(entries)
-                if shown is not None:
-                    return shown
-            entries = entries.copy()
-        return await aside(sifting(len(entries)), view.of, entries, scope)
-
 
 class ScopedConversation(Conversation, ScopedStore):
     """A conversation within a scope; made by ``memory.scoped(user_id=…)``.
@@ -197,9 +218,16 @@ class ScopedConversation(Conversation, ScopedStore):
         self.max_rounds = memory.max_rounds
         self.matched_scope = memory.matched_scope
 
-    async def _viewed(self, view: View) -> list[MemoryItem]:
-        return await self._memory._viewed(replace(view, wanted=view.wanted.narrowed(self.scope)))
-
     def _in_scope(self, metadata: MemoryMetadata | None) -> MemoryMetadata | None:
         merge_scope(check_filter(metadata), self.scope)  # Another scope than the handle's is refused, used or not.
         return super()._in_scope(metadata)
+
+
+def _scope_of(wanted: Filter) -> Filter:
+    """Return a filter for everything that was said where this one looks; the filter itself if it asks for no more."""
+    extra = wanted.metadata is not None and wanted.metadata.extra
+    sought = wanted.query or wanted.memory_type is not None or wanted.status is not None
+    if not extra and not sought and all(each.bounds_scope for each in wanted.further):
+        return wanted
+    metadata = wanted.metadata.model_copy(update={"extra": {}}) if wanted.metadata and extra else wanted.metadata
+    return replace(wanted.scope(), metadata=metadata)

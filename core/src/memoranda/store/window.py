@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
 
-from memoranda.integrity import conversation_of, whole_groups
+from memoranda.integrity import answers_another_agent, conversation_of, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import whole_number
 from memoranda.store.filters import Filter
@@ -17,9 +17,15 @@ from memoranda.turns import aside, sifting
 from memoranda.windowing import STAYING, as_said, check_rounds, last_rounds, newest, rounds_of, rounds_within, stays
 
 _FIRST_LOOK = 64
-_FURTHER = 4
+"""How many of the newest items are read first, where tokens are asked for."""
 
-_STAYING = Value("memory_type", False, "$in", list(STAYING))
+_PER_ROUND = 3
+"""How many items are read first for each round that is asked for."""
+
+_FURTHER = 4
+"""How many times more are read where those do not tell the window."""
+
+ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
 
 Search = Callable[[Filter, Page], Awaitable[list[MemoryItem]]]
 
@@ -97,8 +103,10 @@ async def read_window(
     much = _Wanted(rounds, tokens, limit, counter)
     owner = wanted.metadata
     is_one = owner is not None and owner.user_id is not None and owner.session_id is not None
-    bounded = any(bound is not None for bound in (rounds, tokens, limit))
-    size = _FIRST_LOOK if bounded else EVERYTHING
+    guesses = [_FIRST_LOOK] if tokens is not None else []
+    guesses += [] if limit is None else [limit + _PER_ROUND]
+    guesses += [] if rounds is None else [_PER_ROUND * rounds + 2]
+    size = min(guesses, default=EVERYTHING)
 
     async def read(what: Filter, page: Page) -> list[MemoryItem]:
         return as_one_session((await search(what, page))[::-1], session)
@@ -107,11 +115,11 @@ async def read_window(
         said = await read(wanted, Page(size, order="added"))
         if len(said) < size:
             return await aside(sifting(len(said)), much.cut, as_said(said))
-        if await aside(len(said), much.has_enough, said, is_one=is_one):
+        if await aside(len(said), much.has_enough, said, is_one=is_one) and not answers_another_agent(said):
             break
         size *= _FURTHER
     known = {item.id for item in said}
-    staying = [item for item in await read(wanted.also(_STAYING), Page(order="added")) if item.id not in known]
+    staying = [item for item in await read(wanted.also(ONLY_STAYING), Page(order="added")) if item.id not in known]
     whole = as_said([*staying, *said])
     shown = await aside(sifting(len(whole)), much.cut, whole)
     groups = sorted({item.group for item in shown if item.group is not None})
