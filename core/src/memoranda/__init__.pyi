@@ -11,7 +11,7 @@ from memoranda.items import SystemMemory as SystemMemory
 from memoranda.items import ToolMemory as ToolMemory
 from memoranda.opening import open as open
 from memoranda.store.base import BaseStore as BaseStore
-from memoranda.store.capabilities import Capability as Capability
+from memoranda.store.protocol import Capability as Capability
 from memoranda.store.protocol import MemoryStore as MemoryStore
 from memoranda.store.short_term import ShortTermMemory as ShortTermMemory
 

@@ -17,7 +17,7 @@ from memoranda.urls import no_store_url, redacted, scheme_of, take_known_options
 if TYPE_CHECKING:
     from memoranda.plugins.observers import Observer
     from memoranda.store.base import BaseStore
-    from memoranda.store.capabilities import Access
+    from memoranda.store.protocol import Access
 
 URL_VARIABLE = "MEMORANDA_URL"
 

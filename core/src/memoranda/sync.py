@@ -18,7 +18,7 @@ from memoranda.errors import StoreMisuseError
 from memoranda.opening import open as open_async
 from memoranda.plugins.observers import Observer
 from memoranda.store.base import BaseStore, ScopedStore
-from memoranda.store.capabilities import Capability
+from memoranda.store.protocol import Capability
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memoranda.plugins.observers import Observer
 from memoranda.store.base import BaseStore, ScopedStore
-from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
+from memoranda.store.branches import as_one_session
 from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
 from memoranda.store.codec import (
     bare_item,
@@ -17,9 +17,11 @@ from memoranda.store.codec import (
     copy_item,
     dump_item,
     further_values,
+    left_out,
     load_item,
     make_item,
     make_metadata,
+    readable,
 )
 from memoranda.store.conditions import (
     Archived,
@@ -39,32 +41,41 @@ from memoranda.store.conditions import (
 )
 from memoranda.store.fields import ItemFields, fields_of
 from memoranda.store.filters import (
+    EVERYTHING,
     Filter,
     Moment,
+    Order,
+    Page,
     check_clearing,
     check_filter,
     check_limit,
     extra_matches,
+    in_order,
     merge_scope,
     metadata_matches,
     names_nothing,
 )
-from memoranda.store.forked import as_one_session
 from memoranda.store.gathering import Gathering
-from memoranda.store.health import Erasing, Examinable, Finding, Progress, Reindexable
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
-from memoranda.store.namespaces import is_below, key_bounds, namespace_key, namespace_of
 from memoranda.store.observers import Observers
-from memoranda.store.owners import Listing, Owner, OwnerField
-from memoranda.store.pages import EVERYTHING, Order, Page, in_order
-from memoranda.store.protocol import MemoryStore
+from memoranda.store.owners import Listing, Owner, OwnerField, is_below, key_bounds, namespace_key, namespace_of
+from memoranda.store.protocol import (
+    BASE_CAPABILITIES,
+    Access,
+    Capability,
+    Erasing,
+    Examinable,
+    Finding,
+    MemoryStore,
+    Progress,
+    Reindexable,
+    SearchMode,
+)
 from memoranda.store.ranked import Entry, RankedItem, Ranker, Reranker, ScopeIndex
 from memoranda.store.scoped import scope_metadata
-from memoranda.store.succession import check_expected, check_owner, successor
-from memoranda.store.unreadable import left_out, readable
 from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
-from memoranda.store.writes import Expected, Write, kept
+from memoranda.store.writes import Expected, Write, check_expected, check_owner, kept, successor
 
 __all__ = [
     "BASE_CAPABILITIES",

@@ -2,25 +2,24 @@
 
 A forked session is a record, which is an item, and its id tells that it is one: sessions whose ids do not begin so are
 never looked up. See :class:`memoranda.items.BranchMemory`. Records come from :meth:`Branching.fork` alone, so that what
-a record says can be trusted; see :meth:`memoranda.store.writing.Writing._as_read` for what refuses all others.
+a record says can be trusted; see :meth:`memoranda.store.writing.Writing._typed` for what refuses all others.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, truth
-from memoranda.store.capabilities import Capability
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item
 from memoranda.store.conditions import FieldEquals, InBranch, metadata_conditions
 from memoranda.store.engine import Engine
-from memoranda.store.filters import Filter
-from memoranda.store.forked import MARK
-from memoranda.store.pages import Page
+from memoranda.store.filters import Filter, Page
+from memoranda.store.protocol import Capability
 from memoranda.store.values import Value
 from memoranda.store.writes import Write
 
@@ -65,7 +64,7 @@ class Branching(Engine):
             # A record that names what lies before its parent needs no other record to tell.
             made.places |= await self._lineage("" if made.earlier else session, item)
         made.places.pop(made.id, None)
-        stamped = self._prepared(storable(made))
+        stamped = self._stamped(storable(made))
         if stamped.expires_at is not None:
             self._require(Capability.TTL)
             self._lifetimes.note(stamped.expires_at)
@@ -180,3 +179,20 @@ def _checked(record: BranchMemory) -> BranchMemory:
     names = ("id", "archived_by", "created_at", "updated_at", "ttl", "expires_at", "earlier")
     kept = {name: getattr(record, name) for name in names}
     return BranchMemory(**kept, metadata=owner.model_copy(update={"extra": {}}))
+
+
+MARK = "branch-"
+"""How the id of a forked session begins."""
+
+
+def as_one_session(items: Sequence[MemoryItem], session_id: str | None) -> list[MemoryItem]:
+    """Return items that were read as one session as items of it: those of a shared past are copies that say so."""
+    if session_id is None or not session_id.startswith(MARK):
+        return list(items)
+    found = []
+    for item in items:
+        if item.metadata.session_id != session_id:
+            item = copy_item(item)
+            item.__dict__["metadata"] = item.metadata.model_copy(update={"session_id": session_id})
+        found.append(item)
+    return found

@@ -15,7 +15,7 @@ from memoranda.errors import InputError
 from memoranda.items import METADATA_FIELDS, SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, utc_text
 from memoranda.shapes import check_text, checked_json
 from memoranda.store.fields import TRUSTED, ItemFields, fields_of
-from memoranda.store.namespaces import namespace_key
+from memoranda.store.owners import namespace_key
 
 MAX_KEY_BYTES = 1000
 """The most bytes that an id may have, an item's or its owner's: two of them fit into an entry of any engine's index."""

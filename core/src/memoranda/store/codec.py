@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -219,3 +220,28 @@ def shelved_copy(item: ItemT, version: int | None = None, alike: MemoryMetadata 
     _set_extra(shelved, _copied(further) if further else _NONE_FURTHER)
     _set_private(shelved, None)
     return shelved
+
+
+logger = logging.getLogger(__name__)
+
+RowT = TypeVar("RowT")
+ReadT = TypeVar("ReadT")
+
+
+def left_out(error: CorruptStoreError, listed_by: str = "'memoranda doctor'") -> None:
+    """Say in the log that something is left out. The error names it by its id; what led to it may quote its content."""
+    logger.error("%s It was left out; %s lists what cannot be read.", error, listed_by)
+
+
+def readable(read: Callable[[RowT], ReadT], rows: Sequence[RowT]) -> list[ReadT]:
+    """Return what the rows hold, in their order, without those that ``read`` finds corrupt."""
+    try:
+        return [read(row) for row in rows]  # Nearly always all of them can be read.
+    except CorruptStoreError:
+        found = []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except CorruptStoreError as error:
+            left_out(error)
+    return found

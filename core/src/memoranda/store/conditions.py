@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, final
 
 from memoranda.errors import UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.store.namespaces import is_below
+from memoranda.store.owners import is_below
 
 _STRETCH = 1 << 16
 """How many characters of a long text are folded at once."""
@@ -57,7 +57,7 @@ class Condition(ABC):
 
     @abstractmethod
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
+        """Return True if the item matches this condition."""
 
     @property
     def shape(self) -> Hashable:
@@ -76,12 +76,10 @@ class InScope(Condition):
     value: str
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         return bool(item.metadata.__dict__[self.field] == self.value)
 
     @property
     def shape(self) -> Hashable:
-        """The field; the value is bound."""
         return InScope, self.field
 
 
@@ -96,13 +94,11 @@ class ExtraEquals(Condition):
     value: Any
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         extra = item.metadata.extra
         return self.key in extra and json_equal(self.value, extra[self.key])
 
     @property
     def shape(self) -> Hashable:
-        """The kind alone: key and value are bound."""
         return ExtraEquals
 
 
@@ -116,7 +112,6 @@ class Archived(Condition):
     archived: bool
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         return (item.archived_by is not None) is self.archived
 
 
@@ -129,7 +124,6 @@ class FieldEquals(Condition):
     value: str | MemoryStatus
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         return bool(item.__dict__[self.field] == self.value)
 
     @property
@@ -139,7 +133,6 @@ class FieldEquals(Condition):
 
     @property
     def shape(self) -> Hashable:
-        """The field; the value is bound."""
         return FieldEquals, self.field
 
 
@@ -151,7 +144,6 @@ class Contains(Condition):
     folded: str
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         content = item.content
         if len(content) <= _STRETCH:
             return self.folded in fold(content)
@@ -166,7 +158,6 @@ class Contains(Condition):
 
     @property
     def shape(self) -> Hashable:
-        """The kind alone: the text is bound."""
         return Contains
 
 
@@ -180,12 +171,10 @@ class Below(Condition):
     place: tuple[str, ...]
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         return is_below(item.metadata.namespace, self.place)
 
     @property
     def shape(self) -> Hashable:
-        """The kind alone: the place is bound."""
         return Below
 
 
@@ -200,13 +189,11 @@ class Created(Condition):
     until: str | None = None
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         created = item.created_at
         return (self.since is None or created >= self.since) and (self.until is None or created < self.until)
 
     @property
     def shape(self) -> Hashable:
-        """Which of the two there are; their values are bound."""
         return Created, self.since is None, self.until is None
 
 
@@ -221,13 +208,11 @@ class Expiry(Condition):
     expired: bool = False
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         ends = item.__dict__["expires_at"]
         return (ends is not None and ends <= self.now) is self.expired
 
     @property
     def shape(self) -> Hashable:
-        """Which of the two; the time is bound."""
         return Expiry, self.expired
 
 

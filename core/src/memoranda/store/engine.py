@@ -25,17 +25,15 @@ from memoranda.errors import (
 )
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
-from memoranda.store.capabilities import BASE_CAPABILITIES, Access, Capability, SearchMode
 from memoranda.store.conditions import Condition, Expiry, FieldEquals
-from memoranda.store.filters import Filter
+from memoranda.store.filters import Filter, Order, Page, check_order
 from memoranda.store.lifetimes import Lifetimes, end_of_life
 from memoranda.store.observers import Observers
 from memoranda.store.owners import Listing, Owner
-from memoranda.store.pages import Order, Page, check_order
+from memoranda.store.protocol import BASE_CAPABILITIES, Access, Capability, SearchMode
 from memoranda.store.ranked import RankedItem, Ranker, Reranker, installed_ranker, rank_items
-from memoranda.store.succession import check_expected, check_owner
 from memoranda.store.values import Value
-from memoranda.store.writes import Packer, Write, kept
+from memoranda.store.writes import Packer, Write, check_expected, check_owner, kept
 from memoranda.turns import aside, ranking_weight, slices
 
 SWEEP_AGAIN = 60.0
@@ -406,7 +404,7 @@ class Engine(ABC):
             raise UnsupportedError(repr(self), "writing", remedy="It was opened for reading only.")
         return self._write_lock.held() if self._serialises_writes else NOBODY_WAITS
 
-    def _prepared(self, item: MemoryItem) -> MemoryItem:
+    def _stamped(self, item: MemoryItem) -> MemoryItem:
         """Return the item as it is to be stored; a scoped handle stamps it here."""
         return item
 

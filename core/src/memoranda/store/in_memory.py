@@ -12,12 +12,11 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded
 from memoranda.store.base import BaseStore
-from memoranda.store.capabilities import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.codec import copy_item, shelved_copy
 from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
-from memoranda.store.filters import Filter, metadata_matches
+from memoranda.store.filters import Filter, Order, Page, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
-from memoranda.store.pages import Order, Page
+from memoranda.store.protocol import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
 from memoranda.store.shelf import (
     BY,
@@ -29,9 +28,8 @@ from memoranda.store.shelf import (
     names_at_most_one_field,
     passing,
 )
-from memoranda.store.succession import check_expected, successor
 from memoranda.store.window import ONLY_STAYING
-from memoranda.store.writes import Write, kept
+from memoranda.store.writes import Write, check_expected, kept, successor
 from memoranda.turns import (
     AT_ONCE,
     CHANGED_AT_ONCE,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from memoranda.errors import InputError, shown
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import truth, whole_number
-from memoranda.store.namespaces import namespace_key, namespace_of
 
 OwnerField = Literal["user_id", "session_id", "task_id", "agent_id", "namespace"]
 
@@ -89,3 +88,33 @@ def check_listing(by: str, depth: int | None, suffix: Iterable[str], counts: boo
     if depth is not None and whole_number(depth, "depth") == 0:
         raise InputError("depth must be at least 1.", field="depth")
     return Listing(by, depth, end, truth(counts, "counts"))  # type: ignore[arg-type]  # checked above
+
+
+def namespace_key(namespace: Sequence[str]) -> str:
+    """Return a namespace as one text, whose beginnings are those of the namespaces above it.
+
+    Every element ends in ``/``, so that ``("a",)`` is no beginning of ``("ab",)``; ``~1`` stands for a slash inside of
+    an element and ``~0`` for a tilde. Lists of namespaces are in the order of these texts.
+    """
+    return "".join([element.replace("~", "~0").replace("/", "~1") + "/" for element in namespace])
+
+
+def namespace_of(key: str) -> tuple[str, ...]:
+    """Return the namespace that :func:`namespace_key` made this text from."""
+    if "~" not in key:
+        return tuple(key.split("/")[:-1])
+    return tuple([element.replace("~1", "/").replace("~0", "~") for element in key.split("/")[:-1]])
+
+
+def is_below(namespace: tuple[str, ...], place: tuple[str, ...]) -> bool:
+    """Whether a namespace is a place or lies below it, element by element."""
+    return namespace[: len(place)] == place
+
+
+def key_bounds(place: Sequence[str]) -> tuple[str, str]:
+    """Return the keys between which those of a place and of all below it lie: the first is one of them, the other none.
+
+    For engines that compare texts by their characters' numbers. The root has no bounds: every key lies below it.
+    """
+    key = namespace_key(place)
+    return key, key[:-1] + chr(ord("/") + 1)

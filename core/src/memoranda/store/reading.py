@@ -8,13 +8,12 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.shapes import check_text, each, truth
-from memoranda.store.capabilities import Capability, SearchMode
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
-from memoranda.store.filters import Moment, check_filter, metadata_matches
+from memoranda.store.filters import EVERYTHING, Moment, Order, Page, check_filter, metadata_matches
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
-from memoranda.store.pages import EVERYTHING, Order, Page
+from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import RERANKED, RankedItem, reranked
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY

@@ -8,10 +8,10 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text
-from memoranda.store.capabilities import Capability
+from memoranda.store.branches import MARK
 from memoranda.store.engine import Engine
 from memoranda.store.filters import Filter, Moment, check_clearing, check_filter
-from memoranda.store.forked import MARK
+from memoranda.store.protocol import Capability
 from memoranda.store.values import Value
 
 NO_RECORD = Value("memory_type", False, "$ne", "branch")

@@ -7,15 +7,13 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, Payload
-from memoranda.store.capabilities import Capability, SearchMode
 from memoranda.store.checks import check_metadata
 from memoranda.store.codec import copy_item
 from memoranda.store.engine import Engine
-from memoranda.store.filters import Filter, merge_scope, metadata_matches
-from memoranda.store.namespaces import is_below
+from memoranda.store.filters import Filter, Order, Page, merge_scope, metadata_matches
 from memoranda.store.observers import Observers
-from memoranda.store.owners import Listing, Owner
-from memoranda.store.pages import Order, Page
+from memoranda.store.owners import Listing, Owner, is_below
+from memoranda.store.protocol import Capability, SearchMode
 from memoranda.store.ranked import RankedItem
 from memoranda.store.writes import Packer, Write
 
@@ -95,7 +93,7 @@ class ScopedEngine(Engine):
     def _checked_mode(self, mode: SearchMode | None) -> SearchMode:
         return self._store._checked_mode(mode)
 
-    def _prepared(self, item: MemoryItem) -> MemoryItem:
+    def _stamped(self, item: MemoryItem) -> MemoryItem:
         """Return a copy that carries the scope. Raises InputError for an item that is stamped otherwise."""
         values = {}
         for name in SCOPE_FIELDS:
@@ -114,7 +112,7 @@ class ScopedEngine(Engine):
             )
         stamped = copy_item(item)
         stamped.__dict__["metadata"] = MemoryMetadata(**values, namespace=place, extra=stamped.metadata.extra)
-        return self._store._prepared(stamped)
+        return self._store._stamped(stamped)
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         await self._store._add(item, merge_scope(within, self.scope))

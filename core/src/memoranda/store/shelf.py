@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store.conditions import Below, InScope, metadata_conditions
-from memoranda.store.filters import Filter, metadata_matches
-from memoranda.store.pages import Order
+from memoranda.store.filters import Filter, Order, metadata_matches
 from memoranda.store.ranked import Entry as Entry
 from memoranda.turns import AT_ONCE
 from memoranda.windowing import STAYING, stays

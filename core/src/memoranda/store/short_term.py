@@ -10,11 +10,10 @@ from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store.base import BaseStore, ScopedStore
-from memoranda.store.capabilities import SearchMode
-from memoranda.store.filters import Filter, Moment, check_filter, merge_scope, names_nothing
-from memoranda.store.forked import as_one_session
+from memoranda.store.branches import as_one_session
+from memoranda.store.filters import Filter, Moment, Order, Page, check_filter, merge_scope, names_nothing
 from memoranda.store.in_memory import InMemoryStore
-from memoranda.store.pages import Order, Page
+from memoranda.store.protocol import SearchMode
 from memoranda.store.window import read_window
 from memoranda.turns import aside, sifting
 from memoranda.windowing import as_said, check_rounds, last_rounds, newest

@@ -81,7 +81,6 @@ class Value(Condition):
     value: Any
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
         return OPERATORS[self.operator](self._found(item), self.value)
 
     def _found(self, item: MemoryItem) -> Any:

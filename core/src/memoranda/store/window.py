@@ -8,9 +8,8 @@ from itertools import chain
 from memoranda.integrity import answers_another_agent, conversation_of, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import whole_number
-from memoranda.store.filters import Filter
-from memoranda.store.forked import as_one_session
-from memoranda.store.pages import EVERYTHING, Page
+from memoranda.store.branches import as_one_session
+from memoranda.store.filters import EVERYTHING, Filter, Page
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.turns import aside, sifting

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, each, seconds
-from memoranda.store.capabilities import Capability
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item, shelved_copy
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import NOBODY_WAITS, Engine
 from memoranda.store.filters import check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
+from memoranda.store.protocol import Capability
 from memoranda.store.writes import Expected, Packer, Write, conversation_filter
 from memoranda.turns import AT_ONCE, LETTERS_SIFTED_AT_ONCE, brief, slices
 
@@ -49,10 +49,7 @@ class Writing(Engine):
         if within is not None:
             check_filter(within, "within")
         observed = bool(self._observers)
-        if ttl is None and not observed:
-            item = self._with_lifetime(self._ready(item), None)
-        else:
-            (item,) = self._accepted([item], ttl)
+        (item,) = self._finished(self._validated([item]), ttl)
         waiting = self._alone()
         if waiting is NOBODY_WAITS and not keep_created:  # As all of the below comes to, without its cost.
             if self._lifetimes.in_use:
@@ -61,7 +58,7 @@ class Writing(Engine):
                 await self._add(item, within)
         else:
             async with waiting:
-                await self._commit(Write([item], within, keep_created=keep_created))
+                await self._write(Write([item], within, keep_created=keep_created))
         if observed:
             self._observers.added([item])
 
@@ -87,18 +84,19 @@ class Writing(Engine):
         self._ensure_open()
         check_filter(within, "within")
         given, pack = each(items, "items", "memory items"), self._packer()
-        if pack is not None and _is_large(given) and not self._observers and not deleted:
+        if pack is not None and len(given) > AT_ONCE and not self._observers and not deleted:
             rows = await self._packed(given, ttl, pack)
             async with self._alone():
-                await self._commit(Write(within=within, keep_created=keep_created, packed=rows))
+                await self._write(Write(within=within, keep_created=keep_created, packed=rows))
             return
-        batch = await self._taken(given, ttl)
+        batch = await self._accepted(given, ttl)
         hidden = self._arriving_deleted(batch, ttl, deleted)
         if not batch:
             return
         async with self._alone():
-            owned = self._owns(batch) and not keep_created
-            await self._commit(Write(batch, within, hidden, keep_created=keep_created, owned=owned))
+            # The items of a large batch are copies; unless observers get them, the store may keep them as they are.
+            owned = len(batch) > AT_ONCE and not self._observers and not keep_created
+            await self._write(Write(batch, within, hidden, keep_created=keep_created, owned=owned))
         shown = [item for item in batch if item.id not in hidden]
         if self._observers and shown:
             self._observers.added(shown)
@@ -122,10 +120,10 @@ class Writing(Engine):
         check_filter(within, "within")
         if after is not None:
             check_text(after, "after")
-        batch = await self._taken(items, ttl)
+        batch = await self._accepted(items, ttl)
         expected = Expected(conversation_filter(batch).also(*self._alive()), after)
         async with self._alone():
-            await self._commit(Write(batch, within, fresh=True, expected=expected))
+            await self._write(Write(batch, within, fresh=True, expected=expected))
         if self._observers:
             self._observers.added(batch)
         return batch[-1].id
@@ -150,14 +148,14 @@ class Writing(Engine):
         check_filter(within, "within")
         if purge:
             self._require(Capability.PURGE)
-        batch = await self._taken(adds, ttl)
+        batch = await self._accepted(adds, ttl)
         gone = list(dict.fromkeys(check_text(item_id, "deletes") for item_id in each(deletes, "deletes", "ids")))
         if not {item.id for item in batch}.isdisjoint(gone):
             raise InputError("apply() was told to both add and delete the same id.", field="deletes")
         if not batch and not gone:
             return 0
         async with self._alone():
-            removed = await self._commit(Write(batch, within, deletes=gone, keep_created=keep_created, purge=purge))
+            removed = await self._write(Write(batch, within, deletes=gone, keep_created=keep_created, purge=purge))
         if self._observers and removed:
             self._observers.cleared(self._bounds(within), removed)
         if self._observers and batch:
@@ -182,7 +180,7 @@ class Writing(Engine):
         """
         self._ensure_open()
         check_filter(within, "within")
-        batch = await self._taken(items, None)
+        batch = await self._accepted(items, None)
         if len({item.id for item in batch}) != len(batch):
             raise InputError("update_many takes each id once.", field="id")
         if not batch:
@@ -225,16 +223,99 @@ class Writing(Engine):
         async with self._alone():
             return await self._sweep(self._expired())
 
-    async def _commit(self, write: Write) -> int:
-        """Store a batch. An id that an expired item still holds is free, and nothing is deleted there."""
+    # The way of an item: typed and validated, stamped, observed, given its lifetime, written.
+
+    async def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+        """Return the items as they will be stored. Large batches are copied and validated in a thread, by slices."""
+        given = each(items, "items", "memory items")
+        if len(given) <= AT_ONCE:
+            return self._finished(self._validated(given), ttl)
+        finished = []
+        shared: dict[int, MemoryMetadata] = {}
+        async for some in slices(given, AT_ONCE):
+            finished += self._finished(await self._validated_aside(some, shared), ttl)
+        self._ensure_open()
+        return finished
+
+    async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any]:
+        """Return the rows of a large batch. They are made where the items are validated, so that nothing is copied."""
+        rows: list[Any] = []
+        shared: dict[int, MemoryMetadata] = {}
+        async for some in brief(items):
+            texts = [getattr(item, "content", "") for item in some]
+            if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
+                validated = await self._validated_aside(some, shared)
+            else:
+                validated = self._validated(some, copied=True)
+            rows += pack(self._finished(validated, ttl))
+        self._ensure_open()
+        return rows
+
+    async def _validated_aside(
+        self, items: Sequence[MemoryItem], shared: dict[int, MemoryMetadata]
+    ) -> list[MemoryItem]:
+        """Validate in a thread. The caller may change an item meanwhile, so it is a copy that is validated."""
+        copies = [_copied(item, shared) if isinstance(item, MemoryItem) else item for item in items]
+        return await asyncio.to_thread(self._validated, copies, copied=True)
+
+    def _validated(self, items: Iterable[MemoryItem], *, copied: bool = False) -> list[MemoryItem]:
+        """Return the items checked, of the classes that they are read as, and stamped."""
+        # Where a write waits for others, or for expired items, the caller may change an item meanwhile.
+        copying = not copied and (self._serialises_writes or self._lifetimes.in_use)
+        validated = []
+        for given in items:
+            item = self._stamped(self._typed(storable(given)))
+            validated.append(copy_item(item) if copying and item is given else item)
+        return validated
+
+    def _typed(self, item: MemoryItem) -> MemoryItem:
+        """Return the item as the class that it will be read as, so that everything stored can be read.
+
+        Every item that a store is given comes by here, so this is where the records of branches are refused.
+        """
+        classes = type(item).__mro__  # isinstance() on a model's class takes ten times as long.
+        if type(item) is not self.item_types.get(item.memory_type, MemoryItem):
+            item = load_item(dump_item(item), self.item_types)
+            classes += type(item).__mro__
+        if item.memory_type == "branch" or BranchMemory in classes:
+            raise InputError(
+                f"{item.id!r} is the record of a branch, which only fork() makes. To copy a branch from another store, "
+                f"call fork(record.parent, at=record.at, record=record).",
+                field="memory_type",
+            )
+        return item
+
+    def _finished(self, items: list[MemoryItem], ttl: float | None) -> list[MemoryItem]:
+        """Return validated items as the observers want them, with their lifetimes."""
+        if ttl is not None:
+            self._require(Capability.TTL)
+            ttl = seconds(ttl, "ttl")
+        if self._observers:
+            items = [self._stamped(self._typed(storable(self._observers.before_add(item)))) for item in items]
+        now = self._lifetimes.now(self.clock) if len(items) > 1 else None
+        return [self._with_lifetime(item, ttl, now) for item in items]
+
+    def _with_lifetime(self, item: MemoryItem, ttl: float | None, now: str | None = None) -> MemoryItem:
+        if ttl is None and item.ttl is None and item.expires_at is None:
+            return item
+        self._require(Capability.TTL)
+        if ttl is not None or item.expires_at is None:
+            item = with_lifetime(item, item.ttl if ttl is None else ttl, now or self._lifetimes.now(self.clock))
+        self._lifetimes.note(item.expires_at)
+        return item
+
+    async def _write(self, write: Write) -> int:
+        """Write a batch and return how many items were deleted."""
         ids = [*(item.id for item in write.adds), *(row[0] for row in write.packed), *write.deletes]
-        return await self._with_room(ids, lambda: self._carry_out(write))
+        if len(write.adds) == 1 and write.is_plain:
+            await self._with_room(ids, lambda: self._add(write.adds[0], write.within))
+            return 0
+        return await self._with_room(ids, lambda: self._apply(write))
 
     async def _with_room(self, ids: Sequence[str], write: Callable[[], Awaitable[T]]) -> T:
-        """Write where expired items may hold the ids: what another process stored expires without this one's knowing.
+        """Write, after removing expired items that still hold the ids; closing the store waits for all of it.
 
-        Whoever meets one at the same time may have swept it, so that how many were swept says nothing. Whoever closes
-        the store waits for all of it: the engine knows of a write only from its last step on.
+        Another process may have stored an item that expires without this one's knowing, so a conflict is tried again.
         """
         with self._writes.call():
             await self._make_room(ids)
@@ -245,12 +326,6 @@ class Writing(Engine):
                     raise
                 await self._sweep_ids(ids)
                 return await write()
-
-    async def _carry_out(self, write: Write) -> int:
-        if len(write.adds) == 1 and write.is_plain:
-            await self._add(write.adds[0], write.within)
-            return 0
-        return await self._apply(write)
 
     def _alive(self) -> list[Expiry]:
         now = self._now()
@@ -269,93 +344,6 @@ class Writing(Engine):
             raise InputError("deleted names an id that is not among the items.", field="deleted")
         return hidden
 
-    async def _taken(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
-        """Return what :meth:`_accepted` does; of a large batch, slices are copied and then checked aside."""
-        given = each(items, "items", "memory items")
-        if not _is_large(given):
-            return self._accepted(given, ttl)
-        accepted = []
-        shared: dict[int, MemoryMetadata] = {}
-        async for some in slices(given, AT_ONCE):
-            accepted += await self._accepted_aside(some, ttl, shared)
-        self._ensure_open()
-        return accepted
-
-    async def _packed(self, items: Sequence[MemoryItem], ttl: float | None, pack: Packer) -> list[Any]:
-        """Return the rows of a large batch. They are made where the items are checked, so that nothing is copied."""
-        rows: list[Any] = []
-        shared: dict[int, MemoryMetadata] = {}
-        async for some in brief(items):
-            texts = [getattr(item, "content", "") for item in some]
-            if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
-                accepted = await self._accepted_aside(some, ttl, shared)
-            else:
-                accepted = self._accepted(self._all_ready(some, copied=True), ttl, ready=True)
-            rows += pack(accepted)
-        self._ensure_open()
-        return rows
-
-    async def _accepted_aside(
-        self, items: Sequence[MemoryItem], ttl: float | None, shared: dict[int, MemoryMetadata]
-    ) -> list[MemoryItem]:
-        # Its owner may change an item meanwhile, so that it is the copy that is checked.
-        copies = [_copied(item, shared) if isinstance(item, MemoryItem) else item for item in items]
-        ready = await asyncio.to_thread(self._all_ready, copies, copied=True)
-        return self._accepted(ready, ttl, ready=True)
-
-    def _owns(self, batch: Sequence[MemoryItem]) -> bool:
-        """Whether nobody else has the items of a batch or will be told of them, so that the store may keep them."""
-        return _is_large(batch) and not self._observers
-
-    def _accepted(self, items: Iterable[MemoryItem], ttl: float | None, *, ready: bool = False) -> list[MemoryItem]:
-        """Return the items ready to be stored: checked, stamped, as the observers want them, with their lifetimes."""
-        if ttl is not None:
-            self._require(Capability.TTL)
-            ttl = seconds(ttl, "ttl")
-        accepted = list(items) if ready else self._all_ready(each(items, "items", "memory items"))
-        if self._observers:
-            accepted = [self._observers.before_add(item) for item in accepted]
-            accepted = [storable(item) for item in accepted]
-            accepted = [self._prepared(self._as_read(item)) for item in accepted]
-        now = self._lifetimes.now(self.clock)
-        return [self._with_lifetime(item, ttl, now) for item in accepted]
-
-    def _all_ready(self, items: Iterable[MemoryItem], *, copied: bool = False) -> list[MemoryItem]:
-        return [self._ready(item, copied=copied) for item in items]
-
-    def _ready(self, given: MemoryItem, *, copied: bool = False) -> MemoryItem:
-        """Return the item checked, of the class that it is read as, and stamped; ``copied`` are nobody else's."""
-        item = self._prepared(self._as_read(storable(given)))
-        # Where a write waits for others, or for what has expired, the caller may change the item meanwhile.
-        waits = self._serialises_writes or self._lifetimes.in_use
-        return copy_item(item) if item is given and waits and not copied else item
-
-    def _with_lifetime(self, item: MemoryItem, ttl: float | None, now: str | None = None) -> MemoryItem:
-        if ttl is None and item.ttl is None and item.expires_at is None:
-            return item
-        self._require(Capability.TTL)
-        if ttl is not None or item.expires_at is None:
-            item = with_lifetime(item, item.ttl if ttl is None else ttl, now or self._lifetimes.now(self.clock))
-        self._lifetimes.note(item.expires_at)
-        return item
-
-    def _as_read(self, item: MemoryItem) -> MemoryItem:
-        """Return the item as the class it will be read as, so that nothing is stored that could not be read.
-
-        Every item that is given to a store comes by here, so that this is where the records of branches are refused.
-        """
-        classes = type(item).__mro__  # Asking a model's class with isinstance() takes ten times as long.
-        if type(item) is not self.item_types.get(item.memory_type, MemoryItem):
-            item = load_item(dump_item(item), self.item_types)
-            classes += type(item).__mro__
-        if item.memory_type == "branch" or BranchMemory in classes:
-            raise InputError(
-                f"{item.id!r} is the record of a branch, which only fork() makes. To copy a branch from another store, "
-                f"call fork(record.parent, at=record.at, record=record).",
-                field="memory_type",
-            )
-        return item
-
 
 def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     """Return a copy for a store alone; those of items that share their metadata share it, too."""
@@ -363,8 +351,3 @@ def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     copied = shelved_copy(item, alike=shared.get(owner))
     shared[owner] = copied.metadata
     return copied
-
-
-def _is_large(batch: Sequence[MemoryItem]) -> bool:
-    """Whether a batch is checked in slices; its items are copies then, which nobody else has."""
-    return len(batch) > AT_ONCE

@@ -15,9 +15,8 @@ from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, items_of, number, whole_number, wrong
 from memoranda.store.base import BaseStore
-from memoranda.store.capabilities import Capability
-from memoranda.store.pages import EVERYTHING
-from memoranda.store.protocol import MemoryStore
+from memoranda.store.filters import EVERYTHING
+from memoranda.store.protocol import Capability, MemoryStore
 from memoranda.store.short_term import Conversation
 from memoranda.tokens import TokenCounter, estimate_tokens
 from memoranda.windowing import as_said, newest

@@ -25,8 +25,7 @@ from memoranda.store.conditions import (
     Past,
     metadata_conditions,
 )
-from memoranda.store.filters import Filter
-from memoranda.store.pages import Order, Page
+from memoranda.store.filters import Filter, Order, Page
 from memoranda.store.values import Value
 from memoranda_sql.dialect import Dialect, Parameters
 from memoranda_sql.rows import Row

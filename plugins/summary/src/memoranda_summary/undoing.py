@@ -8,9 +8,9 @@ import random
 from memoranda.errors import ConflictError, InputError, SummaryError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text
 from memoranda.store.base import BaseStore
-from memoranda.store.capabilities import Capability
 from memoranda.store.codec import copy_item
 from memoranda.store.filters import metadata_matches
+from memoranda.store.protocol import Capability
 from memoranda.windowing import as_said
 
 ATTEMPTS = 8

@@ -14,7 +14,7 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded, undivided
 from memoranda.plugins import embedder
-from memoranda.shapes import each, truth, whole_number
+from memoranda.shapes import truth, whole_number
 from memoranda.store import (
     BASE_CAPABILITIES,
     BaseStore,
@@ -145,18 +145,12 @@ class VectorMemoryStore(BaseStore):
         """
         self._ensure_open()
         check_filter(within, "within")
-        given = each(items, "items", "memory items")
-        batch: list[MemoryItem] = []
-        async for some in slices(given, AT_ONCE):
-            ready = self._accepted(some, None)
-            # Their owner may change them while others have their turn.
-            batch += ready if len(given) <= AT_ONCE else kept_copies(ready)
-        self._ensure_open()
+        batch = await self._accepted(items, None)
         matrix = await checked_vectors(vectors, len(batch), self._embeddings.dimension)
         if not batch:
             return
         await self._make_room([item.id for item in batch])
-        await self._written(Write(batch, within, owned=self._owns(batch)), Embedded(matrix))
+        await self._written(Write(batch, within, owned=len(batch) > AT_ONCE and not self._observers), Embedded(matrix))
         if self._observers:
             self._observers.added(batch)
 
