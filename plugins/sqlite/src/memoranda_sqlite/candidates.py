@@ -26,8 +26,8 @@ from memoranda.ranking import (
 from memoranda.sql import Parameters
 from memoranda.store import Filter
 from memoranda_sqlite.passages import Passages
-from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import Numbers, ScopeRows
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.times import span
 
 _OLDEST = "ORDER BY created_us, rowid"

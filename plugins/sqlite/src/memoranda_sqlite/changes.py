@@ -17,9 +17,9 @@ from memoranda.sql import Statement, unpack
 from memoranda.store import Filter, Page, Write, check_owner, metadata_matches, readable, with_lifetime
 from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
-from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import HIDDEN, SQLiteStatements
 from memoranda_sqlite.storing import store_rows
+from memoranda_sqlite.tables import TABLE
 
 Types = Mapping[str, type[MemoryItem]]
 

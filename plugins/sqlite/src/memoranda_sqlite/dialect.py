@@ -11,7 +11,7 @@ from typing import Any
 from memoranda.shapes import json_text
 from memoranda.sql import Dialect, Parameters
 from memoranda.store import Value, fold, json_equal, key_bounds
-from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN
+from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN
 from memoranda_sqlite.times import microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
@@ -57,7 +57,7 @@ def _containing(folded: str) -> tuple[str, tuple[str, ...]]:
 
 
 class SQLiteDialect(Dialect):
-    """The table with its further columns; see :mod:`memoranda_sqlite.columns`."""
+    """The table with its further columns; see :mod:`memoranda_sqlite.tables`."""
 
     further_columns = FURTHER_COLUMNS
     created = "created_us"

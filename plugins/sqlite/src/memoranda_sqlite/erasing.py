@@ -25,7 +25,8 @@ from typing import Any
 
 from memoranda.errors import MemoryError
 from memoranda_sqlite.faults import is_busy
-from memoranda_sqlite.schema import TABLE, meta, set_meta
+from memoranda_sqlite.schema import meta, set_meta
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.worker import Worker, deliver
 
 logger = logging.getLogger(__name__)

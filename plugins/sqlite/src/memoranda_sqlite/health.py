@@ -16,7 +16,8 @@ from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.erasing import Pending
 from memoranda_sqlite.index_check import disagreements
 from memoranda_sqlite.passages import Types
-from memoranda_sqlite.schema import TABLE, stored_version
+from memoranda_sqlite.schema import stored_version
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vectors import Vectors, count_missing, stored_model
 from memoranda_sqlite.worker import Work
 

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from memoranda_sqlite.layouts import TABLE
+from memoranda_sqlite.tables import TABLE
 
 MOST_FOLLOWED = 4_096
 """After how many changes all is read again; about so many are in the list."""
@@ -44,8 +44,8 @@ class Position(NamedTuple):
     last: int
 
 
-def keep_journal(connection: sqlite3.Connection, path: str) -> None:
-    """Lead from version 3 to 4: have changes noted from now on."""
+def create(connection: sqlite3.Connection) -> None:
+    """Create the journal and the triggers that write it."""
     connection.execute("CREATE TABLE memoranda_journal (place INTEGER PRIMARY KEY, item INTEGER)")
     for name, action in _TRIGGERS.items():
         connection.execute(f"CREATE TRIGGER {name} {action}")

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Condition, Expiry, Filter
 from memoranda_sqlite import journal
-from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.tables import TABLE
 
 T = TypeVar("T")
 

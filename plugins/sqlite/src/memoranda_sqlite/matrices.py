@@ -13,7 +13,7 @@ from memoranda.ranking import held_back, passage_at
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
 from memoranda_sqlite.keeping import Kept
-from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vector_rows import AnyVectors, vectors_of
 
 MOST_BYTES = 256 << 20

@@ -15,7 +15,7 @@ from memoranda.ranking import KnownTurns, Turn, make_turn, name_in
 from memoranda.sql import ITEM_COLUMNS, unpack
 from memoranda.store import left_out
 from memoranda_sqlite import journal
-from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.tables import TABLE
 
 Types = Mapping[str, type[MemoryItem]]
 

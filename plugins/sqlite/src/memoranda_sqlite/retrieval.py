@@ -25,9 +25,9 @@ from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.decoding import Undecodable
 from memoranda_sqlite.matrices import Alike, Matrices
 from memoranda_sqlite.passages import Passages, Types, items_of
-from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.scope_rows import Known, ScopeRows
 from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vectors import Vectors, stored_model
 
 

@@ -19,8 +19,8 @@ from memoranda.ranking import MOST_COUNTED, index_terms
 from memoranda.sql import Parameters
 from memoranda.store import Filter
 from memoranda_sqlite.keeping import Kept, state_of
-from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query, words_query
 
 MOST_OF_A_TERM = 20_000

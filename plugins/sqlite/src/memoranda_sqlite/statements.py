@@ -29,9 +29,9 @@ from memoranda.store import (
     Past,
     Value,
 )
-from memoranda_sqlite.columns import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
 from memoranda_sqlite.dialect import SQLiteDialect
 from memoranda_sqlite.rows import Values
+from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
 
 _WITH_PLACE = ", ".join((*ITEM_COLUMNS, "created_us", "rowid"))
 HIDDEN = f"deleted = 1, state = {DELETED}"

@@ -15,8 +15,8 @@ from memoranda.items import MemoryMetadata
 from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import Contains, Filter, Page, names_nothing
 from memoranda_sqlite.faults import primary_code
-from memoranda_sqlite.schema import TABLE
 from memoranda_sqlite.statements import SQLiteStatements, is_place, names_user_and_session
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query
 from memoranda_sqlite.values import GUARD
 

@@ -23,11 +23,12 @@ from typing import Any
 
 from memoranda.store import fold
 from memoranda_sqlite.faults import is_corrupt
-from memoranda_sqlite.schema import TABLE, meta, set_meta
+from memoranda_sqlite.schema import meta, set_meta
+from memoranda_sqlite.tables import TABLE
 
 logger = logging.getLogger(__name__)
 
-LAYOUT = 2
+LAYOUT = 1
 """The layout of the tables and triggers here. A file with another has its indexes built again when it is opened."""
 
 _SECURE_DELETE = (3, 42, 0)

@@ -14,10 +14,10 @@ from typing import Any
 from memoranda.embeddings import WHITESPACE, Embeddings, embed_passages, embed_texts, has_text, usual_weights
 from memoranda.ranking import Weights, divided, pack_vector
 from memoranda.turns import aside
-from memoranda_sqlite.columns import DELETED
 from memoranda_sqlite.journal import note, note_all
-from memoranda_sqlite.schema import TABLE, meta, set_meta
+from memoranda_sqlite.schema import meta, set_meta
 from memoranda_sqlite.storing import KEEP_VECTOR
+from memoranda_sqlite.tables import DELETED, TABLE
 
 _KEEP_VERSION = f"{KEEP_VECTOR} AND version = ?"
 
