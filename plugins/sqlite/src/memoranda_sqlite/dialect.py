@@ -11,7 +11,7 @@ from typing import Any
 from memoranda.shapes import json_text
 from memoranda.sql import Dialect, Parameters
 from memoranda.store import Value, fold, json_equal, key_bounds
-from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN
+from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
 from memoranda_sqlite.times import microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
@@ -57,11 +57,32 @@ def _containing(folded: str) -> tuple[str, tuple[str, ...]]:
 
 
 class SQLiteDialect(Dialect):
-    """The table with its further columns; see :mod:`memoranda_sqlite.tables`."""
+    """The table with its further columns; see :mod:`memoranda_sqlite.tables`.
+
+    ``unindexed`` are columns that no index is used for: SQLite's planner has no statistics and takes any index that
+    fits. With ``index_only`` no condition needs the row itself, so that an index alone can answer. A row that an upsert
+    replaces without meeting ``replaced_if`` gets no version, which fails the statement.
+    """
 
     further_columns = FURTHER_COLUMNS
     created = "created_us"
     scan_columns = ("created_us",)
+
+    def __init__(
+        self, unindexed: frozenset[str] = frozenset(), *, index_only: bool = False, replaced_if: str = ""
+    ) -> None:
+        self._unindexed = unindexed
+        self._index_only = index_only
+        self._replaced_if = replaced_if
+
+    def _column(self, name: str) -> str:
+        """Return the column; the unary plus keeps the planner from its indexes."""
+        return f"+{name}" if name in self._unindexed else name
+
+    def next_version(self) -> str:
+        """Return the version of a replaced row."""
+        version = super().next_version()
+        return f"CASE WHEN {self._replaced_if} THEN {version} END" if self._replaced_if else version
 
     def moment(self, parameters: Parameters, time: Any) -> str:
         """Return the number of a time, which a scan has already."""
@@ -73,7 +94,11 @@ class SQLiteDialect(Dialect):
 
     def scope_column(self, field: str) -> str:
         """Return the column of the same name."""
-        return field
+        return self._column(field)
+
+    def upto(self, place: str) -> str:
+        """Return the condition on the row number."""
+        return f"{self._column('rowid')} <= {place}"
 
     def archived(self) -> str:
         """Return the condition on the id of the summary, for rows that are deleted."""
@@ -81,11 +106,12 @@ class SQLiteDialect(Dialect):
 
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
         """Return conditions on ``state``, which leads every index after the scope."""
+        state = self._column("state")
         if deleted is False:
             if archived is None:
-                return [f"state IN ({SHOWN}, {ARCHIVED})"]
-            return [f"state = {ARCHIVED if archived else SHOWN}"]
-        found = [f"state = {DELETED}"] if deleted else []
+                return [f"{state} IN ({SHOWN}, {ARCHIVED})"]
+            return [f"{state} = {ARCHIVED if archived else SHOWN}"]
+        found = [f"{state} = {DELETED}"] if deleted else []
         if archived is not None:
             found.append("archived_by IS NOT NULL" if archived else "archived_by IS NULL")
         return found
@@ -113,7 +139,11 @@ class SQLiteDialect(Dialect):
         return f"namespace >= {parameters.add(first)} AND namespace < {parameters.add(end)}"
 
     def expiry(self, parameters: Parameters, now: str, expired: bool) -> str:
-        """Return the condition on the time at which an item's life ends."""
+        """Return the condition on the time at which an item expires."""
+        if self._index_only:
+            # Few rows have expired and were not removed yet.
+            rows = f"(SELECT rowid FROM {TABLE} WHERE expires_at <= {parameters.add(now)})"
+            return f"rowid {'' if expired else 'NOT '}IN {rows}"
         if expired:
             return f"expires_at <= {parameters.add(now)}"
         return f"(expires_at IS NULL OR expires_at > {parameters.add(now)})"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import CorruptStoreError
 from memoranda.sql import ITEM_COLUMNS, Statements
 from memoranda.store import Filter, Order
+from memoranda_sqlite.statements import kinds_of
 
 PAGE = 500
 """How many rows are read at first: most scans of a user or a session end there."""
@@ -106,10 +106,7 @@ async def scanned(
     order: Order,
 ) -> AsyncGenerator[Sequence[Any], None]:
     """Yield the matching rows in an order, the first one first."""
-    kinds = wanted.parts()
-    if kinds == (wanted,) and wanted.archived is None:
-        kinds = tuple(replace(wanted, archived=kind) for kind in (False, True))
-    streams = [_Stream(statements, fetch, fetch_some, kind, order, deleted=False) for kind in kinds]
+    streams = [_Stream(statements, fetch, fetch_some, kind, order, deleted=False) for kind in kinds_of(wanted)]
     if include_deleted:
         streams.append(_Stream(statements, fetch, fetch_some, wanted, order, deleted=True))
     while True:
