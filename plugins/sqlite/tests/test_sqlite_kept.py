@@ -19,7 +19,7 @@ from memoranda.sql import Parameters
 from memoranda.store import Expiry, Filter, Lifetimes, SearchMode
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.journal import MOST_FOLLOWED
-from memoranda_sqlite.keeping import Kept
+from memoranda_sqlite.ranking_cache import RankingCache
 from memoranda_sqlite.statements import SQLiteStatements
 
 ADA = MemoryMetadata(user_id="ada")
@@ -54,7 +54,7 @@ class Numbers:
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path)
-        self.kept: Kept[set[int]] = Kept(100)
+        self.kept: RankingCache[set[int]] = RankingCache(100)
         self.done: list[str] = []
 
     def asked(self, now: str = "2024") -> set[int]:

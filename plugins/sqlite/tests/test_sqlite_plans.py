@@ -16,8 +16,8 @@ from memoranda.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement
 from memoranda.store import Archived, Created, Expiry, FieldEquals, Filter, Listing, Order, Page, Value
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.dialect import register_functions
+from memoranda_sqlite.searching import find_rows
 from memoranda_sqlite.statements import SQLiteStatements
-from memoranda_sqlite.substrings import find_rows
 
 SCOPES = [
     MemoryMetadata(),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.items import utc_text
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_sqlite.times import microseconds, span, text_of
+from memoranda_sqlite.tables import microseconds, span, text_of
 
 DATA = Path(__file__).parent / "data"
 EXTREMES = [

@@ -27,8 +27,7 @@ from memoranda.sql import Parameters
 from memoranda.store import Filter
 from memoranda_sqlite.passages import Passages
 from memoranda_sqlite.scope_rows import Numbers, ScopeRows
-from memoranda_sqlite.tables import TABLE
-from memoranda_sqlite.times import span
+from memoranda_sqlite.tables import TABLE, span
 
 _OLDEST = "ORDER BY created_us, rowid"
 _NEWEST = "ORDER BY created_us DESC, rowid DESC LIMIT"

@@ -11,8 +11,7 @@ from typing import Any
 from memoranda.shapes import json_text
 from memoranda.sql import Dialect, Parameters
 from memoranda.store import Value, fold, json_equal, key_bounds
-from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE
-from memoranda_sqlite.times import microseconds
+from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE, microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text
 
 _LONGEST_PATTERN = 1_000

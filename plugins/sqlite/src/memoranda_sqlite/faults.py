@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from memoranda.errors import CorruptStoreError, InputError, MemoryError, StoreError, StoreUnavailableError
 
@@ -16,6 +18,8 @@ DRIVER_ERRORS = (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError)
 """What the driver raises: its own, and Python's where it brings a value from one form into the other."""
 
 _UNDECODABLE = "Could not decode to UTF-8"
+
+Result = TypeVar("Result")
 
 
 def primary_code(error: BaseException) -> int:
@@ -93,3 +97,29 @@ def translated(error: Exception, path: str, *, reading: bool = False) -> MemoryE
     if code == sqlite3.SQLITE_TOOBIG:
         return InputError(f"The item is larger than SQLite holds ({error}).", field="content")
     return StoreError(f"SQLite could not do this with the file {path!r}: {error}.")
+
+
+class Undecodable:
+    """Stands for text that is no Unicode. It says nothing of what the text is: that may be a memory's content."""
+
+    def __repr__(self) -> str:
+        return "<text that is no Unicode>"
+
+
+def decoded(raw: bytes) -> str | Undecodable:
+    """Return the text, or what stands for it."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return Undecodable()
+
+
+def tolerantly(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    """Run a function that reads; run it again if it met text that is no Unicode for the first time."""
+    try:
+        return work(connection)
+    except DRIVER_ERRORS as error:
+        if not is_undecodable(error) or connection.text_factory is decoded:
+            raise
+    connection.text_factory = decoded
+    return work(connection)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memoranda.errors import CorruptStoreError
 from memoranda.sql import ITEM_COLUMNS, unpack
-from memoranda.store import Finding
+from memoranda.store import Finding, Progress
 from memoranda_sqlite import text_index
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.erasing import Pending
@@ -18,7 +18,7 @@ from memoranda_sqlite.index_check import disagreements
 from memoranda_sqlite.passages import Types
 from memoranda_sqlite.schema import stored_version
 from memoranda_sqlite.tables import TABLE
-from memoranda_sqlite.vectors import Vectors, count_missing, stored_model
+from memoranda_sqlite.vectors import Vectors, count_without_vector, items_without_vector, store_vectors, stored_model
 from memoranda_sqlite.worker import Work
 
 _RESTORE = "Restore a copy, or save what can be read with 'sqlite3 FILE .recover'."
@@ -160,6 +160,43 @@ def _vectors(connection: sqlite3.Connection, model: str) -> Finding:
     if stored != model:
         detail = f"the file holds vectors of {stored}, and the store has {model}"
         return Finding("vectors", False, detail, "Open the file with the model it was made with, or call reindex().")
-    lacking = count_missing(connection)
+    lacking = count_without_vector(connection)
     detail = f"of {model}; {lacking:,} items have none" if lacking else f"of {model}; complete"
     return Finding("vectors", not lacking, detail, "Call reindex(), or let 'memoranda doctor --repair' make them.")
+
+
+EMBEDDED_AT_ONCE = 128
+
+
+async def rebuild(connections: Connections, embedder: Vectors | None, progress: Progress | None) -> int:
+    """Build all indexes again and return the number of items. Searches by text go on meanwhile."""
+    if connections.filler.available:
+        await connections.writer.call(text_index.empty)
+        await connections.filler.finish()
+    if embedder is not None:
+        await connections.writer.call(embedder.adopt)
+        await embed_missing(connections, embedder, progress)
+    ((total,),) = await connections.rows("SELECT count(*) FROM memory_items WHERE deleted = 0", ())
+    if progress is not None and embedder is None:
+        progress(total, total)
+    return int(total)
+
+
+async def embed_missing(connections: Connections, embedder: Vectors, progress: Progress | None = None) -> None:
+    """Make the vectors that are missing or out of date, unless the file holds another model's."""
+    total = await connections.read(count_without_vector)
+    done = 0
+    while await connections.read(stored_model) == embedder.model:
+        rows = await connections.read(lambda connection: items_without_vector(connection, EMBEDDED_AT_ONCE))
+        if not rows:
+            return
+        packed = await embedder.embedded([content for _, _, content in rows])
+        kept = [(vector, item_id, version) for vector, (item_id, version, _) in zip(packed, rows, strict=True)]
+
+        def keep(connection: sqlite3.Connection, kept: list[tuple[bytes, str, int]] = kept) -> None:
+            store_vectors(connection, embedder.model, kept)
+
+        await connections.writer.call(keep)
+        done += len(rows)
+        if progress is not None:
+            progress(min(done, total), total)

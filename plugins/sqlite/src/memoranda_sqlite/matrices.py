@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from memoranda.ranking import held_back, passage_at
 from memoranda.sql import Parameters, Statements
 from memoranda.store import Filter
-from memoranda_sqlite.keeping import Kept
+from memoranda_sqlite.ranking_cache import RankingCache
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vector_rows import AnyVectors, vectors_of
 
@@ -157,7 +157,7 @@ class Matrices:
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
-        self._kept: Kept[Matrix] = Kept(MOST_BYTES)
+        self._kept: RankingCache[Matrix] = RankingCache(MOST_BYTES)
 
     def forget(self) -> None:
         """Keep nothing of what may have been purged."""

@@ -8,8 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from memoranda.loops import CallsUnderWay
-from memoranda_sqlite.decoding import decoded, tolerantly
-from memoranda_sqlite.faults import DRIVER_ERRORS, is_busy, is_interrupted, is_too_big, is_undecodable
+from memoranda_sqlite.faults import (
+    DRIVER_ERRORS,
+    decoded,
+    is_busy,
+    is_interrupted,
+    is_too_big,
+    is_undecodable,
+    tolerantly,
+)
 from memoranda_sqlite.files import Database
 from memoranda_sqlite.worker import Work, Worker
 

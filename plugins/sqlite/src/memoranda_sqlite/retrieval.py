@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from memoranda.errors import NoVectorsError, OtherModelError
+from memoranda.errors import NoVectorsError, OtherModelError, StoreUnavailableError
 from memoranda.ranking import (
     HEARD,
     RankedItem,
@@ -19,16 +19,19 @@ from memoranda.ranking import (
     taking_part,
 )
 from memoranda.sql import Parameters
-from memoranda.store import Filter
+from memoranda.store import Filter, SearchMode
 from memoranda_sqlite.candidates import Answers
 from memoranda_sqlite.connections import Connections
-from memoranda_sqlite.decoding import Undecodable
+from memoranda_sqlite.faults import Undecodable
 from memoranda_sqlite.matrices import Alike, Matrices
 from memoranda_sqlite.passages import Passages, Types, items_of
 from memoranda_sqlite.scope_rows import Known, ScopeRows
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vectors import Vectors, stored_model
+
+_MOST_WAITING = 2_000
+"""How many rows may wait for the text index when a ranked search begins: it reads the terms of all of them itself."""
 
 
 class Retrieval:
@@ -47,6 +50,18 @@ class Retrieval:
         self._passages.forget()
         self._matrices.forget()
         self._known.forget()
+
+    async def rank(
+        self, connections: Connections, query: str, wanted: Filter, limit: int, mode: SearchMode, types: Types
+    ) -> list[RankedItem]:
+        """Return the items that answer the query best, by the means that a mode names."""
+        if connections.filler.waiting > _MOST_WAITING:
+            with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
+                await connections.filler.finish()
+        else:
+            connections.filler.searched()
+        ranked = {"text": self.by_words, "semantic": self.by_meaning, "hybrid": self.by_words_and_meaning}[mode]
+        return await ranked(connections, query, wanted, limit, types)
 
     async def by_words(
         self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types

@@ -12,8 +12,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
 from memoranda.sql import Row, pack
 from memoranda.store import further_values, namespace_key
-from memoranda_sqlite.tables import ARCHIVED, DELETED, SHOWN
-from memoranda_sqlite.times import microseconds
+from memoranda_sqlite.tables import ARCHIVED, DELETED, SHOWN, microseconds
 
 Values = Sequence[Any]
 """A row as it is bound: the fields of :class:`memoranda.sql.Row`, then ``FURTHER_COLUMNS``."""

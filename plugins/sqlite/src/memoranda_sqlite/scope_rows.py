@@ -18,7 +18,7 @@ from typing import Any
 from memoranda.ranking import MOST_COUNTED, index_terms
 from memoranda.sql import Parameters
 from memoranda.store import Filter
-from memoranda_sqlite.keeping import Kept, state_of
+from memoranda_sqlite.ranking_cache import RankingCache, state_of
 from memoranda_sqlite.statements import SQLiteStatements
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query, words_query
@@ -93,8 +93,8 @@ class Known:
     """What searches need again of a scope, and the terms of contents that wait."""
 
     def __init__(self) -> None:
-        self.numbers: Kept[Numbers | None] = Kept(MOST_NUMBERS)
-        self.named: Kept[Named] = Kept(MOST_NAMED)
+        self.numbers: RankingCache[Numbers | None] = RankingCache(MOST_NUMBERS)
+        self.named: RankingCache[Named] = RankingCache(MOST_NAMED)
         self._terms: dict[str, dict[str, frozenset[str]]] = {}
 
     def forget(self) -> None:

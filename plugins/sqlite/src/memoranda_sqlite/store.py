@@ -7,20 +7,18 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError, StoreUnavailableError
+from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
 from memoranda.ranking import RankedItem
 from memoranda.shapes import seconds
-from memoranda.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
+from memoranda.sql import PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
 from memoranda.store import (
     BASE_CAPABILITIES,
-    EVERYTHING,
     BaseStore,
     Capability,
     Filter,
@@ -32,24 +30,19 @@ from memoranda.store import (
     Progress,
     SearchMode,
     Write,
-    check_expected,
     copy_item,
     readable,
 )
 from memoranda.turns import AT_ONCE, aside, loaded
 from memoranda.urls import take_options
 from memoranda_sqlite import erasing
-from memoranda_sqlite.changes import Changes, soonest_expiry
 from memoranda_sqlite.connections import Connections
-from memoranda_sqlite.files import MEMORY, Database, Durability
-from memoranda_sqlite.options import checked_durability, checked_path, path_of, url_of
-from memoranda_sqlite.owners import listed
-from memoranda_sqlite.reading import MOST_ASKED
+from memoranda_sqlite.files import MEMORY, Database, Durability, checked_durability, checked_path, path_of, url_of
 from memoranda_sqlite.rows import CONTENT, ID, USER_ID, Values, all_packed, packed
-from memoranda_sqlite.scanning import scanned
+from memoranda_sqlite.scanning import listed, scanned
+from memoranda_sqlite.searching import DIRECT_LIMIT, search_page
 from memoranda_sqlite.statements import SQLiteStatements, is_of_user
-from memoranda_sqlite.storing import keep_vectors, store_rows
-from memoranda_sqlite.substrings import find_rows
+from memoranda_sqlite.transactions import Transactions, keep_vectors, soonest_expiry
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
@@ -61,21 +54,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_DIRECT_LIMIT = 200
-"""The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
-
-_TEXT_PATIENCE = 2
-"""How often a read in the event loop may go on when it compares text: two hundred rows without it, or half as many."""
-
-_LISTING_PATIENCE = 32
-"""How often it may when it lists namespaces, of which each takes fifty short instructions."""
-
-_MOST_WAITING = 2_000
-"""How many rows may wait for the text index when a ranked search begins: it takes all their words apart itself."""
-
 _STATEMENTS = SQLiteStatements()
 _UPSERT = _STATEMENTS.upserting(None)
-_VERSION_OF = "SELECT version FROM memory_items WHERE id = ?"
 
 
 class SQLiteMemoryStore(BaseStore):
@@ -162,30 +142,16 @@ class SQLiteMemoryStore(BaseStore):
     async def _init(self) -> None:
         reading = self.access == "read"
         connections = await Connections.open(self._database.for_reading() if reading else self._database)
-        try:
-            await self._open_vectors(connections)
-        except BaseException:
-            await connections.close()
-            raise
+        if self._embeddings is not None:
+            from memoranda_sqlite.vectors import Vectors  # Loaded on use: most programs have no embedder.
+
+            self._vectors = Vectors(self._embeddings, self._weights)
+            try:
+                await self._vectors.open(connections, repr(self))
+            except BaseException:
+                await connections.close()
+                raise
         self._connections = connections
-
-    async def _open_vectors(self, connections: Connections) -> None:
-        if self._embeddings is None:
-            return
-        from memoranda_sqlite.vectors import Vectors, stored_model  # Loaded on use: most programs have no embedder.
-
-        self._vectors = Vectors(self._embeddings, self._weights)
-        if connections.database.reading:
-            stored = await connections.read(stored_model) or self._vectors.model
-        else:
-            stored = await connections.writer.call(self._vectors.create)
-        if stored != self._vectors.model:
-            logger.warning(
-                "%r holds vectors of %s and was opened with %s. Search by meaning waits for reindex().",
-                self,
-                stored,
-                self._vectors.model,
-            )
 
     async def _close(self) -> None:
         await self._calls.ended()
@@ -204,6 +170,11 @@ class SQLiteMemoryStore(BaseStore):
                 f"{self!r} was opened before this process was forked from its parent. Open a store of its own here."
             )
         return connections
+
+    def _ensure_opened(self) -> Connections:
+        """Return the connections. Raises StoreClosedError once the store is closing."""
+        self._ensure_open()
+        return self._opened()
 
     # Writing
 
@@ -226,10 +197,10 @@ class SQLiteMemoryStore(BaseStore):
         if write.is_plain:
             await self._upsert(rows, write.within, vectors)
             return 0
-        changes = self._changes()
+        transactions = self._transactions()
 
         def work(connection: sqlite3.Connection) -> int:
-            removed = changes.apply(connection, write, rows)
+            removed = transactions.apply(connection, write, rows)
             keep_vectors(connection, vectors)
             return removed
 
@@ -256,8 +227,8 @@ class SQLiteMemoryStore(BaseStore):
         upsert = _UPSERT if plain else _STATEMENTS.upserting(within)
         return self._opened().writer.upsert(upsert, rows, vectors)
 
-    def _changes(self) -> Changes:
-        return Changes(_STATEMENTS, self.item_types, indexed=self._opened().filler.available)
+    def _transactions(self) -> Transactions:
+        return Transactions(_STATEMENTS, self.item_types, indexed=self._opened().filler.available)
 
     async def _vectors_of(self, rows: Sequence[Values]) -> list[tuple[bytes | None, str, str]]:
         """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
@@ -269,9 +240,10 @@ class SQLiteMemoryStore(BaseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = await self._aside(_copied_and_packed, items)
         vectors = await self._vectors_of([row for _, row in kept])
+        transactions = self._transactions()
 
         def work(connection: sqlite3.Connection) -> list[int]:
-            versions = [self._updated(connection, item, row, within) for item, row in kept]
+            versions = [transactions.update(connection, item, row, within) for item, row in kept]
             keep_vectors(connection, vectors)
             return versions
 
@@ -279,16 +251,6 @@ class SQLiteMemoryStore(BaseStore):
         for (item, _), version in zip(kept, versions, strict=True):
             item.__dict__["version"] = version
         return [item for item, _ in kept]
-
-    def _updated(
-        self, connection: sqlite3.Connection, item: MemoryItem, row: Values, within: MemoryMetadata | None
-    ) -> int:
-        """Compare and set one item and return its new version. Raises the conflict that it meets."""
-        stored = connection.execute(*_STATEMENTS.get(item.id)).fetchone()
-        check_expected(item, None if stored is None else unpack(stored, self.item_types), within)
-        store_rows(connection, _STATEMENTS.upserting(within), [row])  # A deleted item of another user may have this id.
-        ((version,),) = connection.execute(_VERSION_OF, (item.id,))
-        return int(version)
 
     async def _clear(self, wanted: Filter) -> int:
         return await self._changed(*_STATEMENTS.hide(wanted))
@@ -307,7 +269,7 @@ class SQLiteMemoryStore(BaseStore):
     async def _embed_missing(self) -> None:
         """Make the vectors that are missing, unless the file holds another model's."""
         if self._vectors is not None:
-            from memoranda_sqlite.reindexing import embed_missing
+            from memoranda_sqlite.health import embed_missing
 
             await embed_missing(self._opened(), self._vectors)
 
@@ -326,8 +288,8 @@ class SQLiteMemoryStore(BaseStore):
         return swept
 
     async def _purged(self, statement: Statement) -> int:
-        changes = self._changes()
-        purged = await self._opened().writer.call(lambda connection: changes.purge(connection, statement))
+        transactions = self._transactions()
+        purged = await self._opened().writer.call(lambda connection: transactions.purge(connection, statement))
         if purged and self._retrieval is not None:
             self._retrieval.forget()
         return purged
@@ -344,16 +306,18 @@ class SQLiteMemoryStore(BaseStore):
             logger.warning("%r: %s", self, pending)
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
-        changes = self._changes()
+        transactions = self._transactions()
         with self._calls.call():
-            popped = await self._opened().writer.call(lambda connection: changes.pop(connection, wanted, purge))
+            popped = await self._opened().writer.call(lambda connection: transactions.pop(connection, wanted, purge))
             if purge and popped is not None:
                 await self._erased()
         return popped
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        changes = self._changes()
-        return await self._opened().writer.call(lambda connection: changes.touch(connection, ids, ttl, now, within))
+        transactions = self._transactions()
+        return await self._opened().writer.call(
+            lambda connection: transactions.touch(connection, ids, ttl, now, within)
+        )
 
     async def _soonest_expiry(self) -> str | None:
         return await self._opened().worker.run(soonest_expiry)
@@ -366,8 +330,7 @@ class SQLiteMemoryStore(BaseStore):
         than 32 MiB, or one that has tables of other programs, copies may be in the free room of its pages until
         :meth:`erase` has been called.
         """
-        self._ensure_open()
-        return (await self._opened().eraser.attempt()).reason
+        return (await self._ensure_opened().eraser.attempt()).reason
 
     async def erase(self, *, others: bool = False) -> str:
         """Write the file anew if anything was purged from it, and return as ``unerased`` does what is still in the way.
@@ -376,10 +339,10 @@ class SQLiteMemoryStore(BaseStore):
         purges. A file with tables of other programs is left as it is without ``others``: SQLite may number the rows of
         a table anew that has no integer as its primary key.
         """
-        self._ensure_open()
+        connections = self._ensure_opened()
         demand = erasing.Demand.ANY if others else erasing.Demand.OURS
         with self._calls.call():
-            return (await self._opened().eraser.attempt(erasing.PATIENCE, demand)).reason
+            return (await connections.eraser.attempt(erasing.PATIENCE, demand)).reason
 
     async def _changed(self, text: str, values: Sequence[Any]) -> int:
         return await self._opened().writer.call(lambda connection: connection.execute(text, values).rowcount)
@@ -393,72 +356,26 @@ class SQLiteMemoryStore(BaseStore):
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         text, values = _STATEMENTS.get_many(ids)
         connections = self._opened()
-        rows = connections.rows_at_once(text, values) if len(ids) <= _DIRECT_LIMIT else None
+        rows = connections.rows_at_once(text, values) if len(ids) <= DIRECT_LIMIT else None
         if rows is not None:
             return self._readable(rows)
         return await connections.read(lambda connection: self._readable(connection.execute(text, values).fetchall()))
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        return await self._read(wanted, page, self._readable)
+        wanted = await self._with_past(wanted)
+        return await search_page(self._opened, _STATEMENTS, wanted, page, self._readable)
 
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
-        return await self._read(wanted, page, partial(readable, unpack_payload), PAYLOAD_COLUMNS)
-
-    async def _read(
-        self,
-        wanted: Filter,
-        page: Page,
-        of_rows: Callable[[list[Any]], list[T]],
-        columns: Sequence[str] = ITEM_COLUMNS,
-    ) -> list[T]:
-        """Return a page of what matches, as ``of_rows`` makes it of its rows without those that cannot be read."""
-        asked, wanted = page, await self._with_past(wanted)
-        while True:
-            rows = self._rows_at_once(wanted, asked, columns)
-            if rows is not None:
-                found, read = of_rows(rows), len(rows)
-            else:
-                found, read = await self._read_aside(wanted, asked, of_rows, columns)
-            if len(found) >= page.limit or read < asked.limit:
-                return found[: page.limit] if len(found) > page.limit else found
-            # Others take the place of unreadable rows.
-            asked = Page(min(asked.limit + page.limit - len(found), EVERYTHING), page.offset, page.order)
-
-    def _rows_at_once(self, wanted: Filter, page: Page, columns: Sequence[str]) -> list[Any] | None:
-        """Return a page of the rows that match, or None if a thread is to look for them."""
-        if page.end > _DIRECT_LIMIT:
-            return None
-        # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
-        patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
-        return self._opened().rows_at_once(*_STATEMENTS.search(wanted, page, columns), patience)
-
-    async def _read_aside(
-        self, wanted: Filter, page: Page, of_rows: Callable[[list[Any]], list[T]], columns: Sequence[str]
-    ) -> tuple[list[T], int]:
-        """Return a page of what matches, and how many rows it was read from, by a thread."""
-        connections = self._opened()
-        connections.filler.searched()
-        indexed = connections.filler.available
-
-        def work(connection: sqlite3.Connection) -> tuple[list[T], int]:
-            rows = find_rows(connection, _STATEMENTS, wanted, page, columns, indexed=indexed)
-            return of_rows(rows), len(rows)
-
-        return await connections.read(work)
+        wanted, of_rows = await self._with_past(wanted), partial(readable, unpack_payload)
+        return await search_page(self._opened, _STATEMENTS, wanted, page, of_rows, PAYLOAD_COLUMNS)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         connections, wanted = self._opened(), await self._with_past(wanted)
         if not connections.filler.available and mode != "semantic":
             return await super()._rank(query, wanted, limit, mode)
         retrieval = await self._ranking()
-        ways = {"text": retrieval.by_words, "semantic": retrieval.by_meaning, "hybrid": retrieval.by_words_and_meaning}
         with self._calls.call():
-            if connections.filler.waiting > _MOST_WAITING:
-                with suppress(StoreUnavailableError):  # Of a full disk, or a locked file, one can still read.
-                    await connections.filler.finish()
-            else:
-                connections.filler.searched()
-            return await ways[mode](connections, query, wanted, limit, self.item_types)
+            return await retrieval.rank(connections, query, wanted, limit, mode, self.item_types)
 
     async def _ranking(self) -> Retrieval:
         if self._retrieval is None:
@@ -476,30 +393,13 @@ class SQLiteMemoryStore(BaseStore):
         return count
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        async def fetch(text: str, values: Sequence[Any]) -> list[Any]:
-            self._ensure_open()
-            return await self._opened().rows(text, values)
-
-        async def at_once(text: str, values: Sequence[Any]) -> list[Any]:
-            rows = self._opened().rows_at_once(text, values, _LISTING_PATIENCE)
-            return await fetch(text, values) if rows is None else rows
-
-        async for owner in listed(_STATEMENTS, at_once, fetch, listing, wanted):
+        async for owner in listed(_STATEMENTS, self._ensure_opened, listing, wanted):
             yield owner
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
-        async def fetch(text: str, values: Sequence[Any]) -> list[Any]:
-            self._ensure_open()
-            return await self._opened().rows(text, values)
-
-        async def fetch_some(text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
-            self._ensure_open()
-            with self._calls.call():
-                return await self._opened().stretch(text, values)
-
         wanted = await self._with_past(wanted)
         read = 0
-        async for row in scanned(_STATEMENTS, fetch, fetch_some, wanted, include_deleted, order):
+        async for row in scanned(_STATEMENTS, self._ensure_opened, wanted, include_deleted, order):
             for item in self._readable([row]):
                 yield item
             read += 1
@@ -513,10 +413,9 @@ class SQLiteMemoryStore(BaseStore):
         ``progress`` is called with the number of items done and of all. If the embedder fails, what was made stays, and
         calling this again makes the rest.
         """
-        from memoranda_sqlite.reindexing import rebuild
+        from memoranda_sqlite.health import rebuild
 
-        self._ensure_open()
-        return await rebuild(self._opened(), self._vectors, progress)
+        return await rebuild(self._ensure_opened(), self._vectors, progress)
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
         """Examine the file: whether it is whole, what cannot be read, and what the indexes lack.
@@ -526,17 +425,16 @@ class SQLiteMemoryStore(BaseStore):
         """
         from memoranda_sqlite.health import examine, repair_text_index
 
-        self._ensure_open()
+        connections = self._ensure_opened()
         if repair:
-            await repair_text_index(self._opened())
+            await repair_text_index(connections)
             await self._embed_missing()
             await self.erase()
-        return await examine(self._opened(), self._vectors, self.item_types)
+        return await examine(connections, self._vectors, self.item_types)
 
     async def fill_indexes(self) -> None:
         """Bring every row into the text indexes now. Searches are right without it; the next ones are quicker."""
-        self._ensure_open()
-        await self._opened().filler.finish()
+        await self._ensure_opened().filler.finish()
 
     async def _rows(self, text: str, values: Sequence[Any]) -> list[Any]:
         """Return the rows of a short read: at once if that is possible, else from a thread."""

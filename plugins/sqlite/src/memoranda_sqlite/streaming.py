@@ -15,9 +15,8 @@ from typing import Any
 import aiosqlite
 
 from memoranda.sql import ITEM_COLUMNS
-from memoranda_sqlite.decoding import decoded
 from memoranda_sqlite.dialect import register_functions
-from memoranda_sqlite.faults import DRIVER_ERRORS, is_undecodable
+from memoranda_sqlite.faults import DRIVER_ERRORS, decoded, is_undecodable
 from memoranda_sqlite.files import Database
 
 AT_ONCE = 500

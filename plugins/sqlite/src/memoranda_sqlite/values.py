@@ -18,8 +18,7 @@ from typing import Any
 from memoranda.shapes import json_text
 from memoranda.sql import ITEM_COLUMNS, Parameters
 from memoranda.store import OPERATORS, Value, namespace_key
-from memoranda_sqlite.tables import FURTHER_COLUMNS
-from memoranda_sqlite.times import LATEST, OLDEST, microseconds
+from memoranda_sqlite.tables import FURTHER_COLUMNS, LATEST, OLDEST, microseconds
 
 _TEXT_COLUMNS = frozenset({*ITEM_COLUMNS, *FURTHER_COLUMNS} - {"metadata", "extra_json", "version", "namespace"})
 _COMPARED = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}

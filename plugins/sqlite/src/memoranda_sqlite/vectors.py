@@ -7,6 +7,7 @@ item without text has none. Triggers remove the vectors of what is deleted or pu
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -14,10 +15,13 @@ from typing import Any
 from memoranda.embeddings import WHITESPACE, Embeddings, embed_passages, embed_texts, has_text, usual_weights
 from memoranda.ranking import Weights, divided, pack_vector
 from memoranda.turns import aside
+from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.journal import note, note_all
 from memoranda_sqlite.schema import meta, set_meta
-from memoranda_sqlite.storing import KEEP_VECTOR
 from memoranda_sqlite.tables import DELETED, TABLE
+from memoranda_sqlite.transactions import KEEP_VECTOR
+
+logger = logging.getLogger(__name__)
 
 _KEEP_VERSION = f"{KEEP_VECTOR} AND version = ?"
 
@@ -70,6 +74,20 @@ class Vectors:
             set_meta(connection, "vector_model", self.model)
         return str(meta(connection, "vector_model"))
 
+    async def open(self, connections: Connections, store: str) -> None:
+        """Make the table if there is none, and warn if it holds the vectors of another model."""
+        if connections.database.reading:
+            stored = await connections.read(stored_model) or self.model
+        else:
+            stored = await connections.writer.call(self.create)
+        if stored != self.model:
+            logger.warning(
+                "%s holds vectors of %s and was opened with %s. Search by meaning waits for reindex().",
+                store,
+                stored,
+                self.model,
+            )
+
     def adopt(self, connection: sqlite3.Connection) -> None:
         """Go over to this store's model: vectors of another are removed, and single ones of what has passages now."""
         if self.create(connection) != self.model:
@@ -120,19 +138,19 @@ def stored_model(connection: sqlite3.Connection) -> str | None:
     return found
 
 
-def missing(connection: sqlite3.Connection, most: int) -> list[tuple[str, int, str]]:
+def items_without_vector(connection: sqlite3.Connection, most: int) -> list[tuple[str, int, str]]:
     """Return the id, version and content of items with text that have no vector, or an outdated one."""
     text = f"SELECT id, version, content FROM {TABLE} WHERE {_MISSING} ORDER BY rowid LIMIT ?"
     return connection.execute(text, (WHITESPACE, most)).fetchall()
 
 
-def count_missing(connection: sqlite3.Connection) -> int:
+def count_without_vector(connection: sqlite3.Connection) -> int:
     """Return how many items with text have no vector, or an outdated one."""
     (count,) = connection.execute(f"SELECT count(*) FROM {TABLE} WHERE {_MISSING}", (WHITESPACE,)).fetchone()
     return int(count)
 
 
-def keep(connection: sqlite3.Connection, model: str, kept: Sequence[tuple[bytes, str, int]]) -> None:
+def store_vectors(connection: sqlite3.Connection, model: str, kept: Sequence[tuple[bytes, str, int]]) -> None:
     """Keep vectors of these ids, unless an item has another version by now."""
     connection.executemany(_KEEP_VERSION, [(vector, item_id, model, version) for vector, item_id, version in kept])
     note(connection, [item_id for _, item_id, _ in kept])

@@ -29,7 +29,7 @@ from memoranda_sqlite.faults import is_busy
 from memoranda_sqlite.indexing import Filler
 from memoranda_sqlite.rows import ID, Values
 from memoranda_sqlite.statements import Upsert
-from memoranda_sqlite.storing import AT_ONCE, keep_vectors, parts, room_for, store_rows
+from memoranda_sqlite.transactions import AT_ONCE, keep_vectors, parts, room_for, store_rows
 from memoranda_sqlite.worker import Worker, settle
 
 Result = TypeVar("Result")

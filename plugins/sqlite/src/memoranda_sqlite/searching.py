@@ -1,24 +1,35 @@
-"""Substring search: candidates from the trigram index, checked against the rows; or the rows themselves.
+"""Search by filter and substring: a page of the newest rows that match.
 
-Both ways give the same answer. Which one is taken decides only how long it takes: never much longer than reading the
-scope, however much others store.
+A short search runs in the event loop, and any other on a thread. A substring is looked up in the trigram index, whose
+candidates are checked against the rows, or the rows themselves are read: both give the same result. The choice only
+decides how long it takes, which is never much longer than reading the scope, however many rows others store.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from memoranda.items import MemoryMetadata
 from memoranda.sql import ITEM_COLUMNS, Parameters
-from memoranda.store import Contains, Filter, Page, names_nothing
+from memoranda.store import EVERYTHING, Contains, Filter, Page, names_nothing
+from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import primary_code
+from memoranda_sqlite.reading import MOST_ASKED
 from memoranda_sqlite.statements import SQLiteStatements, is_place, names_user_and_session
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query
 from memoranda_sqlite.values import GUARD
+
+T = TypeVar("T")
+
+DIRECT_LIMIT = 200
+"""The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
+
+_TEXT_PATIENCE = 2
+"""The ``most_asked`` of a read in the event loop that compares text: a hundred or two hundred rows."""
 
 MOST_CANDIDATES = 20_000
 """With more candidates than this the text is so common that reading the newest rows finds enough sooner."""
@@ -34,6 +45,58 @@ _INDEXED = """
 SELECT rowid FROM memoranda_trigrams WHERE memoranda_trigrams MATCH ?
 UNION ALL SELECT item FROM memoranda_stale
 """
+
+
+async def search_page(
+    opened: Callable[[], Connections],
+    statements: SQLiteStatements,
+    wanted: Filter,
+    page: Page,
+    of_rows: Callable[[list[Any]], list[T]],
+    columns: Sequence[str] = ITEM_COLUMNS,
+) -> list[T]:
+    """Return a page of what matches, as ``of_rows`` makes it from its rows without the unreadable ones."""
+    asked = page
+    while True:
+        rows = _rows_at_once(opened(), statements, wanted, asked, columns)
+        if rows is not None:
+            found, read = of_rows(rows), len(rows)
+        else:
+            found, read = await _read_on_thread(opened(), statements, wanted, asked, of_rows, columns)
+        if len(found) >= page.limit or read < asked.limit:
+            return found[: page.limit] if len(found) > page.limit else found
+        # Further rows replace the unreadable ones.
+        asked = Page(min(asked.limit + page.limit - len(found), EVERYTHING), page.offset, page.order)
+
+
+def _rows_at_once(
+    connections: Connections, statements: SQLiteStatements, wanted: Filter, page: Page, columns: Sequence[str]
+) -> list[Any] | None:
+    """Return a page of the rows that match, or None if a thread is to look for them."""
+    if page.end > DIRECT_LIMIT:
+        return None
+    # The newest rows come first, so this also answers searches for common text; for rare text it gives up early.
+    patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
+    return connections.rows_at_once(*statements.search(wanted, page, columns), patience)
+
+
+async def _read_on_thread(
+    connections: Connections,
+    statements: SQLiteStatements,
+    wanted: Filter,
+    page: Page,
+    of_rows: Callable[[list[Any]], list[T]],
+    columns: Sequence[str],
+) -> tuple[list[T], int]:
+    """Return a page of what matches, and the number of rows it was made from."""
+    connections.filler.searched()
+    indexed = connections.filler.available
+
+    def work(connection: sqlite3.Connection) -> tuple[list[T], int]:
+        rows = find_rows(connection, statements, wanted, page, columns, indexed=indexed)
+        return of_rows(rows), len(rows)
+
+    return await connections.read(work)
 
 
 def find_rows(

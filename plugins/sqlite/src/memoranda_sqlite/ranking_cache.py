@@ -30,7 +30,7 @@ class _Entry(NamedTuple, Generic[T]):
     size: int
 
 
-class Kept(Generic[T]):
+class RankingCache(Generic[T]):
     """Values by scope, up to a size in all and of at most ``MOST_SCOPES``, for all connections of a store.
 
     A value is never changed: others may be reading it, who see another state of the file.
