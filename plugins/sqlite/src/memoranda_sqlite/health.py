@@ -1,4 +1,4 @@
-"""A look at the health of the file."""
+"""Examining and repairing the file, and rebuilding its indexes."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
 async def examine(connections: Connections, vectors: Vectors | None, types: Types) -> list[Finding]:
-    """Return what was looked at, the most important first."""
+    """Return the findings, the most important first."""
     findings = [
-        await _looked(connections, "integrity", _integrity),
+        await _checked(connections, "integrity", _integrity),
         await _rows(connections, types),
         await connections.worker.run(partial(_settings, unwritable=connections.database.is_unwritable)),
     ]
     if not connections.database.in_memory:
         pending = await connections.eraser.attempt()
         findings += [_mode(connections.database.path), _log(connections.database.path, pending), _room(pending)]
-    findings.append(await _looked(connections, "text index", _text_index))
+    findings.append(await _checked(connections, "text index", _text_index))
     if vectors is not None:
         model = vectors.model
-        findings.append(await _looked(connections, "vectors", lambda connection: _vectors(connection, model)))
+        findings.append(await _checked(connections, "vectors", lambda connection: _vectors(connection, model)))
     return findings
 
 
 async def repair_text_index(connections: Connections) -> None:
-    """Build the text indexes again if they are not as they should be, and fill them."""
+    """Fill the text indexes, after emptying them if they differ from the table."""
     if not connections.filler.available:
         return
-    if not (await _looked(connections, "text index", _text_index)).ok:
+    if not (await _checked(connections, "text index", _text_index)).ok:
         await connections.writer.call(text_index.empty)
     await connections.filler.finish()
 
 
-async def _looked(connections: Connections, name: str, look: Work[Finding]) -> Finding:
-    """Return what was found; a file that is too damaged for one look may still be fit for the others."""
+async def _checked(connections: Connections, name: str, look: Work[Finding]) -> Finding:
+    """Return a finding; a file that is too damaged for one check may still pass the others."""
     try:
         return await connections.read(look)
     except CorruptStoreError as error:
@@ -169,7 +169,7 @@ EMBEDDED_AT_ONCE = 128
 
 
 async def rebuild(connections: Connections, embedder: Vectors | None, progress: Progress | None) -> int:
-    """Build all indexes again and return the number of items. Searches by text go on meanwhile."""
+    """Rebuild all indexes and return the number of items. Searches by text work meanwhile."""
     if connections.filler.available:
         await connections.writer.call(text_index.empty)
         await connections.filler.finish()
@@ -183,7 +183,7 @@ async def rebuild(connections: Connections, embedder: Vectors | None, progress: 
 
 
 async def embed_missing(connections: Connections, embedder: Vectors, progress: Progress | None = None) -> None:
-    """Make the vectors that are missing or out of date, unless the file holds another model's."""
+    """Make vectors that are missing or outdated, unless the file holds those of another model."""
     total = await connections.read(count_without_vector)
     done = 0
     while await connections.read(stored_model) == embedder.model:

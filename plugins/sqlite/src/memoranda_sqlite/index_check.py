@@ -1,4 +1,4 @@
-"""Whether the text indexes hold what the table holds: a full comparison, for the doctor."""
+"""A full comparison of the text indexes with the table, for the doctor."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which rows have changed: a short list in the file, by which a search brings up to date what it holds of a scope.
+"""A journal of changed rows in the file, by which a search updates what it caches of a scope.
 
-Triggers note the number of each row that is changed or removed, whoever does it. A new row needs no note: its number is
-above all others, unless it is that of a row that was removed, which is noted. So an insert costs nothing beyond its
-row. Where the list does not tell all, whoever holds something reads it again: where it was shortened meanwhile, after a
-change of the schema or a VACUUM, and after an insert of another program, which may have replaced a row without a trace.
+Triggers note the number of each row that any program changes or removes. A new row needs no entry: its number is above
+all others, unless it is that of a removed row, which has an entry. So an insert costs nothing beyond its row. A cache
+is read again if the journal is not complete: if it was shortened meanwhile, after a change of the schema or a VACUUM,
+and after an insert by another program, which may have replaced a row without a trace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from memoranda_sqlite.tables import TABLE
 
 MOST_FOLLOWED = 4_096
-"""After how many changes all is read again; about so many are in the list."""
+"""After how many changes a cache is read again; the journal has about as many entries."""
 
 _LAST_NUMBER = (1 << 63) - 1
 """A row of this number leaves SQLite no greater one: then it numbers rows at random."""
@@ -69,11 +69,11 @@ def position(connection: sqlite3.Connection) -> Position:
 
 
 def changed_between(connection: sqlite3.Connection, was: Position, now: Position) -> set[int] | None:
-    """Return the numbers of the rows that changed, came or went until now; None where that cannot be told."""
+    """Return the numbers of the rows that changed, came or went until now; None if that is unknown."""
     passed = now.place - was.place
     if now.schema != was.schema or not 0 <= passed <= MOST_FOLLOWED or now.last == _LAST_NUMBER:
         return None
-    if not passed and now.last < was.last:  # Somebody else has seen a later state.
+    if not passed and now.last < was.last:  # This connection sees an older state.
         return None
     noted = [number for (number,) in connection.execute(_NOTED, (was.place,))] if passed else []
     if len(noted) != passed or None in noted:

@@ -59,7 +59,7 @@ class Matrix:
         return cls(numbers, _counts(rows, dimension), vectors, {number: at for at, number in enumerate(numbers)})
 
     def followed(self, changed: Collection[int], rows: Sequence[tuple[int, bytes]], dimension: int) -> Matrix | None:
-        """Return the matrix with these rows in the place of those that changed; None where too many are gone."""
+        """Return the matrix with these rows instead of those that changed; None if too many are gone."""
         places = dict(self.places)
         gone = self.gone.union(places.pop(number) for number in changed if number in places)
         if _MOST_GONE * len(gone) > len(self.numbers):
@@ -74,10 +74,10 @@ class Matrix:
         """How many bytes the vectors take."""
         return self._vectors.size
 
-    def compared(self, vector: Sequence[float], damping: float) -> Alike:
+    def compared(self, vector: Sequence[float], damping: float) -> Similarities:
         """Return how alike each row is: as much as its nearest passage, held back for having many."""
         cosines = self._vectors.cosines(vector)
-        return (Alike if isinstance(cosines, list) else ManyAlike)(self, cosines, damping)
+        return (Similarities if isinstance(cosines, list) else ArraySimilarities)(self, cosines, damping)
 
 
 def _counts(rows: Iterable[tuple[int, bytes]], dimension: int) -> list[int]:
@@ -85,7 +85,7 @@ def _counts(rows: Iterable[tuple[int, bytes]], dimension: int) -> list[int]:
     return [len(vector) // (dimension * _FLOAT32_BYTES) for _, vector in rows]
 
 
-class Alike:
+class Similarities:
     """How alike in meaning the rows of a matrix are, and which passage of each is the nearest."""
 
     def __init__(self, matrix: Matrix, cosines: Any, damping: float) -> None:
@@ -94,7 +94,7 @@ class Alike:
         self._similarities = cosines if matrix.starts is None else self._held_back(matrix.starts, damping)
 
     def _held_back(self, starts: list[int], damping: float) -> Any:
-        """Return the similarity of each row, of which some have several vectors."""
+        """Return the similarity of each row; some have several vectors."""
         return [held_back(max(self._cosines[at:end]), end - at, damping) for at, end in pairwise(starts)]
 
     def nearest(self, most: int) -> list[int]:
@@ -125,7 +125,7 @@ class Alike:
         return passage_at(content, found.index(max(found)), len(found))
 
 
-class ManyAlike(Alike):
+class ArraySimilarities(Similarities):
     """The same of an array of numpy, which is sifted before any number of it becomes one of Python's."""
 
     def _held_back(self, starts: list[int], damping: float) -> Any:
@@ -160,7 +160,7 @@ class Matrices:
         self._kept: RankingCache[Matrix] = RankingCache(MOST_BYTES)
 
     def forget(self) -> None:
-        """Keep nothing of what may have been purged."""
+        """Drop everything: it may hold purged content."""
         self._kept.forget()
 
     def of(self, connection: sqlite3.Connection, statements: Statements, wanted: Filter) -> Matrix:

@@ -1,4 +1,4 @@
-"""Scanning: pages in the order that is asked for, merged from streams that each follow an index."""
+"""Scanning items and listing owners, a page at a time; a scan merges streams that each follow an index."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class _Stream:
         self._page.reverse()
 
     def _end_at_a_time(self) -> None:
-        """Cut the page behind its last row whose time can be read: the next one begins behind that."""
+        """End the page with a row whose time can be read: the next page starts after it."""
         read = len(self._page)
         time = _TIMES[self._order]
         while self._page and not isinstance(self._page[-1][time], str | int):
@@ -119,7 +119,7 @@ OWNERS_PAGE = 500
 """How many owners are read at a time."""
 
 FIRST_NAMESPACES = 250
-"""How many namespaces that nobody counts are read in the event loop: so many it reads in less than a millisecond."""
+"""How many namespaces are listed without counts in the event loop, in less than a millisecond."""
 
 
 async def listed(

@@ -31,7 +31,7 @@ def stored_version(connection: sqlite3.Connection) -> int | None:
         return None
     found = meta(connection, _VERSION)
     if found is not None and (not isinstance(found, int) or found < 1):
-        raise CorruptStoreError(f"The file's schema version is {found!r}, which is no number of a version.")
+        raise CorruptStoreError(f"The file's schema version is {found!r}, which is not a version number.")
     return found
 
 
@@ -47,9 +47,9 @@ def check_version(connection: sqlite3.Connection, path: str) -> int:
 
 
 def adoptable(connection: sqlite3.Connection, path: str) -> str | None:
-    """Return the table of exactly the ten columns that is to be taken over, if there is one.
+    """Return the table of exactly the ten columns that is to be adopted, if there is one.
 
-    Raises StoreError when it cannot be told which, and when our table's name is taken by a table of other columns.
+    Raises StoreError if there are several, or if our table's name is taken by a table of other columns.
     """
     tables = [
         name
@@ -67,23 +67,22 @@ def adoptable(connection: sqlite3.Connection, path: str) -> str | None:
     if len(alike) > 1:
         raise StoreError(
             f"The SQLite file {path!r} has several tables that could hold memories: {', '.join(alike)}. Nothing was "
-            f"touched; rename the one to take over to {TABLE!r}."
+            f"touched; rename the one to adopt to {TABLE!r}."
         )
     return alike[0] if alike else None
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Bring the file to this release's version, whoever else opens it at the same time.
+    """Migrate the file to the version of this release; other programs may open it at the same time.
 
-    A file that is up to date is only read. What was done stays done when the program is killed, and the next one goes
-    on from there.
+    A file that is up to date is only read. If the program is killed, the next one continues with the next migration.
     """
     while stored_version(connection) != len(MIGRATIONS):
         _migrate(connection, path)
 
 
 def _migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Do the next migration, unless another program has done it meanwhile: all of it with its number, or none."""
+    """Run the next migration with its number in one transaction, unless another program has done so meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         found = check_version(connection, path)
@@ -154,23 +153,23 @@ def _copy(connection: sqlite3.Connection, old: str, new: str) -> None:
 
 
 def _in_utc(time: str) -> str:
-    """Return the expression of a time in UTC; text that is no Unicode cannot be handed to Python, and stays."""
+    """Return the expression of a time in UTC; text that is not Unicode cannot be passed to Python, and stays."""
     return f"CASE WHEN memoranda_is_text(CAST({time} AS BLOB)) THEN memoranda_utc({time}) ELSE {time} END"
 
 
 def meta(connection: sqlite3.Connection, key: str) -> Any:
-    """Return a value that is kept with the schema's version, or None."""
+    """Return a value that is stored beside the schema version, or None."""
     row = connection.execute("SELECT value FROM memoranda_meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else row[0]
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: Any) -> None:
-    """Keep a value with the schema's version."""
+    """Store a value beside the schema version."""
     connection.execute("INSERT OR REPLACE INTO memoranda_meta (key, value) VALUES (?, ?)", (key, value))
 
 
 def _utc_or_same(text: Any) -> Any:
-    """Return the time in UTC; what cannot be read is kept as it is, and shows up as an unreadable row."""
+    """Return the time in UTC; an unreadable one stays as it is, and shows up as an unreadable row."""
     try:
         return utc_text(text) if isinstance(text, str) else text
     except ValueError:

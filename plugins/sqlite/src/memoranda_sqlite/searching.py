@@ -32,13 +32,13 @@ _TEXT_PATIENCE = 2
 """The ``most_asked`` of a read in the event loop that compares text: a hundred or two hundred rows."""
 
 MOST_CANDIDATES = 20_000
-"""With more candidates than this the text is so common that reading the newest rows finds enough sooner."""
+"""With more candidates than this, the text is so common that reading the newest rows is faster."""
 
 SMALL_SCOPE = 1_000
-"""A scope of up to this many rows is read itself: others' rows are not looked at, however many there are."""
+"""A scope of up to this many rows is read itself, however many rows other scopes have."""
 
 MOST_COMPARED = 20_000
-"""How many rows of a user and of a session are counted to tell which of the two has fewer."""
+"""How many rows of a user and of a session are counted at most to find out which has fewer."""
 
 _THROUGH_USERS = SQLiteStatements(through_users=True)
 _INDEXED = """
@@ -131,7 +131,7 @@ def find_rows(
 
 
 def _rows(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> list[Any]:
-    """Return all rows of a statement; it is first run without its guard, which most files never need."""
+    """Return all rows of a statement. It first runs without its guard, which most files never need."""
     if GUARD in text:
         try:
             return connection.execute(text.replace(GUARD, "1"), values).fetchall()
@@ -142,7 +142,7 @@ def _rows(connection: sqlite3.Connection, text: str, values: Sequence[Any]) -> l
 
 
 def _is_most(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
-    """Whether more than half of all rows lie in the scope; going through all of them takes less than an index then."""
+    """Return True if more than half of all rows are in the scope: reading all is faster than an index then."""
     (last,) = connection.execute(f"SELECT max(rowid) FROM {TABLE}").fetchone()
     half = int(last or 0) // 2 + 1
     (found,) = connection.execute(*statements.count_up_to(wanted.scope(), half)).fetchone()
@@ -152,9 +152,9 @@ def _is_most(connection: sqlite3.Connection, statements: SQLiteStatements, wante
 def _candidates(
     connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter, query: str
 ) -> list[int] | None:
-    """Return the numbers of all rows that may have the text in them, or None if these are very many.
+    """Return the numbers of all rows that may contain the text, or None if they are too many.
 
-    Rows that wait for the index are gone through as they lie in the file.
+    Rows that wait for the index are read in the order of the file.
     """
     parameters = Parameters(statements.dialect)
     parameters.add(query)
@@ -169,7 +169,7 @@ def _candidates(
 
 
 def _is_small(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
-    """Whether a scope is named, and has so few rows that reading it takes less than looking for candidates."""
+    """Return True if a scope is named and has so few rows that reading it is faster than looking for candidates."""
     if wanted.metadata is None or names_nothing(wanted.metadata):
         return False
     (found,) = connection.execute(*statements.count_up_to(wanted.scope(), SMALL_SCOPE + 1)).fetchone()
@@ -177,7 +177,7 @@ def _is_small(connection: sqlite3.Connection, statements: SQLiteStatements, want
 
 
 def _user_has_fewer(connection: sqlite3.Connection, statements: SQLiteStatements, wanted: Filter) -> bool:
-    """Whether the user has fewer rows than all sessions of this name: many users may call theirs the same."""
+    """Return True if the user has fewer rows than all sessions of this name, which many users may share."""
     assert wanted.metadata is not None
     one = [MemoryMetadata(user_id=wanted.metadata.user_id), MemoryMetadata(session_id=wanted.metadata.session_id)]
     of_user, of_session = (

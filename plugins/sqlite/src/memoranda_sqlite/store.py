@@ -38,7 +38,7 @@ from memoranda.urls import take_options
 from memoranda_sqlite import erasing
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import MEMORY, Database, Durability, checked_durability, checked_path, path_of, url_of
-from memoranda_sqlite.rows import CONTENT, ID, USER_ID, Values, all_packed, packed
+from memoranda_sqlite.rows import CONTENT, ID, USER_ID, BoundRow, all_packed, packed
 from memoranda_sqlite.scanning import listed, scanned
 from memoranda_sqlite.searching import DIRECT_LIMIT, search_page
 from memoranda_sqlite.statements import SQLiteStatements, is_of_user
@@ -61,13 +61,14 @@ _UPSERT = _STATEMENTS.upserting(None)
 class SQLiteMemoryStore(BaseStore):
     """Memories in one SQLite file, which several processes may use at once; ``sqlite:///agent.db``.
 
-    ``db_path`` is the file, created for its owner only if it is not there, or ``":memory:"``. With
-    ``durability="full"`` an acknowledged add survives a killed process and a power cut; ``"normal"`` leaves out the
-    wait for the disk at each commit, so that a power cut may take the last few commits (a killed process takes none,
-    and the file stays whole).
-    ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
-    ``embeddings`` (:class:`memoranda.embeddings.Embeddings`) turns on semantic and hybrid search; vectors are kept in
-    the file. ``weights`` (:class:`memoranda.ranking.Weights`) says how much each thing counts in a ranked search.
+    - ``db_path`` is the file, or ``":memory:"``. A new file is readable by its owner only.
+    - ``durability="full"``: an acknowledged add survives a killed process and a power cut. ``"normal"`` does not wait
+      for the disk at each commit: a power cut may lose the last few commits. A killed process loses none, and the file
+      stays intact.
+    - ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
+    - ``embeddings`` (:class:`memoranda.embeddings.Embeddings`) turns on semantic and hybrid search; the file stores the
+      vectors.
+    - ``weights`` (:class:`memoranda.ranking.Weights`) sets how much each signal counts in a ranked search.
 
     Calls may come from any event loop of the process that opened the store; after a fork the child must open its own.
     """
@@ -101,7 +102,7 @@ class SQLiteMemoryStore(BaseStore):
         if embeddings is not None:
             self.capabilities = self.capabilities | {Capability.SEMANTIC, Capability.HYBRID}
         self._embeddings = embeddings
-        # Those that go to the connections more than once: these stay open until the end of each.
+        # Calls that use the connections more than once: closing waits for them.
         self._calls = CallsUnderWay()
         self._vectors: Vectors | None = None
         self._weights = weights
@@ -123,8 +124,8 @@ class SQLiteMemoryStore(BaseStore):
     ) -> SQLiteMemoryStore:
         """Return the store of a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` in memory.
 
-        Options may stand in the URL's query: ``?durability=normal&busy_timeout=5&embeddings=hashing``. Raises
-        InputError for one that is not known, and for one that has one value there and another as a keyword.
+        The URL's query may hold options: ``?durability=normal&busy_timeout=5&embeddings=hashing``. Raises InputError
+        for an unknown option, and for one whose value differs from that of the keyword.
         """
         given = {"durability": durability, "busy_timeout": busy_timeout, "embeddings": embeddings, "weights": weights}
         rest, options = take_options(url, {"durability": str, "busy_timeout": float, "embeddings": str}, given)
@@ -156,12 +157,12 @@ class SQLiteMemoryStore(BaseStore):
     async def _close(self) -> None:
         await self._calls.ended()
         connections, self._connections = self._connections, None
-        self._retrieval = None  # What it keeps is of these connections.
+        self._retrieval = None  # Its caches belong to these connections.
         if connections is not None:
             await connections.close()
 
     def _opened(self) -> Connections:
-        """Return the connections. Raises StoreClosedError without, StoreMisuseError in a forked child."""
+        """Return the connections. Raises StoreClosedError if there are none, StoreMisuseError in a forked child."""
         connections = self._connections
         if connections is None:
             raise StoreClosedError(repr(self), opened=self._state == "closed")
@@ -186,7 +187,7 @@ class SQLiteMemoryStore(BaseStore):
         vectors = await self._vectors_of(rows) if self._vectors is not None else ()
         await self._upsert(rows, within, vectors)
 
-    def _packer(self) -> Callable[[Sequence[MemoryItem]], list[Values]]:
+    def _packer(self) -> Callable[[Sequence[MemoryItem]], list[BoundRow]]:
         return all_packed
 
     async def _apply(self, write: Write) -> int:
@@ -211,17 +212,17 @@ class SQLiteMemoryStore(BaseStore):
         return removed
 
     async def _aside(self, work: Callable[[Sequence[MemoryItem]], T], items: Sequence[MemoryItem]) -> T:
-        """Do what :func:`memoranda.turns.aside` does, and keep the store from closing meanwhile."""
+        """Call :func:`memoranda.turns.aside` and keep the store from closing meanwhile."""
         if len(items) <= AT_ONCE:
             return work(items)
         with self._calls.call():
             return await aside(len(items), work, items)
 
     def _upsert(
-        self, rows: Sequence[Values], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
+        self, rows: Sequence[BoundRow], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
     ) -> Awaitable[None]:
-        """Store rows and nothing else, together with those of others who wait."""
-        # Rows of the one user that they may replace rows of need no more said, and share a statement with everybody's.
+        """Store rows, in one transaction with those of other callers."""
+        # Rows that belong to the user of the scope need no further condition, and share the statement of all rows.
         few = len(rows) <= AT_ONCE
         plain = within is None or (few and is_of_user(within) and {row[USER_ID] for row in rows} == {within.user_id})
         upsert = _UPSERT if plain else _STATEMENTS.upserting(within)
@@ -230,8 +231,8 @@ class SQLiteMemoryStore(BaseStore):
     def _transactions(self) -> Transactions:
         return Transactions(_STATEMENTS, self.item_types, indexed=self._opened().filler.available)
 
-    async def _vectors_of(self, rows: Sequence[Values]) -> list[tuple[bytes | None, str, str]]:
-        """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
+    async def _vectors_of(self, rows: Sequence[BoundRow]) -> list[tuple[bytes | None, str, str]]:
+        """Return the vectors of rows, to be stored with them. If the embedder fails, nothing is stored."""
         if self._vectors is None or not rows:
             return []
         with self._calls.call():
@@ -267,7 +268,7 @@ class SQLiteMemoryStore(BaseStore):
         return restored
 
     async def _embed_missing(self) -> None:
-        """Make the vectors that are missing, unless the file holds another model's."""
+        """Make missing vectors, unless the file holds those of another model."""
         if self._vectors is not None:
             from memoranda_sqlite.health import embed_missing
 
@@ -299,7 +300,7 @@ class SQLiteMemoryStore(BaseStore):
         return rows[0][0] if rows else None
 
     async def _erased(self) -> None:
-        """Get what was purged off the disk, as far as nobody is in the way."""
+        """Erase purged content from the disk, unless readers are in the way."""
         if self._retrieval is not None:
             self._retrieval.forget()
         if pending := (await self._opened().eraser.attempt(erasing.PATIENCE)).reason:
@@ -323,21 +324,20 @@ class SQLiteMemoryStore(BaseStore):
         return await self._opened().worker.run(soonest_expiry)
 
     async def unerased(self) -> str:
-        """Return why what was purged is not off the disk yet, after one more attempt; empty if it is.
+        """Return why purged content is not erased from the disk yet, after one more attempt; empty if it is.
 
-        Another program that reads an older state of the file needs the log in which that is kept. The store tries again
-        by itself while it is open, and so does the next one that opens the file. Of what was purged from a file larger
-        than 32 MiB, or one that has tables of other programs, copies may be in the free room of its pages until
-        :meth:`erase` has been called.
+        A program that reads an older state of the file needs the log that holds it. The store tries again while it is
+        open, and so does the next one that opens the file. In a file larger than 32 MiB, or with tables of other
+        programs, copies may be in the free space of pages until :meth:`erase` is called.
         """
         return (await self._ensure_opened().eraser.attempt()).reason
 
     async def erase(self, *, others: bool = False) -> str:
-        """Write the file anew if anything was purged from it, and return as ``unerased`` does what is still in the way.
+        """Rewrite the file if anything was purged from it, and return what is still in the way as ``unerased`` does.
 
-        Writers wait meanwhile, and the disk needs room for the file twice more. Once is enough for any number of
-        purges. A file with tables of other programs is left as it is without ``others``: SQLite may number the rows of
-        a table anew that has no integer as its primary key.
+        Writers wait meanwhile, and the disk needs space for two more copies of the file. Once is enough for any number
+        of purges. A file with tables of other programs is only rewritten with ``others``: SQLite may renumber the rows
+        of tables without an integer primary key.
         """
         connections = self._ensure_opened()
         demand = erasing.Demand.ANY if others else erasing.Demand.OURS
@@ -407,21 +407,21 @@ class SQLiteMemoryStore(BaseStore):
                 await asyncio.sleep(0)
 
     async def reindex(self, progress: Progress | None = None) -> int:
-        """Build the text indexes and all vectors again and return the number of items.
+        """Rebuild the text indexes and all vectors and return the number of items.
 
-        Searches by substring and text go on meanwhile; those by meaning find what has its new vector already.
-        ``progress`` is called with the number of items done and of all. If the embedder fails, what was made stays, and
-        calling this again makes the rest.
+        Searches by substring and text work meanwhile; those by meaning find items that have their new vector already.
+        ``progress`` is called with the number of items done and of all. If the embedder fails, finished vectors stay,
+        and another call makes the rest.
         """
         from memoranda_sqlite.health import rebuild
 
         return await rebuild(self._ensure_opened(), self._vectors, progress)
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
-        """Examine the file: whether it is whole, what cannot be read, and what the indexes lack.
+        """Examine the file: damage, unreadable rows, and incomplete indexes.
 
-        With ``repair``, the indexes are completed, and built again where they do not hold what the table holds, and the
-        file is written anew if copies of what was purged may be in it; nothing that is stored is changed.
+        With ``repair``, indexes are completed, or rebuilt if they differ from the table, and the file is rewritten if
+        it may hold copies of purged content. Stored items do not change.
         """
         from memoranda_sqlite.health import examine, repair_text_index
 
@@ -433,17 +433,17 @@ class SQLiteMemoryStore(BaseStore):
         return await examine(connections, self._vectors, self.item_types)
 
     async def fill_indexes(self) -> None:
-        """Bring every row into the text indexes now. Searches are right without it; the next ones are quicker."""
+        """Index all rows now. Searches are correct without it; the next ones are faster."""
         await self._ensure_opened().filler.finish()
 
     async def _rows(self, text: str, values: Sequence[Any]) -> list[Any]:
-        """Return the rows of a short read: at once if that is possible, else from a thread."""
+        """Return the rows of a short read, in the event loop if possible, else from a thread."""
         connections = self._opened()
         rows = connections.rows_at_once(text, values)
         return await connections.rows(text, values) if rows is None else rows
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
-        """Return the items of the rows; one that cannot be read is left out, and the log says so."""
+        """Return the items of the rows; an unreadable one is left out and logged."""
         types = self.item_types
         try:
             return [unpack(row, types) for row in rows]
@@ -451,5 +451,5 @@ class SQLiteMemoryStore(BaseStore):
             return readable(partial(unpack, types=types), rows)
 
 
-def _copied_and_packed(items: Sequence[MemoryItem]) -> list[tuple[MemoryItem, Values]]:
+def _copied_and_packed(items: Sequence[MemoryItem]) -> list[tuple[MemoryItem, BoundRow]]:
     return [(copy_item(item), packed(item)) for item in items]

@@ -1,4 +1,4 @@
-"""What one transaction changes beyond storing rows: whole batches, taking, touching, and removing for good.
+"""What a transaction writes: rows and vectors, whole batches, pops, new lifetimes, and purges.
 
 Every function here runs on the writer's thread, within a transaction that it does not end. SQLite lets one writer in at
 a time, so what is checked holds until everything is written.
@@ -18,7 +18,7 @@ from memoranda.shapes import json_text
 from memoranda.sql import Statement, unpack
 from memoranda.store import Filter, Page, Write, check_expected, check_owner, metadata_matches, readable, with_lifetime
 from memoranda_sqlite import erasing, text_index
-from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
+from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, BoundRow, as_hidden, packed, with_created
 from memoranda_sqlite.statements import HIDDEN, SQLiteStatements, Upsert
 from memoranda_sqlite.tables import TABLE
 
@@ -36,7 +36,7 @@ KEEP_VECTOR = (
     "INSERT OR REPLACE INTO memoranda_vectors (item, item_version, vector) SELECT rowid, version, ? FROM memory_items "
     "WHERE id = ? AND EXISTS (SELECT 1 FROM memoranda_meta WHERE key = 'vector_model' AND value = ?)"
 )
-"""Keeps the vector of the item of an id, unless another program has gone over to another model meanwhile."""
+"""Stores the vector of an item, unless another program has switched to another model meanwhile."""
 
 _DROP_VECTOR = "DELETE FROM memoranda_vectors WHERE item = (SELECT rowid FROM memory_items WHERE id = ?)"
 
@@ -44,7 +44,7 @@ _DROP_VECTOR = "DELETE FROM memoranda_vectors WHERE item = (SELECT rowid FROM me
 def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]]) -> None:
     """Keep vectors, given as the values of ``KEEP_VECTOR``; a file without an embedder has no table for them.
 
-    None in the place of a vector takes away what the item had.
+    None instead of a vector removes the vector that the item had.
     """
     if vectors:
         connection.executemany(_DROP_VECTOR, [(item_id,) for vector, item_id, _ in vectors if vector is None])
@@ -60,11 +60,11 @@ _MOST_ROOM = 256 << 10
 """From how many rows on a transaction may keep more pages in memory than usual, and how many KiB of them."""
 
 
-def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Values]) -> None:
+def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[BoundRow]) -> None:
     """Store rows in their order, in a transaction. Raises IdConflictError for the first that is refused."""
     for part in parts(rows):
         if len(part) > 1:
-            # Which one is refused is found by storing them again, one by one, in the place of the first attempt.
+            # If one is refused, storing them one by one finds out which.
             with suppress(sqlite3.IntegrityError):
                 connection.execute(*upsert.of(part))
                 continue
@@ -92,8 +92,8 @@ def room_for(connection: sqlite3.Connection, rows: int) -> Iterator[None]:
         connection.execute("PRAGMA temp_store = DEFAULT")
 
 
-def parts(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
-    """Yield the rows in parts, each of which one statement stores."""
+def parts(rows: Sequence[BoundRow]) -> Iterator[Sequence[BoundRow]]:
+    """Yield the rows in parts, one for each statement."""
     start = 0
     for size in AT_ONCE:
         while len(rows) - start >= size:
@@ -104,14 +104,14 @@ def parts(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
 
 
 class Transactions:
-    """The changes of one store. ``types`` are the classes of its items, ``indexed`` is whether it has text indexes."""
+    """Writes for one store. ``types`` are the classes of its items; ``indexed`` is True if it has text indexes."""
 
     def __init__(self, statements: SQLiteStatements, types: Types, *, indexed: bool) -> None:
         self._statements = statements
         self._types = types
         self._indexed = indexed
 
-    def apply(self, connection: sqlite3.Connection, write: Write, rows: Sequence[Values]) -> int:
+    def apply(self, connection: sqlite3.Connection, write: Write, rows: Sequence[BoundRow]) -> int:
         """Carry a batch out, whose adds are given as rows, and return how many rows were deleted.
 
         Raises TurnConflictError, VersionConflictError or IdConflictError for what stands in the way.
@@ -128,7 +128,7 @@ class Transactions:
     def store(
         self,
         connection: sqlite3.Connection,
-        rows: Sequence[Values],
+        rows: Sequence[BoundRow],
         within: MemoryMetadata | None,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
@@ -137,7 +137,7 @@ class Transactions:
             run = [as_hidden(row) if is_hidden else row for row in group]
             store_rows(connection, self._statements.upserting(within, deleted=is_hidden), run)
 
-    def _checked(self, connection: sqlite3.Connection, write: Write, rows: Sequence[Values]) -> list[Values]:
+    def _checked(self, connection: sqlite3.Connection, write: Write, rows: Sequence[BoundRow]) -> list[BoundRow]:
         """Return the rows as they are to be stored, having looked at what is held under their ids."""
         ids = [row[ID] for row in rows]
         held = {found[0]: found for found in connection.execute(_HELD, (json_text(ids),))}
@@ -155,7 +155,7 @@ class Transactions:
         return checked
 
     def update(
-        self, connection: sqlite3.Connection, item: MemoryItem, row: Values, within: MemoryMetadata | None
+        self, connection: sqlite3.Connection, item: MemoryItem, row: BoundRow, within: MemoryMetadata | None
     ) -> int:
         """Compare and set one item and return its new version. Raises the conflict that it meets."""
         stored = connection.execute(*self._statements.get(item.id)).fetchone()
@@ -166,7 +166,7 @@ class Transactions:
         return int(version)
 
     def _check_owner(self, connection: sqlite3.Connection, write: Write, item_id: str) -> None:
-        """Raise IdConflictError where an id is another's: of his item not even the version is told."""
+        """Raise IdConflictError if the id is another user's, whose item's version must not be revealed."""
         columns = self._statements.dialect.item_columns
         held = connection.execute(f"SELECT {columns} FROM {TABLE} WHERE id = ?", (item_id,)).fetchone()
         if held is not None:

@@ -178,7 +178,7 @@ def _key(wanted: Any) -> Any:
 
 
 def extra_passes(metadata: Any, key: str, operator: str, wanted: str) -> bool:
-    """Whether a key of ``metadata.extra`` passes an operator; unreadable metadata passes nothing."""
+    """Return True if a key of ``metadata.extra`` passes an operator; unreadable metadata passes none."""
     try:
         extra = json.loads(metadata.decode()).get("extra") or {}
         return _passes(operator, wanted, *((extra[key],) if key in extra else ()))
@@ -187,7 +187,7 @@ def extra_passes(metadata: Any, key: str, operator: str, wanted: str) -> bool:
 
 
 def field_passes(extra_json: Any, name: str, operator: str, wanted: str) -> bool:
-    """Whether a field that is no column passes an operator; an item that does not have it has None."""
+    """Return True if a field without a column passes an operator; an item without the field has None."""
     try:
         found = json.loads(extra_json.decode()).get(name)
         return _passes(operator, wanted, *(() if found is None and operator == "$exists" else (found,)))
@@ -205,5 +205,5 @@ def _passes(operator: str, wanted: str, *found: Any) -> bool:
 
 @lru_cache(maxsize=64)
 def _parsed(wanted: str) -> Any:
-    """Return a value that was bound, which is the same for every row of a statement."""
+    """Return a bound value, parsed once for all rows of a statement."""
     return json.loads(wanted)

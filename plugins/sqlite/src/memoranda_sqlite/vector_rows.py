@@ -81,7 +81,7 @@ class ArrayOfVectors:
         """Return these vectors and further ones; only one caller at a time may ask."""
         room, vectors = self._room, self._room.vectors
         added = sum(map(len, packed)) // (vectors.shape[1] * _FLOAT32_BYTES)
-        # What stands behind these may be somebody else's.
+        # Another caller may have used the room after these.
         if room.used != self._length or self._length + added > len(vectors):
             room = _roomy(vectors.shape[1], self._length + added)
             room.vectors[: self._length] = vectors[: self._length]
@@ -101,7 +101,7 @@ AnyVectors: TypeAlias = PackedVectors | ArrayOfVectors
 
 
 def vectors_of(dimension: int, packed: Sequence[bytes]) -> AnyVectors:
-    """Return vectors, of which each piece may hold several, in an array where there is numpy."""
+    """Return vectors, in an array if numpy is installed. Each element may hold several."""
     try:
         import numpy  # noqa: F401
     except ImportError:
