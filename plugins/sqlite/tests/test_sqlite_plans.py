@@ -97,6 +97,16 @@ def test_every_scope_is_read_in_order_through_an_index(
 
 
 @pytest.mark.parametrize("scope", SCOPES[2:5], ids=repr)
+def test_a_session_is_read_by_its_own_index_whatever_else_is_named(
+    connection: sqlite3.Connection, scope: MemoryMetadata
+) -> None:
+    wanted = Filter(metadata=scope, further=(ALIVE,))
+    for statement in (STATEMENTS.search(wanted, Page(20)), STATEMENTS.page(wanted, after=None, size=20)):
+        assert "USING INDEX memory_items_by_session (session_id=? AND state=?)" in plan(connection, statement)
+    assert "(session_id=? AND state=?)" in plan(connection, STATEMENTS.count(wanted))
+
+
+@pytest.mark.parametrize("scope", SCOPES[2:5], ids=repr)
 def test_a_session_is_read_in_the_order_of_adding_through_an_index(
     connection: sqlite3.Connection, scope: MemoryMetadata
 ) -> None:

@@ -41,7 +41,7 @@ _SOONER = 3
 class CandidateSource:
     """Answers the questions of one search, within one snapshot of the file. Items go by the numbers of their rows.
 
-    ``wanted`` lies in the scope of ``rows``; ``nearest`` gives the rows that are most alike in meaning.
+    ``wanted`` is within the scope of ``rows``; ``nearest`` returns the rows that are most similar in meaning.
     """
 
     def __init__(

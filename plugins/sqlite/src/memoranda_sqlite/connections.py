@@ -93,6 +93,11 @@ class Connections:
         """Return the rows of a statement that runs on a thread."""
         return await self.read(lambda connection: connection.execute(text, values).fetchall())
 
+    async def short_rows(self, text: str, values: Sequence[Any]) -> list[Any]:
+        """Return the rows of a short statement, in the event loop if possible, else from a thread."""
+        rows = self.rows_at_once(text, values)
+        return await self.rows(text, values) if rows is None else rows
+
     async def stretch(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
         """Return the first rows of a statement that may have very many, and whether these are all."""
         if self.database.in_memory:

@@ -190,7 +190,7 @@ def extra_equals(metadata: Any, key: str, wanted: str) -> bool:
 
 
 def past(name: bytes, depth: int) -> bytes:
-    """Return the first key that can be behind a namespace and all that are the same to this depth."""
+    """Return the first key after a namespace and all namespaces that are equal to it up to this depth."""
     elements = name.split(b"/")[:-1]
     if len(elements) < depth:
         return name + b"\0"

@@ -1,8 +1,8 @@
 """Erasing purged content from the disk: from the pages of the file and from its log.
 
 SQLite overwrites what is deleted, but not the copies that it left in the free space of pages when it moved rows and
-keys from one page to another: only rewriting the file (VACUUM) removes them. That takes longer the larger the file is, and
-writers wait meanwhile. A small file is rewritten at once, a large one on request, once for any number of purges.
+keys from one page to another: only rewriting the file (VACUUM) removes them. That takes longer the larger the file is,
+and writers wait meanwhile. A small file is rewritten at once, a large one on request, once for any number of purges.
 
 All of this happens in the write-ahead log first. The log has to be copied into the file and truncated, which needs a
 moment without readers of an older state. Until then a mark in the file says what is left to do; the purge sets it, so

@@ -82,14 +82,14 @@ class Database:
             raise self.explained_reading(error) from error
 
     def alike(self) -> list[str]:
-        """Return the files with memories beside this one whose names look like its name."""
+        """Return the files with memories in the same folder whose names are similar."""
         file = Path(self.path)
         try:
             beside = [entry.name for entry in file.parent.iterdir() if entry != file and _is_database(entry)]
         except OSError:
             return []
-        looked_at = [replace(self, path=str(file.parent / name)) for name in get_close_matches(file.name, beside)]
-        return [each.path for each in looked_at if each._holds_memories()]
+        databases = [replace(self, path=str(file.parent / name)) for name in get_close_matches(file.name, beside)]
+        return [each.path for each in databases if each._holds_memories()]
 
     def _holds_memories(self) -> bool:
         with suppress(MemoryError):
@@ -124,7 +124,7 @@ class Database:
         return connection
 
     def open_only_reader(self) -> sqlite3.Connection:
-        """Return the connection that stands in for the writer where nothing may be written."""
+        """Return the connection that replaces the writer of a file that must not be written."""
         connection = self.open_reader()
         try:
             found = schema.check_version(connection, self.path)
@@ -196,7 +196,7 @@ class Database:
             raise CorruptStoreError(
                 f"The file {self.path!r} is no SQLite database. It was left as it is; use another file."
             )
-        # Without a write-ahead log everything is in the file itself, and nothing need be created beside it.
+        # Without a write-ahead log everything is in the file itself, and SQLite need not create one.
         option = "mode=ro" if Path(self.path + "-wal").exists() else "immutable=1"
         uri = f"file:{quote(os.fsencode(self.path))}?{option}"
         connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout, isolation_level=None)

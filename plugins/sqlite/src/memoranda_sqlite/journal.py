@@ -37,7 +37,7 @@ _ADDED = f"SELECT rowid FROM {TABLE} WHERE rowid > ? LIMIT {MOST_FOLLOWED}"
 
 
 class Position(NamedTuple):
-    """Where a state of the file stands in its history: two that are equal have the same rows with the same vectors."""
+    """The position of a state of the file in its history: equal ones have the same rows with the same vectors."""
 
     schema: int
     place: int
@@ -52,7 +52,7 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def note(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
-    """Note that something beside these items has changed, such as their vectors."""
+    """Note that data of these items outside their rows has changed, such as their vectors."""
     connection.executemany(_NOTE_ITEM, [(item_id,) for item_id in ids])
 
 
@@ -62,7 +62,7 @@ def note_all(connection: sqlite3.Connection) -> None:
 
 
 def position(connection: sqlite3.Connection) -> Position:
-    """Return where the state stands that a connection sees."""
+    """Return the position of the state that a connection sees."""
     (schema,) = connection.execute("PRAGMA schema_version").fetchone()
     place, last = connection.execute(_POSITION).fetchone()
     return Position(schema, place or 0, last or 0)

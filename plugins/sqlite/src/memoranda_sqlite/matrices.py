@@ -1,4 +1,4 @@
-"""The vectors of a scope as one matrix, kept between searches and brought up to date with what has changed."""
+"""The vectors of a scope as one matrix, cached between searches and updated with what has changed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vector_rows import AnyVectors, vectors_of
 
 MOST_BYTES = 256 << 20
-"""How much is kept in all. The vectors of a scope that has more are kept too, and no others beside them."""
+"""The size of the cache. A scope with more vectors is cached too, and then alone."""
 
 _MOST_GONE = 8
-"""Which part of the rows of a matrix may be gone from the scope before all is read again: one in so many."""
+"""One in how many rows of a matrix may be gone from the scope before all are read again."""
 
 _FLOAT32_BYTES = 4
 
@@ -30,8 +30,8 @@ K = TypeVar("K")
 class Matrix:
     """The vectors of some rows, one product for all of them with numpy.
 
-    A row of several passages has the vectors of these one behind the other. Of a row that has changed, the vectors that
-    it had stay where they are: such places are ``gone``, and count no more.
+    A row of several passages has their vectors one after the other. The old vectors of a changed row stay where they
+    are: such places are ``gone``, and no longer count.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Matrix:
         return self._vectors.size
 
     def compared(self, vector: Sequence[float], damping: float) -> Similarities:
-        """Return how alike each row is: as much as its nearest passage, held back for having many."""
+        """Return the similarity of each row: that of its nearest passage, damped for rows with many."""
         cosines = self._vectors.cosines(vector)
         return (Similarities if isinstance(cosines, list) else ArraySimilarities)(self, cosines, damping)
 
@@ -86,7 +86,7 @@ def _counts(rows: Iterable[tuple[int, bytes]], dimension: int) -> list[int]:
 
 
 class Similarities:
-    """How alike in meaning the rows of a matrix are, and which passage of each is the nearest."""
+    """The similarity of the rows of a matrix to a query, and the nearest passage of each."""
 
     def __init__(self, matrix: Matrix, cosines: Any, damping: float) -> None:
         self._matrix = matrix
@@ -102,13 +102,13 @@ class Similarities:
         return [number for _, number in nlargest(most, self._by_similarity(most))]
 
     def _by_similarity(self, most: int) -> Iterable[tuple[float, int]]:
-        """Return rows, at least the most similar ones: how alike each is, and its number."""
+        """Return the similarity and the number of rows, at least of the most similar ones."""
         gone = self._matrix.gone
         found = zip(self._similarities, self._matrix.numbers, strict=True)
         return (each for place, each in enumerate(found) if place not in gone)
 
     def similarities(self, numbers: Mapping[K, int]) -> dict[K, float]:
-        """Return how alike each of these rows is that has a vector, by the keys that stand for them."""
+        """Return the similarity of each of these rows that has a vector, by their keys."""
         known = self._matrix.places
         places = {key: known[number] for key, number in numbers.items() if number in known}
         return dict(zip(places, self._at(list(places.values())), strict=True))
@@ -117,7 +117,7 @@ class Similarities:
         return [self._similarities[place] for place in places]
 
     def passage(self, number: int, content: str) -> str:
-        """Return the passage of a row by which it is alike; the empty text where it has only one."""
+        """Return the nearest passage of a row; an empty text if it has only one."""
         starts, place = self._matrix.starts, self._matrix.places.get(number)
         if starts is None or place is None or starts[place + 1] - starts[place] == 1:
             return ""
@@ -126,7 +126,7 @@ class Similarities:
 
 
 class ArraySimilarities(Similarities):
-    """The same of an array of numpy, which is sifted before any number of it becomes one of Python's."""
+    """The same for a numpy array, which is filtered before its numbers become Python's."""
 
     def _held_back(self, starts: list[int], damping: float) -> Any:
         import numpy

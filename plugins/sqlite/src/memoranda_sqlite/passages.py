@@ -68,7 +68,7 @@ def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[in
     for number, item_id, content, memory_type, metadata, extra_json, created_at, terms in rows:
         texts = (item_id, content, memory_type, metadata, extra_json, created_at)
         if {*map(type, texts)} != _TEXTS:
-            continue  # Such a row is spoken of where its item would be read.
+            continue  # Reading its item logs such a row.
         try:
             conversation = _conversation(metadata)
             # Interned terms take half the memory and compare faster.

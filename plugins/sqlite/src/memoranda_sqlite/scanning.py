@@ -28,7 +28,7 @@ Opened = Callable[[], Connections]
 """Returns the connections of the store. Raises StoreClosedError once it is closed."""
 
 Place = tuple[Any, int]
-"""Where a row stands in an order: its time, or its number again, and its number."""
+"""The position of a row in an order: its time, or its number again, and its number."""
 
 
 class _Stream:

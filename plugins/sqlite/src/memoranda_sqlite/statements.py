@@ -48,7 +48,7 @@ _ONE_ROW = ", ".join("?" * (len(Row._fields) + len(FURTHER_COLUMNS)))
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """The statement that stores rows, any number of them at once; ``scope`` is bound behind the last."""
+    """The statement that stores any number of rows; ``scope`` is bound after the last."""
 
     condition: str
     scope: tuple[Any, ...] = ()
@@ -82,7 +82,7 @@ def _builder(unindexed: frozenset[str], *, index_only: bool = False) -> Statemen
 class SQLiteStatements(Statements):
     """Builds the statements of this backend, and tells the planner which index leads to the fewest rows.
 
-    With ``through_users`` a filter that names both a user and a session is answered by the user's index.
+    With ``through_users``, the user's index answers a filter that names both a user and a session.
     """
 
     def __init__(self, *, through_users: bool = False) -> None:
@@ -245,10 +245,10 @@ class SQLiteStatements(Statements):
         )
         return text, parameters.values
 
-    def _first_namespace(self, parameters: Parameters, wanted: Filter, behind: str) -> str:
-        # 1 ms, and 11 s where each step goes through all rows.
+    def _first_namespace(self, parameters: Parameters, wanted: Filter, after: str) -> str:
+        # 1 ms, and 11 s if each step reads all rows.
         where = _builder(frozenset({"state"})).conditions(parameters, wanted)
-        return f"(SELECT namespace FROM {TABLE} WHERE {behind} AND {where} ORDER BY namespace LIMIT 1)"
+        return f"(SELECT namespace FROM {TABLE} WHERE {after} AND {where} ORDER BY namespace LIMIT 1)"
 
     def upserting(self, within: MemoryMetadata | None, *, deleted: bool = False) -> Upsert:
         """Return the statement that stores rows within a scope; with ``deleted`` they are :func:`hidden` ones."""

@@ -236,7 +236,7 @@ class SQLiteMemoryStore(BaseStore):
         if self._vectors is None or not rows:
             return []
         with self._calls.call():
-            return await self._vectors.of({row[ID]: row[CONTENT] for row in rows}, self._rows)
+            return await self._vectors.of({row[ID]: row[CONTENT] for row in rows}, self._opened().short_rows)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = await self._aside(_copied_and_packed, items)
@@ -296,7 +296,7 @@ class SQLiteMemoryStore(BaseStore):
         return purged
 
     async def _place(self, item_id: str) -> int | None:
-        rows = await self._rows(*_STATEMENTS.place(item_id))
+        rows = await self._opened().short_rows(*_STATEMENTS.place(item_id))
         return rows[0][0] if rows else None
 
     async def _erased(self) -> None:
@@ -350,7 +350,7 @@ class SQLiteMemoryStore(BaseStore):
     # Reading
 
     async def _get(self, item_id: str) -> MemoryItem | None:
-        rows = await self._rows(*_STATEMENTS.get(item_id))
+        rows = await self._opened().short_rows(*_STATEMENTS.get(item_id))
         return unpack(rows[0], self.item_types) if rows else None
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
@@ -435,12 +435,6 @@ class SQLiteMemoryStore(BaseStore):
     async def fill_indexes(self) -> None:
         """Index all rows now. Searches are correct without it; the next ones are faster."""
         await self._ensure_opened().filler.finish()
-
-    async def _rows(self, text: str, values: Sequence[Any]) -> list[Any]:
-        """Return the rows of a short read, in the event loop if possible, else from a thread."""
-        connections = self._opened()
-        rows = connections.rows_at_once(text, values)
-        return await connections.rows(text, values) if rows is None else rows
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
         """Return the items of the rows; an unreadable one is left out and logged."""

@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000
 
 OLDEST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND - 1
-"""What stands for a time that cannot be read: it comes before all others."""
+"""Stands for an unreadable time: it comes before all others."""
 
 LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
@@ -166,10 +166,10 @@ def _triggers() -> dict[str, str]:
 
 
 def microseconds(time: str) -> int:
-    """Return the number of a time in the form that items carry; another form is brought to it first."""
+    """Return the number of a time in the form that items have; another form is converted first."""
     if len(time) != 32 or not time.endswith("+00:00"):
         time = utc_text(time)  # Raises ValueError for what is none.
-    # Items of a conversation are made within a few seconds: what they have in common is read once.
+    # Items of a conversation are made within a few seconds: the common part is parsed once.
     return _second(time[:19]) + int(time[20:26])
 
 
@@ -179,15 +179,15 @@ def _second(text: str) -> int:
 
 
 def text_of(number: int) -> str:
-    """Return the time of a number in the form that items carry; the nearest there is for what stands for none."""
+    """Return the time of a number in the form that items have; the earliest one for ``OLDEST``."""
     moment = _EPOCH + timedelta(microseconds=max(number, OLDEST + 1))
     return moment.isoformat(timespec="microseconds")
 
 
 def span(day: str) -> tuple[int, int]:
-    """Return the first number of a day (``2023-05-08``) or a month (``2023-05``), and the first behind it.
+    """Return the first number of a day (``2023-05-08``) or a month (``2023-05``), and the first one after it.
 
-    One that is in no calendar has none.
+    A day that does not exist has no numbers.
     """
     try:
         first = date.fromisoformat(day if len(day) > len("2023-05") else f"{day}-01")

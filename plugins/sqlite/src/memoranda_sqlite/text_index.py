@@ -1,4 +1,4 @@
-"""The text indexes: trigrams for substrings and terms for ranking, filled in batches behind the writes.
+"""The text indexes: trigrams for substrings and terms for ranking, filled in batches after the writes.
 
 Rows up to the watermark (``indexed`` in ``memoranda_meta``) are in the indexes; searches read later ones one by one.
 ``memoranda_terms`` records which rows the indexes hold. Triggers note indexed rows that change or are removed in

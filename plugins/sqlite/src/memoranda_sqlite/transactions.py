@@ -52,12 +52,12 @@ def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]
 
 
 AT_ONCE = (256, 32)
-"""How many rows one statement stores; what is left is stored by one more. The interpreter is let go and taken again at
-each statement, which costs most while others are busy. A few sizes are enough, so that the statements stay prepared."""
+"""How many rows one statement stores; one more stores the rest. Each statement releases and takes the interpreter,
+which is costly while other threads are busy. With few sizes, the statements stay prepared."""
 
 _MANY = 5_000
 _MOST_ROOM = 256 << 10
-"""From how many rows on a transaction may keep more pages in memory than usual, and how many KiB of them."""
+"""From how many rows on a transaction may cache more pages than usual, and how many KiB of them."""
 
 
 def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[BoundRow]) -> None:
@@ -77,9 +77,8 @@ def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Bo
 def room_for(connection: sqlite3.Connection, rows: int) -> Iterator[None]:
     """Keep more in memory while many rows are stored: each changes some six pages, anywhere in the indexes.
 
-    SQLite copies each page that a statement changes within a transaction, into a file once they are a few. And when
-    very many rows are stored, pages that do not fit are written to the log before the end, and read again for the next
-    row that changes them.
+    SQLite copies each page that a statement changes within a transaction, soon into a file. And pages that do not fit
+    into the cache are written to the log early, and read again for the next row that changes them.
     """
     (usual,) = connection.execute("PRAGMA cache_size").fetchone()
     connection.execute("PRAGMA temp_store = MEMORY")
@@ -112,9 +111,9 @@ class Transactions:
         self._indexed = indexed
 
     def apply(self, connection: sqlite3.Connection, write: Write, rows: Sequence[BoundRow]) -> int:
-        """Carry a batch out, whose adds are given as rows, and return how many rows were deleted.
+        """Carry out a batch, whose adds are given as rows, and return how many rows were deleted.
 
-        Raises TurnConflictError, VersionConflictError or IdConflictError for what stands in the way.
+        Raises TurnConflictError, VersionConflictError or IdConflictError.
         """
         if write.expected is not None:
             newest = self._newest(connection, write.expected.conversation)

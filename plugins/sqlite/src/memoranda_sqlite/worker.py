@@ -123,7 +123,7 @@ class Worker:
 
     def submit(self, job: Job) -> bool:
         """Queue a job for the thread. Return False if the worker is closed."""
-        # Event loops in several threads may share a store: a job behind the last one would wait forever.
+        # Event loops in several threads may share a store: a job after the last one would wait forever.
         with self._submitting:
             if self.closed:
                 return False

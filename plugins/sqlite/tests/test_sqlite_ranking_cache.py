@@ -1,4 +1,4 @@
-"""What searches keep of a scope between them follows what the file has."""
+"""The caches of ranked search follow what the file has."""
 
 from __future__ import annotations
 
