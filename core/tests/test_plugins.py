@@ -291,7 +291,10 @@ def test_an_empty_list_allows_none(make_plugin: MakePlugin, monkeypatch: pytest.
 def test_an_unknown_scheme_says_what_to_install() -> None:
     registry = Registry([], allow=None)
 
-    with pytest.raises(UnknownSchemeError, match=r"Installed: memory\. Try: pip install \./plugins/ranking \./plugins/sql \./plugins/postgres") as caught:
+    with pytest.raises(
+        UnknownSchemeError,
+        match=r"Installed: memory\. Try: pip install \./plugins/ranking \./plugins/sql \./plugins/postgres",
+    ) as caught:
         registry.backend("postgresql")
     assert isinstance(caught.value, LookupError)
 

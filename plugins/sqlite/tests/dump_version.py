@@ -1,8 +1,8 @@
-"""Writes ``data/version_N.sql``: a file of the present schema version as SQL text, which later releases must migrate.
+"""Write ``data/version_N.sql``: a file of the present schema version as SQL text, which later releases must migrate.
 
 python plugins/sqlite/tests/dump_version.py
 
-Run it with the release that writes the version, before the next migration is added, and keep what it wrote for ever.
+Run it before a release that adds a migration. A released file is never written again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata
 from memoranda_sqlite import SQLiteMemoryStore, schema
+from memoranda_sqlite.tables import TABLE
 
 DATA = Path(__file__).parent / "data"
 BOB = MemoryMetadata(user_id="bob")
@@ -49,7 +50,7 @@ async def fill(path: Path) -> None:
 
 
 def dumped(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the statements that make the file again, the insides of the text indexes and the rows' numbers included."""
+    """Yield the statements that recreate the file, including the contents of the text indexes and the row numbers."""
     objects = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     virtual = [name for _, name, text in objects if text.startswith("CREATE VIRTUAL")]
     inside = {name for _, name, _ in objects if any(re.fullmatch(f"{table}_[a-z]+", name) for table in virtual)}
@@ -69,7 +70,7 @@ def dumped(connection: sqlite3.Connection) -> Iterator[str]:
 def inserts(connection: sqlite3.Connection, table: str) -> Iterator[str]:
     """Yield a statement for each row of a table."""
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-    if table == schema.TABLE:
+    if table == TABLE:
         columns.insert(0, "rowid")
     values = " || ', ' || ".join(f"quote({column})" for column in columns)
     for (row,) in connection.execute(f"SELECT {values} FROM {table}"):

@@ -1,4 +1,4 @@
-"""Files of other makers and other releases: taken over once, left alone, or refused untouched."""
+"""Files of other programs and later releases: adopted once, left alone, or refused untouched."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import pytest
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
 from memoranda.errors import SchemaTooNewError, StoreError
 from memoranda_sqlite import SQLiteMemoryStore
-
-DATA = Path(__file__).parent / "data"
 
 SEED_TABLE = """
 CREATE TABLE {name} (
@@ -79,7 +77,7 @@ def test_a_new_file_has_the_documented_columns(tmp_path: Path) -> None:
     assert {column[1]: column[2] for column in columns[:10]} == SEED_COLUMNS
     assert [column[1] for column in columns if column[5]] == ["id"]
     assert all(column[3] for column in columns[:10])
-    # Whoever writes the ten alone need not know of the others.
+    # A program that writes the ten alone need not know the others.
     assert not any(column[3] and column[4] is None for column in columns[10:])
 
 
@@ -90,7 +88,7 @@ async def opened_and_closed(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["memory_items", "memories", 'odd "name"'])
 @pytest.mark.parametrize("suffix", ["", " WITHOUT ROWID"])
-async def test_a_file_of_the_plain_table_is_taken_over(tmp_path: Path, name: str, suffix: str) -> None:
+async def test_a_file_of_the_plain_table_is_adopted(tmp_path: Path, name: str, suffix: str) -> None:
     seed_file(tmp_path / "a.db", name, suffix)
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
         assert await store.count() == 5
@@ -110,7 +108,7 @@ async def test_a_file_of_the_plain_table_is_taken_over(tmp_path: Path, name: str
         assert await store.restore("id-5") == 1
 
 
-async def test_what_other_programs_write_to_the_ten_columns_is_found_in_its_scope(tmp_path: Path) -> None:
+async def test_rows_that_other_programs_write_are_found_in_their_scope(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     bob = MemoryMetadata(user_id="bob", namespace=("a/b", "c"))
     async with SQLiteMemoryStore(path) as store:
@@ -138,10 +136,10 @@ async def test_what_other_programs_write_to_the_ten_columns_is_found_in_its_scop
         assert await store.count(metadata=bob, include_deleted=True) == 1
 
 
-async def test_what_other_programs_hung_on_the_table_is_still_there_after_a_migration(tmp_path: Path) -> None:
+async def test_views_and_triggers_of_other_programs_survive_adoption(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
+    seed_file(path, rows=8)
     connection = sqlite3.connect(path)
-    connection.executescript((DATA / "version_1.sql").read_text(encoding="utf-8"))
     connection.executescript(
         """
         CREATE VIEW contents AS SELECT content FROM memory_items;
@@ -162,7 +160,7 @@ async def test_what_other_programs_hung_on_the_table_is_still_there_after_a_migr
     connection.close()
 
 
-async def test_it_is_taken_over_once(tmp_path: Path) -> None:
+async def test_a_file_is_adopted_once(tmp_path: Path) -> None:
     seed_file(tmp_path / "a.db")
     async with SQLiteMemoryStore(tmp_path / "a.db") as store:
         await store.add(HumanMemory(id="later", content="x"))
@@ -172,7 +170,7 @@ async def test_it_is_taken_over_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.rare
-def test_eight_processes_take_it_over_at_once(tmp_path: Path) -> None:
+def test_eight_processes_adopt_a_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     seed_file(path, rows=3_000)
     code = textwrap.dedent(
@@ -255,7 +253,7 @@ async def test_a_later_version_is_refused_untouched(tmp_path: Path, in_log: bool
     connection.close()
 
 
-async def test_an_unreadable_time_in_a_taken_over_row_does_not_stop_it(tmp_path: Path) -> None:
+async def test_an_unreadable_time_in_an_adopted_row_does_no_harm(tmp_path: Path) -> None:
     seed_file(tmp_path / "a.db")
     connection = sqlite3.connect(tmp_path / "a.db")
     connection.execute("UPDATE memory_items SET created_at = 'long ago' WHERE id = 'id-1'")

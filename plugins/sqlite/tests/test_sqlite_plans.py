@@ -16,8 +16,8 @@ from memoranda.store import Archived, Created, Expiry, FieldEquals, Filter, List
 from memoranda_sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.dialect import register_functions
+from memoranda_sqlite.searching import find_rows
 from memoranda_sqlite.statements import SQLiteStatements
-from memoranda_sqlite.substrings import find_rows
 
 SCOPES = [
     MemoryMetadata(),
@@ -94,6 +94,16 @@ def test_every_scope_is_read_in_order_through_an_index(
         found = plan(connection, statement)
         assert "SEARCH memory_items USING" in found
         assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.parametrize("scope", SCOPES[2:5], ids=repr)
+def test_a_session_is_read_by_its_own_index_whatever_else_is_named(
+    connection: sqlite3.Connection, scope: MemoryMetadata
+) -> None:
+    wanted = Filter(metadata=scope, further=(ALIVE,))
+    for statement in (STATEMENTS.search(wanted, Page(20)), STATEMENTS.page(wanted, after=None, size=20)):
+        assert "USING INDEX memory_items_by_session (session_id=? AND state=?)" in plan(connection, statement)
+    assert "(session_id=? AND state=?)" in plan(connection, STATEMENTS.count(wanted))
 
 
 @pytest.mark.parametrize("scope", SCOPES[2:5], ids=repr)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.items import utc_text
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_sqlite.times import microseconds, span, text_of
+from memoranda_sqlite.tables import microseconds, span, text_of
 
 DATA = Path(__file__).parent / "data"
 EXTREMES = [
@@ -29,8 +29,8 @@ EXTREMES = [
     "9999-12-31T23:59:59.999999+00:00",
 ]
 INSERT = (
-    "INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json, created_at, updated_at) "
-    "VALUES (?, 'x', 'human', 'accepted', '{\"user_id\": \"ada\"}', '{}', ?, '')"
+    "INSERT INTO memory_items (id, content, memory_type, status, metadata, extra_json, created_at, updated_at, "
+    "deleted, version) VALUES (?, 'x', 'human', 'accepted', '{\"user_id\": \"ada\"}', '{}', ?, '', 0, 1)"
 )
 ADA = MemoryMetadata(user_id="ada")
 
@@ -103,18 +103,19 @@ async def test_rows_of_others_come_in_the_order_of_their_times(tmp_path: Path) -
         assert (owner.first, owner.last) == (utc_text("2024-05-01"), utc_text("2030-01-01"))
 
 
-async def test_a_file_of_version_2_keeps_its_order(tmp_path: Path) -> None:
+async def test_an_adopted_file_keeps_the_order_of_its_times(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     minutes = [f"2024-05-01T10:{minute:02}:00.000000+00:00" for minute in range(30, 60)]
     times = [*EXTREMES, *minutes]
     connection = sqlite3.connect(path)
-    connection.executescript((DATA / "version_2.sql").read_text(encoding="utf-8"))
+    connection.executescript((DATA / "ten_columns.sql").read_text(encoding="utf-8"))
     with connection:
+        connection.execute("DELETE FROM memory_items")
         connection.executemany(INSERT, [(time, time) for time in sorted(times, key=lambda time: time[::-1])])
     before = [row[0] for row in connection.execute("SELECT id FROM memory_items ORDER BY created_at, rowid")]
     connection.close()
     async with SQLiteMemoryStore(path) as store:
-        assert [item.id async for item in store.scan(include_deleted=True)] == before
+        assert [item.id async for item in store.scan()] == before
 
 
 async def test_a_kept_time_of_creation_keeps_its_place(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""Files of every schema version are brought to the present one, step by step, and never half.
+"""Files of every schema version are migrated step by step, and never half.
 
-``data/`` holds a file of each version as SQL text, written by the release that had it; see ``dump_version.py``.
+``data/`` holds a file of each version as SQL text, written by the release that had it; see ``dump_version.py``. The
+migrations beyond those are made up.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ADA = MemoryMetadata(user_id="ada")
 
 
 def made(path: Path, text: Path) -> Path:
-    """Make the file again that a release wrote."""
+    """Create the file that a release wrote."""
     connection = sqlite3.connect(path)
     connection.executescript(text.read_text(encoding="utf-8"))
     connection.execute("PRAGMA journal_mode = WAL")
@@ -42,18 +43,18 @@ def version_of(path: Path) -> int:
 
 
 def add_mood(connection: sqlite3.Connection, path: str) -> None:
-    """A migration that no release has: it adds a column."""
+    """Add a column, as a later release might."""
     connection.execute("ALTER TABLE memory_items ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'")
 
 
 def count_items(connection: sqlite3.Connection, path: str) -> None:
-    """Another one, which makes a table from what is stored."""
+    """Create a table from the stored rows, as another later release might."""
     connection.execute("CREATE TABLE memoranda_totals AS SELECT count(*) AS items FROM memory_items")
 
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release that has two migrations more."""
+    """Add two migrations to this release."""
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_mood, count_items))
 
 
@@ -80,7 +81,7 @@ def tables_of(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-async def test_a_file_of_any_version_is_brought_to_the_present_one(tmp_path: Path, file: Path) -> None:
+async def test_a_file_of_any_version_is_migrated_to_the_present_one(tmp_path: Path, file: Path) -> None:
     path = made(tmp_path / "a.db", file)
     async with SQLiteMemoryStore(path) as store:
         await assert_whole(store)
@@ -89,7 +90,7 @@ async def test_a_file_of_any_version_is_brought_to_the_present_one(tmp_path: Pat
 
 @pytest.mark.usefixtures("later")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-async def test_a_file_of_any_version_is_brought_to_a_later_one(tmp_path: Path, file: Path) -> None:
+async def test_a_file_of_any_version_is_migrated_to_a_later_one(tmp_path: Path, file: Path) -> None:
     path = made(tmp_path / "a.db", file)
     for _ in range(2):
         async with SQLiteMemoryStore(path) as store:
@@ -104,7 +105,7 @@ async def test_a_file_of_any_version_is_brought_to_a_later_one(tmp_path: Path, f
 
 
 async def assert_whole(store: SQLiteMemoryStore) -> None:
-    """Everything that the files hold is found, by every way."""
+    """Assert that every item of the files is found in every way."""
     newest = await store.search(metadata=ADA, limit=100)
     assert {"id-0", "id-1", "id-2", "id-3"} <= {item.id for item in newest}
     assert [item.id for item in await store.search(query="CONTENT 3")] == ["id-3"]
@@ -222,7 +223,7 @@ def assert_changed_once(path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [0, -1, 1.5, "one", None])
-async def test_a_version_that_is_none_is_refused_untouched(tmp_path: Path, version: object) -> None:
+async def test_an_unreadable_version_is_refused_untouched(tmp_path: Path, version: object) -> None:
     path = tmp_path / "a.db"
     async with SQLiteMemoryStore(path):
         pass

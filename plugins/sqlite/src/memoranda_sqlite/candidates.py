@@ -1,4 +1,4 @@
-"""What a ranked search looks at: the core's questions, answered from the rows of a scope and their indexes."""
+"""The candidates of a ranked search: the core's questions, answered from the rows of a scope and their indexes."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ from memoranda_ranking import (
 )
 from memoranda_sql import Parameters
 from memoranda_sqlite.passages import Passages
-from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.scope_rows import Numbers, ScopeRows
-from memoranda_sqlite.times import span
+from memoranda_sqlite.scope_rows import RowNumbers, ScopeRows
+from memoranda_sqlite.tables import TABLE, span
 
 _OLDEST = "ORDER BY created_us, rowid"
 _NEWEST = "ORDER BY created_us DESC, rowid DESC LIMIT"
 COMMON = 5_000
-"""Where each term is in more rows than this, those that have all of them are looked for first."""
+"""If each term is in more rows than this, rows that have all of them are looked for first."""
 
 _SOONER = 3
-"""How many rows are read in the order of an index while one is looked up and put in order."""
+"""How many rows can be read in the order of an index in the time that one is looked up and sorted."""
 
 
-class Answers:
+class CandidateSource:
     """Answers the questions of one search, within one snapshot of the file. Items go by the numbers of their rows.
 
-    ``wanted`` lies in the scope of ``rows``; ``nearest`` gives the rows that are most alike in meaning.
+    ``wanted`` is within the scope of ``rows``; ``nearest`` returns the rows that are most similar in meaning.
     """
 
     def __init__(
@@ -66,8 +65,8 @@ class Answers:
             case Frequencies(terms):
                 self._frequencies = {term: self._rows.frequency(term) for term in terms}
                 return self._frequencies
-            case Best(told, most, matching):
-                return self._best(told, most, self._rows.inside(self._wanted) if matching else self._rows)
+            case Best(weights, most, matching):
+                return self._best(weights, most, self._rows.inside(self._wanted) if matching else self._rows)
             case OnDay(day, most):
                 return self._newest(most, "created_us >= ? AND created_us < ?", *span(day))
             case SpokenBy(term, most):
@@ -80,7 +79,7 @@ class Answers:
                 return self._windows(keys, turns)
 
     def _conversations(self) -> list[list[Passage]]:
-        scope = self._rows.numbers or Numbers(())
+        scope = self._rows.numbers or RowNumbers(())
         if scope.oldest_first is None:
             scope.oldest_first = [number for (number,) in self._rows.among("rowid", scope.all, _OLDEST)]
         conversations: dict[object, list[Passage]] = {}
@@ -88,14 +87,14 @@ class Answers:
             conversations.setdefault(turn.conversation, []).append(turn.passage)
         return list(conversations.values())
 
-    def _best(self, told: Mapping[str, float], most: int, rows: ScopeRows) -> list[int]:
-        """Return the rows whose terms tell most, of those in the scope of ``rows``, which may be a narrower one."""
-        if min(self._frequencies[term] for term in told) > COMMON:
-            # Enough of them have all these terms, it may be, and none tells more: the index knows such ones sooner.
-            found = self._within(rows, self._rows.with_terms(*told))
+    def _best(self, weights: Mapping[str, float], most: int, rows: ScopeRows) -> list[int]:
+        """Return the rows whose terms weigh most, of those in the scope of ``rows``, which may be a narrower one."""
+        if min(self._frequencies[term] for term in weights) > COMMON:
+            # Rows that have all these terms weigh most, and the index finds them faster.
+            found = self._within(rows, self._rows.with_terms(*weights))
             if len(found) >= most:
                 return _newest_of(rows, found, most, self._rows.size)
-        having = [(self._within(rows, self._rows.with_terms(term)), tells) for term, tells in told.items()]
+        having = [(self._within(rows, self._rows.with_terms(term)), weight) for term, weight in weights.items()]
         return best_hits(having, most, lambda numbers, room: _newest_of(rows, numbers, room, self._rows.size))
 
     def _within(self, rows: ScopeRows, numbers: list[int]) -> list[int]:
@@ -121,7 +120,7 @@ class Answers:
             f"FROM json_each(?) AS given CROSS JOIN {TABLE} AS hit ON hit.rowid = given.value "
             f"WHERE hit.session_id IS {'NOT NULL' if in_session else 'NULL'}"
         )
-        # As one value, which is read sooner than two for each hit.
+        # One value is read faster than two for each hit.
         (found,) = self._rows.connection.execute(text, (*parameters.values, json.dumps(list(hits)))).fetchone()
         return ([*reversed(earlier), hit, *later] for hit, earlier, later in json.loads(found))
 
@@ -133,7 +132,7 @@ class Answers:
             common = dict.fromkeys(("user_id", "session_id", "task_id"))
             scope = replace(scope, metadata=scope.metadata.model_copy(update=common))
         where = self._rows.statements.conditions(parameters, scope)
-        # A plus leaves an index aside: a session is shorter than all that a user said.
+        # The plus keeps the planner from an index: a session has fewer rows than a user.
         same = "+near.user_id IS hit.user_id AND near.session_id = hit.session_id AND +near.task_id IS hit.task_id"
         if not in_session:
             same = "near.user_id IS hit.user_id AND +near.session_id IS NULL AND near.task_id IS hit.task_id"
@@ -154,7 +153,7 @@ def _newest_of(rows: ScopeRows, numbers: Collection[int], most: int, size: int) 
     """Return the newest of these rows, which lie in the scope of ``rows``; that has at most ``size``."""
     if len(numbers) <= most:
         return list(numbers)
-    # Where many are asked about, enough of the scope's newest are among them: an index has those in order.
+    # Of very many rows, enough are among the newest of the scope, which an index has in order.
     looked_at = 2 * most * size // len(numbers)
     if looked_at <= _SOONER * len(numbers):
         wanted = frozenset(numbers)

@@ -1,13 +1,22 @@
-"""All the connections of one open store: a writer, a reader for the event loop, threads that read, and long reads."""
+"""All the connections of one open store: a writer, a reader for the event loop, threads that read, and long reads.
+
+SQLite forbids carrying a connection over a fork: its locks belong to the parent, its threads are gone, and one of its
+mutexes may be held forever by a thread that no longer exists. So a child abandons the connections of its parent, and
+neither uses nor closes them. Even a connection that the child opens itself finds the locks in its memory that the
+parent held at that moment, so a fork waits until no writer is within a transaction.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sqlite3
+import weakref
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, TypeVar
 
 from memoranda.errors import StoreClosedError
-from memoranda_sqlite import forking
+from memoranda.loops import CallsUnderWay
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import DRIVER_ERRORS
 from memoranda_sqlite.files import Database
@@ -19,11 +28,14 @@ from memoranda_sqlite.writing import Writer
 
 Result = TypeVar("Result")
 
+_FORK_TIMEOUT = 1.0
+"""How many seconds a fork waits for a writer, which may itself be waiting for another program's lock."""
+
 
 class Connections:
-    """What an open store has; made by :meth:`open`.
+    """The connections of an open store; created by :meth:`open`.
 
-    A database in memory has one connection for everything, since nobody else could see it.
+    A database in memory has one connection for everything, since no other could see it.
     """
 
     def __init__(self, database: Database, worker: Worker) -> None:
@@ -35,8 +47,9 @@ class Connections:
         self._threads: ReaderThreads | None = None
         self._direct: DirectReader | None = None
         self._long_reads = LongReads(database)
+        self._stretches = CallsUnderWay()
         self.forked = False
-        forking.watch(self)
+        _open_connections.add(self)
 
     @classmethod
     async def open(cls, database: Database) -> Connections:
@@ -80,11 +93,17 @@ class Connections:
         """Return the rows of a statement that runs on a thread."""
         return await self.read(lambda connection: connection.execute(text, values).fetchall())
 
+    async def short_rows(self, text: str, values: Sequence[Any]) -> list[Any]:
+        """Return the rows of a short statement, in the event loop if possible, else from a thread."""
+        rows = self.rows_at_once(text, values)
+        return await self.rows(text, values) if rows is None else rows
+
     async def stretch(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
         """Return the first rows of a statement that may have very many, and whether these are all."""
         if self.database.in_memory:
             return await self.rows(text, values), True
-        return await self._long_reads.stretch(text, values)
+        with self._stretches.call():
+            return await self._long_reads.stretch(text, values)
 
     async def every_row(self, text: str) -> AsyncGenerator[Any, None]:
         """Yield all rows of a statement, from one state of the file."""
@@ -98,9 +117,10 @@ class Connections:
 
     async def close(self) -> None:
         """Wait for what is under way and close everything; the writer last, which brings the log into the file."""
-        forking.forget(self)
+        _open_connections.discard(self)
         if self.forked:
             return
+        await self._stretches.ended()
         self.filler.stop()
         if self._direct is not None:
             self._direct.close()
@@ -110,16 +130,16 @@ class Connections:
         self.writer.flush()
         await self.worker.close()
 
-    def pause(self, seconds: float) -> bool:
-        """Keep the writer out of transactions, and return whether it could be had so within these seconds."""
-        return not self.forked and self.worker.gate.acquire(timeout=seconds)
+    def pause(self) -> bool:
+        """Keep the writer out of transactions before a fork. Return False if that takes too long."""
+        return not self.forked and self.worker.gate.acquire(timeout=_FORK_TIMEOUT)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Let the writer work again."""
         self.worker.gate.release()
 
     def abandon(self) -> object:
-        """Give up every connection in a forked child."""
+        """Give up every connection in a forked child, and return the objects that hold them."""
         readers = (self._threads, self._direct, self._long_reads.opened())
         kept = (self.worker, self.writer, self.filler, self.eraser, readers)
         self.forked = True
@@ -129,6 +149,31 @@ class Connections:
 
 
 def _has_log(connection: sqlite3.Connection) -> bool:
-    """Whether the file has a write-ahead log; SQLite leaves one without where it cannot have any."""
+    """Return True if the file has a write-ahead log; not every file system allows one."""
     (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
     return bool(journal == "wal")
+
+
+_open_connections: weakref.WeakSet[Connections] = weakref.WeakSet()
+_paused: list[Connections] = []
+
+
+def _before_fork() -> None:
+    _paused.extend(connections for connections in list(_open_connections) if connections.pause())
+
+
+def _after_fork_in_parent() -> None:
+    while _paused:
+        _paused.pop().resume()
+
+
+def _after_fork_in_child() -> None:
+    _paused.clear()
+    for connections in list(_open_connections):
+        # A reference that is never released keeps the child from closing the connections, even when it exits.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connections.abandon()))
+    _open_connections.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,14 +1,13 @@
-"""Getting purged content off the disk: out of the pages of the file and out of its log.
+"""Erasing purged content from the disk: from the pages of the file and from its log.
 
-SQLite overwrites what is deleted, but not the copies that it left in the free room of pages when it moved rows and keys
-from one page to another: only a file that is written anew is free of them. That takes as long as the file is large, and
-writers wait meanwhile: a small file is written anew at once, a large one when somebody asks for it, once for any number
-of purges.
+SQLite overwrites what is deleted, but not the copies that it left in the free space of pages when it moved rows and
+keys from one page to another: only rewriting the file (VACUUM) removes them. That takes longer the larger the file is,
+and writers wait meanwhile. A small file is rewritten at once, a large one on request, once for any number of purges.
 
-And all of this happens in the write-ahead log at first. The file and the log are rid of it once the log has been
-brought into the file and cut off, and for that nobody may read an older state. Until then a mark in the file says what
-is left to do; it is set with the purge, and so outlives a killed program. Whoever has the file open tries again to
-empty the log: after a while, when it writes, when it closes the file and when it opens it.
+All of this happens in the write-ahead log first. The log has to be copied into the file and truncated, which needs a
+moment without readers of an older state. Until then a mark in the file says what is left to do; the purge sets it, so
+that it survives a killed program. Every store that has the file open tries again to empty the log: after a while, when
+it writes, when it closes the file and when it opens it.
 """
 
 from __future__ import annotations
@@ -25,25 +24,26 @@ from typing import Any
 
 from memoranda.errors import MemoryError
 from memoranda_sqlite.faults import is_busy
-from memoranda_sqlite.schema import TABLE, meta, set_meta
+from memoranda_sqlite.schema import meta, set_meta
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.worker import Worker, deliver
 
 logger = logging.getLogger(__name__)
 
 PATIENCE = 2_000
-"""How many milliseconds a purge waits for those who read."""
+"""How many milliseconds a purge waits for readers."""
 
 FIRST_RETRY, LAST_RETRY = 0.1, 30.0
-"""How many seconds are between attempts: few at first, twice as many each time."""
+"""The seconds between attempts double each time, from the first to the last."""
 
 LOOK = 30.0
-"""After how many seconds a program that writes looks whether another one has left something to erase."""
+"""After how many seconds a program that writes checks if another one has left something to erase."""
 
 SWEPT = 10.0
-"""After how many seconds what a sweep removed is erased, with what other sweeps remove meanwhile."""
+"""After how many seconds the items removed by a sweep are erased, with those of other sweeps meanwhile."""
 
 AT_ONCE = 32 << 20
-"""Up to how many bytes a file is written anew by the purge itself: for about a second."""
+"""Up to how many bytes the purge itself rewrites the file, which takes about a second."""
 
 WAITS = (
     "What was purged is still in the file's write-ahead log, because some program reads an older state of the file. It "
@@ -56,9 +56,9 @@ _UNWRITTEN = "They go when a store opens the file to write."
 
 _MARK = "erasing"
 _BOTH, _LOG, _ROOM = "pages ", "log ", "room "
-"""What the mark begins with: both are to be done, or the log is to be emptied, or only the file to be written anew."""
+"""The first word of the mark: do both, empty the log, or only rewrite the file."""
 
-# Writing a file anew may number the rows of a table that has no key of its own anew, and that is not ours to do.
+# Rewriting a file may renumber the rows of tables without an integer primary key, which may matter to their owners.
 _OTHERS_TABLES = (
     f"SELECT name FROM sqlite_master WHERE type = 'table' AND name <> '{TABLE}' AND name NOT GLOB 'memoranda_*' "
     f"AND name NOT GLOB 'sqlite_*' ORDER BY name"
@@ -69,7 +69,7 @@ _OTHERS_TABLES = (
 class Pending:
     """Why what was purged is not off the disk yet, as a sentence; empty if it is.
 
-    ``passes`` says whether another attempt may do it: what is in the way goes by itself.
+    ``passes`` is True if another attempt may succeed, once the obstacle has gone by itself.
     """
 
     reason: str = ""
@@ -77,24 +77,24 @@ class Pending:
 
 
 class Demand(Enum):
-    """When a file is written anew."""
+    """When a file is rewritten."""
 
     IF_SMALL = auto()
-    """If that is done soon."""
+    """If it is small."""
     OURS = auto()
     """However long it takes, unless others have tables in it."""
     ANY = auto()
-    """However long it takes, and even if the rows of other programs' tables may be numbered anew."""
+    """However long it takes, even if the rows of other programs' tables may be renumbered."""
 
 
 def mark(connection: sqlite3.Connection) -> None:
-    """Note within the transaction of a purge that something is to be erased."""
-    # No two marks are alike: nobody takes another's for the one whose content is gone.
+    """Mark the file, within the transaction of a purge, as having something to erase."""
+    # Each mark is unique: no program takes another's mark for its own.
     set_meta(connection, _MARK, _BOTH + secrets.token_hex(8))
 
 
 def erase(connection: sqlite3.Connection, patience: int = 0, demand: Demand = Demand.IF_SMALL) -> Pending:
-    """Write the file anew, if that is asked for, empty the log, and return what is left to do.
+    """Rewrite the file if the demand says so, empty the log, and return what is left to do.
 
     ``patience`` is how many milliseconds to wait for others.
     """
@@ -112,7 +112,7 @@ def erase(connection: sqlite3.Connection, patience: int = 0, demand: Demand = De
             _empty_log(connection, found, _ROOM if reason else None)
         return _left(connection, reason)
     except sqlite3.DatabaseError as error:
-        # What was purged is gone for every reader: a file that cannot be written anew is no reason to fail.
+        # Purged items are gone for every reader: a file that cannot be rewritten is no reason to fail.
         if is_busy(error):
             return Pending(WAITS, passes=True)
         return Pending(f"What was purged is not off the disk yet: SQLite says {str(error)!r}.", passes=True)
@@ -121,7 +121,7 @@ def erase(connection: sqlite3.Connection, patience: int = 0, demand: Demand = De
 
 
 def _reason_to_leave_it(connection: sqlite3.Connection, demand: Demand) -> str:
-    """Return why the file is not written anew now; empty if it is."""
+    """Return why the file is not rewritten now; empty if it is."""
     if demand is Demand.ANY:
         return ""
     others = [name for (name,) in connection.execute(_OTHERS_TABLES)]
@@ -141,20 +141,20 @@ def _reason_to_leave_it(connection: sqlite3.Connection, demand: Demand) -> str:
 
 
 def _marked(connection: sqlite3.Connection) -> Pending:
-    """Return what is left to do, where nothing may be written."""
+    """Return what is left to do in a file that must not be written."""
     return Pending() if meta(connection, _MARK) is None else Pending(f"{_COPIES} or in its log. {_UNWRITTEN}")
 
 
 def _size(connection: sqlite3.Connection) -> int:
-    """Return how many bytes the file has without its free pages: as many are written anew."""
+    """Return the size of the file without its free pages: as many bytes are rewritten."""
     names = ("page_count", "freelist_count", "page_size")
     pages, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     return int((pages - free) * size)
 
 
 def _empty_log(connection: sqlite3.Connection, found: Any, then: str | None) -> None:
-    """Bring the log into the file and cut it off; the mark then says what is left, or goes."""
-    # Pages that came free are given back. As a script it runs to its end; as a statement it would stop after one page.
+    """Copy the log into the file and truncate it; then change the mark to what is left, or remove it."""
+    # Frees unused pages. A script runs to its end; a statement would stop after one page.
     connection.executescript("PRAGMA incremental_vacuum")
     ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     if busy:
@@ -166,7 +166,7 @@ def _empty_log(connection: sqlite3.Connection, found: Any, then: str | None) -> 
 
 
 def _changed_mark(connection: sqlite3.Connection, found: Any, begins: str) -> str:
-    """Change the mark, unless it is another's by now, and return it as it should be."""
+    """Change the mark, unless another program has replaced it, and return the new one."""
     changed = begins + secrets.token_hex(8)
     connection.execute("UPDATE memoranda_meta SET value = ? WHERE key = ? AND value IS ?", (changed, _MARK, found))
     return changed
@@ -180,7 +180,7 @@ def _left(connection: sqlite3.Connection, reason: str) -> Pending:
 
 
 class Eraser:
-    """Sees to it that what was purged goes off the disk, for as long as the store is open."""
+    """Erases purged content from the disk while the store is open."""
 
     def __init__(self, worker: Worker, *, in_memory: bool, idle: bool = False) -> None:
         self._worker = worker
@@ -191,7 +191,7 @@ class Eraser:
         self._look_again = 0.0
         self._stopped = False
         self.pending = Pending()
-        """What was purged and is not off the disk yet, as far as this program knows."""
+        """What is not erased yet, as far as this program knows."""
 
     async def start(self) -> None:
         """Erase what another program, or an earlier one, could not."""
@@ -208,7 +208,7 @@ class Eraser:
         return self.pending
 
     def written(self) -> None:
-        """Something was written; called in an event loop."""
+        """Take note of a write; called in an event loop."""
         if self.pending.passes:
             self._wait()
         elif not self._in_memory and time.monotonic() >= self._look_again:
@@ -216,7 +216,7 @@ class Eraser:
             self._try_later(0.0)
 
     def defer(self) -> None:
-        """Something was purged that nobody waits for; called in an event loop."""
+        """Erase later: no caller waits for this purge. Called in an event loop."""
         if not self._in_memory and not self.pending.passes:
             self.pending = Pending(_DEFERRED, passes=True)
             if not self._stopped and (self._timer is None or self._timer[0].is_closed()):
@@ -251,22 +251,22 @@ class Eraser:
         self._timer = (loop, loop.call_later(seconds, self._submit, loop))
 
     def _submit(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the writer's thread try; the answer comes back to this loop."""
+        """Have the writer's thread try, and deliver the result to this loop."""
         self._timer = None
         if self._stopped or self._worker.closed:
             return
-        answer: asyncio.Future[Pending] = loop.create_future()
-        answer.add_done_callback(self._answered)
+        attempt: asyncio.Future[Pending] = loop.create_future()
+        attempt.add_done_callback(self._attempted)
 
         def job() -> None:
             try:
                 pending = erase(self._worker.connection)
-            except Exception as error:  # noqa: BLE001 - nobody waits for it; the next attempt may go better
+            except Exception as error:  # noqa: BLE001 - no caller waits for it; the next attempt may succeed
                 pending = Pending(f"What was purged could not be erased ({type(error).__name__}).", passes=True)
-            deliver(answer, pending, None)
+            deliver(attempt, pending, None)
 
         self._worker.submit(job)
 
-    def _answered(self, answer: asyncio.Future[Pending]) -> None:
-        if not answer.cancelled():
-            self._note(answer.result())
+    def _attempted(self, attempt: asyncio.Future[Pending]) -> None:
+        if not attempt.cancelled():
+            self._note(attempt.result())

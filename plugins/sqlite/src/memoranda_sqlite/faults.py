@@ -1,9 +1,16 @@
-"""What SQLite's errors mean: each becomes an error of memoranda that names the file and says what to do."""
+"""Faults of the driver and the file: errors become memoranda's own, which name the file and say what to do.
+
+A damaged file or another program may leave text that is not Unicode in a row. The driver's own decoding is the fastest,
+and fails a whole statement for it. When a connection first meets such text, it switches to a decoding that marks it:
+the row then counts as unreadable, and is left out and logged.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from memoranda.errors import CorruptStoreError, InputError, MemoryError, StoreError, StoreUnavailableError
 
@@ -13,9 +20,11 @@ _UNWRITABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.S
 
 
 DRIVER_ERRORS = (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError)
-"""What the driver raises: its own, and Python's where it brings a value from one form into the other."""
+"""What the driver raises: its own errors, and Python's where it converts a value."""
 
 _UNDECODABLE = "Could not decode to UTF-8"
+
+Result = TypeVar("Result")
 
 
 def primary_code(error: BaseException) -> int:
@@ -25,32 +34,32 @@ def primary_code(error: BaseException) -> int:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether another connection's lock was in the way."""
+    """Return True if another connection held a lock."""
     return primary_code(error) in _BUSY
 
 
 def is_interrupted(error: BaseException) -> bool:
-    """Whether the statement was ended by its progress handler."""
+    """Return True if the progress handler ended the statement."""
     return primary_code(error) == sqlite3.SQLITE_INTERRUPT
 
 
 def is_too_big(error: BaseException) -> bool:
-    """Whether a value was longer than the connection allows."""
+    """Return True if a value was longer than the connection allows."""
     return primary_code(error) == sqlite3.SQLITE_TOOBIG
 
 
 def is_corrupt(error: BaseException) -> bool:
-    """Whether the file, or one of its indexes, is damaged."""
+    """Return True if the file, or one of its indexes, is damaged."""
     return primary_code(error) in _CORRUPT
 
 
 def is_undecodable(error: BaseException) -> bool:
-    """Whether text that was read is no Unicode."""
+    """Return True if text that was read is not Unicode."""
     return isinstance(error, UnicodeError) or str(error).startswith(_UNDECODABLE)
 
 
 def translated(error: Exception, path: str, *, reading: bool = False) -> MemoryError:
-    """Return the error of memoranda for what the driver raised on this file; one of ``reading`` speaks of no writes."""
+    """Return memoranda's error for what the driver raised on this file; with ``reading`` it does not mention writes."""
     code = primary_code(error)
     if is_undecodable(error):
         # The driver's own message repeats the text.
@@ -93,3 +102,29 @@ def translated(error: Exception, path: str, *, reading: bool = False) -> MemoryE
     if code == sqlite3.SQLITE_TOOBIG:
         return InputError(f"The item is larger than SQLite holds ({error}).", field="content")
     return StoreError(f"SQLite could not do this with the file {path!r}: {error}.")
+
+
+class Undecodable:
+    """Stands for text that is not Unicode, without revealing it: it may be the content of a memory."""
+
+    def __repr__(self) -> str:
+        return "<text that is no Unicode>"
+
+
+def decoded(raw: bytes) -> str | Undecodable:
+    """Return the text, or its stand-in."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return Undecodable()
+
+
+def tolerantly(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    """Run a function that reads; run it again if it met text that is not Unicode for the first time."""
+    try:
+        return work(connection)
+    except DRIVER_ERRORS as error:
+        if not is_undecodable(error) or connection.text_factory is decoded:
+            raise
+    connection.text_factory = decoded
+    return work(connection)

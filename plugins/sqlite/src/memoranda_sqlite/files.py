@@ -1,9 +1,10 @@
-"""Opening the file: refusing what is no database, creating it private, and setting up its connections."""
+"""The file: its path and URL, inspecting it, creating it for its owner only, and opening connections."""
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import sqlite3
 import time
 from collections.abc import Callable
@@ -11,24 +12,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, TypeVar
-from urllib.parse import quote
+from typing import Literal, TypeVar, get_args
+from urllib.parse import quote, unquote
 
-from memoranda.errors import CorruptStoreError, MemoryError, StoreError, StoreUnavailableError
+from memoranda.errors import CorruptStoreError, InputError, MemoryError, StoreError, StoreUnavailableError
 from memoranda_sqlite import schema, text_index
-from memoranda_sqlite.decoding import decoded
 from memoranda_sqlite.dialect import register_functions
-from memoranda_sqlite.faults import DRIVER_ERRORS, is_busy, translated
+from memoranda_sqlite.faults import DRIVER_ERRORS, decoded, is_busy, translated
 
 MEMORY = ":memory:"
 _MAGIC = b"SQLite format 3\0"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _IMMUTABLE = "immutable=1"
 _OLDEST_SQLITE = (3, 35, 0)
 
 _LOG_PAGES = 4_000
-"""How many pages the log may have before a commit brings them into the file, which syncs both while somebody waits. An
-add changes seven, of which several are those of the last: of more at a time, fewer are written. What SQLite keeps to
-find a page in the log has room for so many in its first block."""
+"""How many pages the log may have before a commit copies them into the file, which syncs both while a caller waits. An
+add changes seven pages, several of them those of the last add: the later the copy, the fewer pages it writes. The first
+block of SQLite's index of the log has room for this many."""
 
 Durability = Literal["full", "normal"]
 Result = TypeVar("Result")
@@ -42,24 +43,23 @@ class Database:
     durability: Durability = "full"
     busy_timeout: float = 30.0
     reading: str = ""
-    """How SQLite is to open a file of which nothing may be written; empty where it may be."""
+    """How SQLite opens a file that must not be written; empty if it may be."""
 
     @property
     def in_memory(self) -> bool:
-        """Whether there is no file: such a database has one connection only."""
+        """True if there is no file: such a database has one connection only."""
         return self.path == MEMORY
 
     @property
     def uri(self) -> str:
-        """The file as SQLite is told to open it. One that is gone must not be made anew, empty and for all to read."""
+        """The URI of the file. SQLite must not recreate a missing one, empty and readable by all."""
         return f"file:{quote(os.fsencode(self.path))}?{self.reading or 'mode=rw'}"
 
     def for_reading(self) -> Database:
-        """Return the same file with a way to open it that writes nothing, here or beside it.
+        """Return the same file, to be opened without writing to it or beside it.
 
-        A log with something in it has to be read along, and whoever may not write must leave it there. Without one the
-        file is all there is. Where it can be written, SQLite makes its log for the while and takes it away again;
-        where it cannot, nobody else may change it either, and no log is needed.
+        A log that is not empty has to be read too, and stays where it is. Without one, SQLite creates a log while the
+        file is open if it can write there; if it cannot, no other program changes the file, and no log is needed.
         """
         if self.in_memory:
             return self
@@ -71,25 +71,25 @@ class Database:
 
     @property
     def is_unwritable(self) -> bool:
-        """Whether the file, or its folder, does not let itself be written."""
+        """True if the file or its folder cannot be written."""
         return self.reading == _IMMUTABLE
 
     def exists(self) -> bool:
-        """Whether there is a file with memories, in our tables or in one that can be taken over."""
+        """Return True if there is a file with memories, in our tables or in one that can be adopted."""
         try:
             return self.in_memory or self._inspect()
         except (*DRIVER_ERRORS, OSError) as error:
             raise self.explained_reading(error) from error
 
     def alike(self) -> list[str]:
-        """Return the files with memories beside this one whose names look like its name."""
+        """Return the files with memories in the same folder whose names are similar."""
         file = Path(self.path)
         try:
             beside = [entry.name for entry in file.parent.iterdir() if entry != file and _is_database(entry)]
         except OSError:
             return []
-        looked_at = [replace(self, path=str(file.parent / name)) for name in get_close_matches(file.name, beside)]
-        return [each.path for each in looked_at if each._holds_memories()]
+        databases = [replace(self, path=str(file.parent / name)) for name in get_close_matches(file.name, beside)]
+        return [each.path for each in databases if each._holds_memories()]
 
     def _holds_memories(self) -> bool:
         with suppress(MemoryError):
@@ -117,14 +117,14 @@ class Database:
             connection = self._connect(0.0 if shared else self.busy_timeout, shared=shared)
             connection.execute("PRAGMA query_only = ON")
             if not shared:
-                # A thread goes through more than a cache holds, and faster where that fits into the processor's own.
+                # A thread reads more than any cache holds; a small one fits into the processor's cache.
                 connection.execute("PRAGMA cache_size = -4096")
         except (*DRIVER_ERRORS, OSError) as error:
             raise self.explained_reading(error) from error
         return connection
 
     def open_only_reader(self) -> sqlite3.Connection:
-        """Return the connection that stands in for the writer where nothing may be written."""
+        """Return the connection that replaces the writer of a file that must not be written."""
         connection = self.open_reader()
         try:
             found = schema.check_version(connection, self.path)
@@ -139,7 +139,7 @@ class Database:
         return connection
 
     def check_that_it_stays(self) -> Callable[[], None]:
-        """Return a check that raises StoreUnavailableError once the file is not the one that is there now."""
+        """Return a check that raises StoreUnavailableError once the file is not the present one any more."""
         opened = _identity(self.path)
 
         def check() -> None:
@@ -165,10 +165,10 @@ class Database:
         return translated(error, self.path)
 
     def _inspect(self) -> bool:
-        """Return whether the file holds memories; refuse what is no database, or a later release's. Nothing is written.
+        """Return True if the file holds memories; refuse one that is no database, or a later release's. Writes nothing.
 
-        Others may be making it at this moment. What was read of a file that changed meanwhile says nothing about it, so
-        it is looked at again before it is refused.
+        Another program may be creating the file at this moment: if it changed meanwhile, it is inspected again before
+        it is refused.
         """
         deadline = time.monotonic() + self.busy_timeout
         while True:
@@ -181,7 +181,7 @@ class Database:
             time.sleep(random.uniform(0.001, 0.02))
 
     def _appearance(self) -> list[tuple[int, int] | None]:
-        """Return what differs once somebody has written to the file or its log."""
+        """Return what changes when a program writes to the file or its log."""
         return [_size_and_time(self.path), _size_and_time(f"{self.path}-wal")]
 
     def _look(self) -> bool:
@@ -196,7 +196,7 @@ class Database:
             raise CorruptStoreError(
                 f"The file {self.path!r} is no SQLite database. It was left as it is; use another file."
             )
-        # Without a write-ahead log everything is in the file itself, and nothing need be created beside it.
+        # Without a write-ahead log everything is in the file itself, and SQLite need not create one.
         option = "mode=ro" if Path(self.path + "-wal").exists() else "immutable=1"
         uri = f"file:{quote(os.fsencode(self.path))}?{option}"
         connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout, isolation_level=None)
@@ -227,18 +227,18 @@ class Database:
 
     def _prepared(self) -> sqlite3.Connection:
         connection = self._connect(self.busy_timeout, shared=True)
-        # It reads little, and what it reads is in the middle of a transaction, which cannot simply be done again.
+        # It reads little, and in the middle of transactions, which cannot simply be repeated.
         connection.text_factory = decoded
         try:
             # Freed pages can be given back one by one only in a file that was created with this setting.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA secure_delete = ON")
-            # A large batch changes many pages; those that do not fit are written to the log before the end, and again.
+            # A large batch changes many pages; those that do not fit are written to the log twice.
             connection.execute("PRAGMA cache_size = -65536")
             if not self.in_memory:
                 self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'full' else 'NORMAL'}")
-                if self.durability == "full":  # Else a power cut may take what is not in the file yet: not more of it.
+                if self.durability == "full":  # With "normal", a power cut may lose what is only in the log.
                     connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
             self._patiently(lambda: schema.prepare(connection, self.path))
             self._patiently(lambda: text_index.create(connection))
@@ -248,7 +248,7 @@ class Database:
         return connection
 
     def _patiently(self, action: Callable[[], Result]) -> Result:
-        """Do it again while others are opening the file: SQLite does not always wait for their locks by itself."""
+        """Retry while other programs are opening the file: SQLite does not always wait for their locks by itself."""
         deadline = time.monotonic() + self.busy_timeout
         while True:
             try:
@@ -260,7 +260,7 @@ class Database:
 
 
 def _is_database(path: Path) -> bool:
-    """Whether a file begins as a database of SQLite's does."""
+    """Return True if a file begins like a SQLite database."""
     try:
         if not path.is_file():
             return False
@@ -271,7 +271,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _size_and_time(path: str) -> tuple[int, int] | None:
-    """Return how large a file is and when it was last written to, or None if there is none of this name."""
+    """Return the size of a file and the time of its last change, or None if there is none of this name."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -280,9 +280,54 @@ def _size_and_time(path: str) -> tuple[int, int] | None:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Return what tells a file from every other, or None if there is none of this name."""
+    """Return the identity of a file, or None if there is none of this name."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a Path costs as much again, and this is done at each commit
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def path_of(url: str) -> str:
+    """Return the file that a ``sqlite:`` URL names: relative after three slashes, absolute after four."""
+    name = unquote(url.partition(":")[2].partition("#")[0])
+    if name.startswith("//"):
+        authority, slash, name = name[2:].partition("/")
+        if authority or not slash:
+            if authority:
+                raise InputError(
+                    "The URL names a host; SQLite knows files only. Write sqlite:///relative.db or "
+                    "sqlite:////absolute.db.",
+                    field="url",
+                )
+            return MEMORY
+    return name or MEMORY
+
+
+def url_of(path: str) -> str:
+    """Return the URL of a file: relative if it is in the working folder, else absolute."""
+    with suppress(ValueError):
+        path = str(Path(path).relative_to(Path.cwd()))
+    return f"sqlite:///{quote(os.fsencode(path))}"
+
+
+def checked_path(db_path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of the file, or ``":memory:"``. Raises InputError for anything but a path."""
+    path = os.fspath(db_path)
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InputError(f"db_path must be the name of a file or {MEMORY!r}, without NUL characters.", field="db_path")
+    if _URL.match(path):
+        # It would become the name of a file, with whatever password it holds.
+        raise InputError(
+            "db_path must be the name of a file, not a URL; memoranda.open takes URLs such as 'sqlite:///agent.db'.",
+            field="db_path",
+        )
+    # An absolute path survives a change of the working folder, and is never taken for one of SQLite's URIs.
+    return path if path == MEMORY else str(Path(path).absolute())
+
+
+def checked_durability(durability: str) -> Durability:
+    """Return the durability, or raise InputError."""
+    if durability not in get_args(Durability):
+        raise InputError("durability must be 'full' or 'normal'.", field="durability")
+    return "full" if durability == "full" else "normal"

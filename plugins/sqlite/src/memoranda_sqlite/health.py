@@ -1,4 +1,4 @@
-"""A look at the health of the file."""
+"""Examining and repairing the file, and rebuilding its indexes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from functools import partial
 from pathlib import Path
 
 from memoranda.errors import CorruptStoreError
-from memoranda.store import Finding
+from memoranda.store import Finding, Progress
 from memoranda_sql import ITEM_COLUMNS, unpack
 from memoranda_sqlite import text_index
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.erasing import Pending
 from memoranda_sqlite.index_check import disagreements
 from memoranda_sqlite.passages import Types
-from memoranda_sqlite.schema import TABLE, stored_version
-from memoranda_sqlite.vectors import Vectors, count_missing, stored_model
+from memoranda_sqlite.schema import stored_version
+from memoranda_sqlite.tables import TABLE
+from memoranda_sqlite.vectors import Vectors, count_without_vector, items_without_vector, store_vectors, stored_model
 from memoranda_sqlite.worker import Work
 
 _RESTORE = "Restore a copy, or save what can be read with 'sqlite3 FILE .recover'."
@@ -28,33 +29,33 @@ _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
 async def examine(connections: Connections, vectors: Vectors | None, types: Types) -> list[Finding]:
-    """Return what was looked at, the most important first."""
+    """Return the findings, the most important first."""
     findings = [
-        await _looked(connections, "integrity", _integrity),
+        await _checked(connections, "integrity", _integrity),
         await _rows(connections, types),
         await connections.worker.run(partial(_settings, unwritable=connections.database.is_unwritable)),
     ]
     if not connections.database.in_memory:
         pending = await connections.eraser.attempt()
         findings += [_mode(connections.database.path), _log(connections.database.path, pending), _room(pending)]
-    findings.append(await _looked(connections, "text index", _text_index))
+    findings.append(await _checked(connections, "text index", _text_index))
     if vectors is not None:
         model = vectors.model
-        findings.append(await _looked(connections, "vectors", lambda connection: _vectors(connection, model)))
+        findings.append(await _checked(connections, "vectors", lambda connection: _vectors(connection, model)))
     return findings
 
 
 async def repair_text_index(connections: Connections) -> None:
-    """Build the text indexes again if they are not as they should be, and fill them."""
+    """Fill the text indexes, after emptying them if they differ from the table."""
     if not connections.filler.available:
         return
-    if not (await _looked(connections, "text index", _text_index)).ok:
+    if not (await _checked(connections, "text index", _text_index)).ok:
         await connections.writer.call(text_index.empty)
     await connections.filler.finish()
 
 
-async def _looked(connections: Connections, name: str, look: Work[Finding]) -> Finding:
-    """Return what was found; a file that is too damaged for one look may still be fit for the others."""
+async def _checked(connections: Connections, name: str, look: Work[Finding]) -> Finding:
+    """Return a finding; a file that is too damaged for one check may still pass the others."""
     try:
         return await connections.read(look)
     except CorruptStoreError as error:
@@ -159,6 +160,43 @@ def _vectors(connection: sqlite3.Connection, model: str) -> Finding:
     if stored != model:
         detail = f"the file holds vectors of {stored}, and the store has {model}"
         return Finding("vectors", False, detail, "Open the file with the model it was made with, or call reindex().")
-    lacking = count_missing(connection)
+    lacking = count_without_vector(connection)
     detail = f"of {model}; {lacking:,} items have none" if lacking else f"of {model}; complete"
     return Finding("vectors", not lacking, detail, "Call reindex(), or let 'memoranda doctor --repair' make them.")
+
+
+EMBEDDED_AT_ONCE = 128
+
+
+async def rebuild(connections: Connections, embedder: Vectors | None, progress: Progress | None) -> int:
+    """Rebuild all indexes and return the number of items. Searches by text work meanwhile."""
+    if connections.filler.available:
+        await connections.writer.call(text_index.empty)
+        await connections.filler.finish()
+    if embedder is not None:
+        await connections.writer.call(embedder.adopt)
+        await embed_missing(connections, embedder, progress)
+    ((total,),) = await connections.rows("SELECT count(*) FROM memory_items WHERE deleted = 0", ())
+    if progress is not None and embedder is None:
+        progress(total, total)
+    return int(total)
+
+
+async def embed_missing(connections: Connections, embedder: Vectors, progress: Progress | None = None) -> None:
+    """Make vectors that are missing or outdated, unless the file holds those of another model."""
+    total = await connections.read(count_without_vector)
+    done = 0
+    while await connections.read(stored_model) == embedder.model:
+        rows = await connections.read(lambda connection: items_without_vector(connection, EMBEDDED_AT_ONCE))
+        if not rows:
+            return
+        packed = await embedder.embedded([content for _, _, content in rows])
+        kept = [(vector, item_id, version) for vector, (item_id, version, _) in zip(packed, rows, strict=True)]
+
+        def keep(connection: sqlite3.Connection, kept: list[tuple[bytes, str, int]] = kept) -> None:
+            store_vectors(connection, embedder.model, kept)
+
+        await connections.writer.call(keep)
+        done += len(rows)
+        if progress is not None:
+            progress(min(done, total), total)

@@ -1,4 +1,4 @@
-"""Whether the text indexes hold what the table holds: a full comparison, for the doctor."""
+"""A full comparison of the text indexes with the table, for the doctor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from memoranda.store import fold
-from memoranda_sqlite.schema import TABLE, meta
+from memoranda_sqlite.schema import meta
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import LAST, trigram_query, words_query_of_owner
 
 _FRESH = "NOT EXISTS (SELECT 1 FROM memoranda_stale WHERE memoranda_stale.item = {item})"

@@ -1,7 +1,6 @@
-"""Filling the text indexes behind the writes, a batch at a time, on the writer's thread.
+"""Filling the text indexes after the writes, a batch at a time, on the writer's thread.
 
-At the end the log is brought into the file, which otherwise is done by a commit, once the log is long, while somebody
-waits for that.
+At the end the log is copied into the file. Otherwise a commit does that once the log is long, while a caller waits.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from memoranda_sqlite.worker import Worker, deliver
 logger = logging.getLogger(__name__)
 
 FILL_AT = 20_000
-"""How many rows may wait for the indexes before the writer's pauses are used. Searches go through the waiting ones."""
+"""How many rows may wait for the indexes before they are filled in the writer's pauses. Searches read waiting rows."""
 
 MOST_WAITING = 500_000
-"""How many may wait however busy the writer is: going through more takes searches too long."""
+"""How many may wait however busy the writer is: reading more takes searches too long."""
 
 FILL_AT_REST = 100
-"""How many may wait once nothing has been written for a while, or when somebody searches."""
+"""How many may wait once nothing has been written for a while, or after a search."""
 
 REST = 0.5
 """How many seconds without a write make a rest."""
@@ -35,11 +34,11 @@ SMALL_BATCH, LARGE_BATCH = 500, 5_000
 """How many rows are indexed in one transaction: few, so that writers wait little; many, when very many wait."""
 
 AT_A_TIME, BREATH = 10, 0.0001
-"""After how many rows the thread rests for so many seconds while nobody waits for the end. Taking words apart is work
-for the interpreter: whoever reads meanwhile would get his turn only every five milliseconds."""
+"""After how many rows the thread rests, and for how many seconds, while no caller waits for the end. Splitting text
+into words holds the interpreter: a reader would otherwise get it only every five milliseconds."""
 
 LONG_BREATH = 0.002
-"""How many seconds it rests while others read. At each row the driver lets go of the interpreter, and a reader who then
+"""How many seconds it rests while others read. The driver releases the interpreter at each row, and a reader that then
 finds it taken waits longer than the row took."""
 
 
@@ -49,9 +48,9 @@ Pace = Literal["calm", "hurried", "broken off"]
 class Filler:
     """Counts the rows that wait for the indexes and has them filled.
 
-    Batches take turns with other writes, and are broken off for them: a program that writes without a pause writes at
-    full speed, until very many rows wait. An error is logged and left for the next time: the rows still wait, and
-    searches read them. An ``idle`` one fills nothing: the file may not be written.
+    Batches alternate with other writes, and stop early for them: a program that writes without a pause writes at full
+    speed, until very many rows wait. After an error, which is logged, the rows still wait, and searches read them. An
+    ``idle`` filler does nothing: the file must not be written.
     """
 
     def __init__(self, worker: Worker, explained: Callable[[Exception], Exception], *, idle: bool = False) -> None:
@@ -68,26 +67,26 @@ class Filler:
         self._ends: list[asyncio.Future[None]] = []
         self.available = False
         self.reads = 0
-        """How often anything was read; whoever reads counts."""
+        """The number of reads; every reader counts its own."""
 
     async def start(self) -> None:
-        """Look at what is there: whether there are indexes, and how many rows wait for them."""
+        """Find out if there are indexes, and how many rows wait for them."""
         self.available = await self._worker.run(text_index.available)
-        if self._idle and self.available:  # Whoever may write has built them again by now.
+        if self._idle and self.available:  # A store that may write has rebuilt them by now.
             self.available = await self._worker.run(text_index.trusted)
         if self.available:
             self._waiting = await self._worker.run(text_index.pending)
             self.written(0)
 
     def written(self, rows: int) -> None:
-        """Take note of rows that were stored."""
+        """Take note of stored rows."""
         self._waiting += rows
         self._written += rows
         if self._waiting - self._left >= FILL_AT or self._waiting >= MOST_WAITING:
             self._run()
 
     def searched(self) -> None:
-        """Somebody searched, and may do so again."""
+        """Take note of a search, which others may follow."""
         if self._waiting >= FILL_AT_REST:
             self._run()
 
@@ -140,15 +139,15 @@ class Filler:
             size = LARGE_BATCH if self._waiting >= FILL_AT // 2 else SMALL_BATCH
             done = 0 if self._stopped else _filled(self._worker.connection, size, self._pace, self._breath)
             self._waiting = max(self._waiting - done, 0)
-        except Exception as raised:  # noqa: BLE001 - nobody waits for a batch; those who wait for the end are told
+        except Exception as raised:  # noqa: BLE001 - no caller waits for a batch; those of finish() get the error
             error = self._explained(raised)
             logger.info("The text indexes could not be filled now: %s", error)
         self._broken_off = self._pace() == "broken off"
         if done and not self._stopped and self._worker.submit(self._batch):
-            return  # The next one has its turn behind the writes that came meanwhile.
+            return  # The next one comes after the writes that arrived meanwhile.
         self._finished(error)
         if error is None and not self._stopped and not self._worker.wanted:
-            _bring_log_into_file(self._worker.connection)
+            _copy_log_into_file(self._worker.connection)
 
     def _give_way(self) -> None:
         """Leave the rest for a pause, or until many more rows have come."""
@@ -175,9 +174,9 @@ class Filler:
             deliver(end, None, error)
 
 
-def _bring_log_into_file(connection: sqlite3.Connection) -> None:
-    """Have the next writers begin the log anew, in the room that it has: a disk takes longer for one that grows."""
-    with suppress(sqlite3.Error):  # Nobody waits for it, and the next commits do it in any case.
+def _copy_log_into_file(connection: sqlite3.Connection) -> None:
+    """Let the next writers start the log from its beginning: a disk takes longer for a growing file."""
+    with suppress(sqlite3.Error):  # The next commits do it in any case.
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 

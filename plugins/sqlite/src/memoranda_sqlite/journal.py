@@ -1,9 +1,9 @@
-"""Which rows have changed: a short list in the file, by which a search brings up to date what it holds of a scope.
+"""A journal of changed rows in the file, by which a search updates what it caches of a scope.
 
-Triggers note the number of each row that is changed or removed, whoever does it. A new row needs no note: its number is
-above all others, unless it is that of a row that was removed, which is noted. So an insert costs nothing beyond its
-row. Where the list does not tell all, whoever holds something reads it again: where it was shortened meanwhile, after a
-change of the schema or a VACUUM, and after an insert of another program, which may have replaced a row without a trace.
+Triggers note the number of each row that any program changes or removes. A new row needs no entry: its number is above
+all others, unless it is that of a removed row, which has an entry. So an insert costs nothing beyond its row. A cache
+is read again if the journal is not complete: if it was shortened meanwhile, after a change of the schema or a VACUUM,
+and after an insert by another program, which may have replaced a row without a trace.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from memoranda_sqlite.layouts import TABLE
+from memoranda_sqlite.tables import TABLE
 
 MOST_FOLLOWED = 4_096
-"""After how many changes all is read again; about so many are in the list."""
+"""After how many changes a cache is read again; the journal has about as many entries."""
 
 _LAST_NUMBER = (1 << 63) - 1
 """A row of this number leaves SQLite no greater one: then it numbers rows at random."""
@@ -37,22 +37,22 @@ _ADDED = f"SELECT rowid FROM {TABLE} WHERE rowid > ? LIMIT {MOST_FOLLOWED}"
 
 
 class Position(NamedTuple):
-    """Where a state of the file stands in its history: two that are equal have the same rows with the same vectors."""
+    """The position of a state of the file in its history: equal ones have the same rows with the same vectors."""
 
     schema: int
     place: int
     last: int
 
 
-def keep_journal(connection: sqlite3.Connection, path: str) -> None:
-    """Lead from version 3 to 4: have changes noted from now on."""
+def create(connection: sqlite3.Connection) -> None:
+    """Create the journal and the triggers that write it."""
     connection.execute("CREATE TABLE memoranda_journal (place INTEGER PRIMARY KEY, item INTEGER)")
     for name, action in _TRIGGERS.items():
         connection.execute(f"CREATE TRIGGER {name} {action}")
 
 
 def note(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
-    """Note that something beside these items has changed, such as their vectors."""
+    """Note that data of these items outside their rows has changed, such as their vectors."""
     connection.executemany(_NOTE_ITEM, [(item_id,) for item_id in ids])
 
 
@@ -62,18 +62,18 @@ def note_all(connection: sqlite3.Connection) -> None:
 
 
 def position(connection: sqlite3.Connection) -> Position:
-    """Return where the state stands that a connection sees."""
+    """Return the position of the state that a connection sees."""
     (schema,) = connection.execute("PRAGMA schema_version").fetchone()
     place, last = connection.execute(_POSITION).fetchone()
     return Position(schema, place or 0, last or 0)
 
 
 def changed_between(connection: sqlite3.Connection, was: Position, now: Position) -> set[int] | None:
-    """Return the numbers of the rows that changed, came or went until now; None where that cannot be told."""
+    """Return the numbers of the rows that changed, came or went until now; None if that is unknown."""
     passed = now.place - was.place
     if now.schema != was.schema or not 0 <= passed <= MOST_FOLLOWED or now.last == _LAST_NUMBER:
         return None
-    if not passed and now.last < was.last:  # Somebody else has seen a later state.
+    if not passed and now.last < was.last:  # This connection sees an older state.
         return None
     noted = [number for (number,) in connection.execute(_NOTED, (was.place,))] if passed else []
     if len(noted) != passed or None in noted:

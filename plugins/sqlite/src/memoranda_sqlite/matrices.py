@@ -1,4 +1,4 @@
-"""The vectors of a scope as one matrix, kept between searches and brought up to date with what has changed."""
+"""The vectors of a scope as one matrix, cached between searches and updated with what has changed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 from memoranda.store import Filter
 from memoranda_ranking import held_back, passage_at
 from memoranda_sql import Parameters, Statements
-from memoranda_sqlite.keeping import Kept
-from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.ranking_cache import RankingCache
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vector_rows import AnyVectors, vectors_of
 
 MOST_BYTES = 256 << 20
-"""How much is kept in all. The vectors of a scope that has more are kept too, and no others beside them."""
+"""The size of the cache. A scope with more vectors is cached too, and then alone."""
 
 _MOST_GONE = 8
-"""Which part of the rows of a matrix may be gone from the scope before all is read again: one in so many."""
+"""One in how many rows of a matrix may be gone from the scope before all are read again."""
 
 _FLOAT32_BYTES = 4
 
@@ -30,8 +30,8 @@ K = TypeVar("K")
 class Matrix:
     """The vectors of some rows, one product for all of them with numpy.
 
-    A row of several passages has the vectors of these one behind the other. Of a row that has changed, the vectors that
-    it had stay where they are: such places are ``gone``, and count no more.
+    A row of several passages has their vectors one after the other. The old vectors of a changed row stay where they
+    are: such places are ``gone``, and no longer count.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Matrix:
         return cls(numbers, _counts(rows, dimension), vectors, {number: at for at, number in enumerate(numbers)})
 
     def followed(self, changed: Collection[int], rows: Sequence[tuple[int, bytes]], dimension: int) -> Matrix | None:
-        """Return the matrix with these rows in the place of those that changed; None where too many are gone."""
+        """Return the matrix with these rows instead of those that changed; None if too many are gone."""
         places = dict(self.places)
         gone = self.gone.union(places.pop(number) for number in changed if number in places)
         if _MOST_GONE * len(gone) > len(self.numbers):
@@ -74,10 +74,10 @@ class Matrix:
         """How many bytes the vectors take."""
         return self._vectors.size
 
-    def compared(self, vector: Sequence[float], damping: float) -> Alike:
-        """Return how alike each row is: as much as its nearest passage, held back for having many."""
+    def compared(self, vector: Sequence[float], damping: float) -> Similarities:
+        """Return the similarity of each row: that of its nearest passage, damped for rows with many."""
         cosines = self._vectors.cosines(vector)
-        return (Alike if isinstance(cosines, list) else ManyAlike)(self, cosines, damping)
+        return (Similarities if isinstance(cosines, list) else ArraySimilarities)(self, cosines, damping)
 
 
 def _counts(rows: Iterable[tuple[int, bytes]], dimension: int) -> list[int]:
@@ -85,8 +85,8 @@ def _counts(rows: Iterable[tuple[int, bytes]], dimension: int) -> list[int]:
     return [len(vector) // (dimension * _FLOAT32_BYTES) for _, vector in rows]
 
 
-class Alike:
-    """How alike in meaning the rows of a matrix are, and which passage of each is the nearest."""
+class Similarities:
+    """The similarity of the rows of a matrix to a query, and the nearest passage of each."""
 
     def __init__(self, matrix: Matrix, cosines: Any, damping: float) -> None:
         self._matrix = matrix
@@ -94,7 +94,7 @@ class Alike:
         self._similarities = cosines if matrix.starts is None else self._held_back(matrix.starts, damping)
 
     def _held_back(self, starts: list[int], damping: float) -> Any:
-        """Return the similarity of each row, of which some have several vectors."""
+        """Return the similarity of each row; some have several vectors."""
         return [held_back(max(self._cosines[at:end]), end - at, damping) for at, end in pairwise(starts)]
 
     def nearest(self, most: int) -> list[int]:
@@ -102,13 +102,13 @@ class Alike:
         return [number for _, number in nlargest(most, self._by_similarity(most))]
 
     def _by_similarity(self, most: int) -> Iterable[tuple[float, int]]:
-        """Return rows, at least the most similar ones: how alike each is, and its number."""
+        """Return the similarity and the number of rows, at least of the most similar ones."""
         gone = self._matrix.gone
         found = zip(self._similarities, self._matrix.numbers, strict=True)
         return (each for place, each in enumerate(found) if place not in gone)
 
     def similarities(self, numbers: Mapping[K, int]) -> dict[K, float]:
-        """Return how alike each of these rows is that has a vector, by the keys that stand for them."""
+        """Return the similarity of each of these rows that has a vector, by their keys."""
         known = self._matrix.places
         places = {key: known[number] for key, number in numbers.items() if number in known}
         return dict(zip(places, self._at(list(places.values())), strict=True))
@@ -117,7 +117,7 @@ class Alike:
         return [self._similarities[place] for place in places]
 
     def passage(self, number: int, content: str) -> str:
-        """Return the passage of a row by which it is alike; the empty text where it has only one."""
+        """Return the nearest passage of a row; an empty text if it has only one."""
         starts, place = self._matrix.starts, self._matrix.places.get(number)
         if starts is None or place is None or starts[place + 1] - starts[place] == 1:
             return ""
@@ -125,8 +125,8 @@ class Alike:
         return passage_at(content, found.index(max(found)), len(found))
 
 
-class ManyAlike(Alike):
-    """The same of an array of numpy, which is sifted before any number of it becomes one of Python's."""
+class ArraySimilarities(Similarities):
+    """The same for a numpy array, which is filtered before its numbers become Python's."""
 
     def _held_back(self, starts: list[int], damping: float) -> Any:
         import numpy
@@ -157,10 +157,10 @@ class Matrices:
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
-        self._kept: Kept[Matrix] = Kept(MOST_BYTES)
+        self._kept: RankingCache[Matrix] = RankingCache(MOST_BYTES)
 
     def forget(self) -> None:
-        """Keep nothing of what may have been purged."""
+        """Drop everything: it may hold purged content."""
         self._kept.forget()
 
     def of(self, connection: sqlite3.Connection, statements: Statements, wanted: Filter) -> Matrix:

@@ -15,7 +15,7 @@ from memoranda.store import left_out
 from memoranda_ranking import KnownTurns, Turn, make_turn, name_in
 from memoranda_sql import ITEM_COLUMNS, unpack
 from memoranda_sqlite import journal
-from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.tables import TABLE
 
 Types = Mapping[str, type[MemoryItem]]
 
@@ -35,7 +35,7 @@ class Passages:
         self._kept: tuple[journal.Position | None, KnownTurns[int]] = None, KnownTurns()
 
     def forget(self) -> None:
-        """Keep nothing of what may have been purged."""
+        """Drop everything: it may hold purged content."""
         self._kept = None, KnownTurns()
 
     def of(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Turn]:
@@ -68,10 +68,10 @@ def _loaded(connection: sqlite3.Connection, numbers: Collection[int]) -> dict[in
     for number, item_id, content, memory_type, metadata, extra_json, created_at, terms in rows:
         texts = (item_id, content, memory_type, metadata, extra_json, created_at)
         if {*map(type, texts)} != _TEXTS:
-            continue  # Such a row is spoken of where its item would be read.
+            continue  # Reading its item logs such a row.
         try:
             conversation = _conversation(metadata)
-            # Each term once for all turns that have it: half of the room, and told from others sooner.
+            # Interned terms take half the memory and compare faster.
             known = None if terms is None else [*map(intern, terms.split())]
             name = name_in(extra_json)
             turns[number] = make_turn(item_id, content, name, memory_type, created_at, conversation, known)

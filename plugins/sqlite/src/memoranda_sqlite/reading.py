@@ -1,4 +1,4 @@
-"""The readers: one connection that the event loop itself may read from briefly, and threads for everything longer."""
+"""The readers: one connection for short reads in the event loop itself, and threads for everything longer."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from memoranda.loops import CallsUnderWay
-from memoranda_sqlite.decoding import decoded, tolerantly
-from memoranda_sqlite.faults import DRIVER_ERRORS, is_busy, is_interrupted, is_too_big, is_undecodable
+from memoranda_sqlite.faults import (
+    DRIVER_ERRORS,
+    decoded,
+    is_busy,
+    is_interrupted,
+    is_too_big,
+    is_undecodable,
+    tolerantly,
+)
 from memoranda_sqlite.files import Database
 from memoranda_sqlite.worker import Work, Worker
 
 Result = TypeVar("Result")
 
 STEPS = 500
-"""After how many of its instructions SQLite asks whether to go on; reading twenty items through an index takes 300."""
+"""After how many instructions SQLite asks whether to continue; reading twenty items through an index takes 300."""
 
 MOST_ASKED = 16
-"""How often the answer is yes in the event loop: two hundred rows may be read, or a hundred be found and put in order,
-which takes less than a millisecond."""
+"""How often a read in the event loop may continue: two hundred rows can be read, or a hundred found and sorted, in less
+than a millisecond."""
 
 LONGEST = 64 << 10
 """The most bytes of a row that is read in the event loop."""
 
 SOON = 32
-"""How many reads after a commit are from the connection that wrote; with the next ones another has its own pages."""
+"""How many reads after a commit use the writer's connection; then the reader fetches the pages for itself."""
 
 MOST_THREADS = 4
 
@@ -34,13 +41,12 @@ MOST_THREADS = 4
 class DirectReader:
     """Reads in the caller's own thread, within bounds.
 
-    It never waits: not for a lock (its timeout is 0) and not for a long statement or row, since SQLite breaks off after
-    a bounded number of instructions and at a bounded length. Then the answer is None and a thread does the work. This
-    saves most reads the way to a thread and back, which costs ten times as much as the read.
+    It never waits: not for a lock (its timeout is 0) and not for a long statement or row, since SQLite stops after a
+    bounded number of instructions and at a bounded length. It then returns None, and a thread does the work. Most reads
+    are spared the way to a thread and back, which costs ten times as much as the read.
 
-    Soon after a commit the ``writer``'s connection is read from, while it has nothing to do: that keeps the pages that
-    it has read, where any other connection reads them again. It must be one to a file with a log, where readers wait
-    for no writer: it has a timeout.
+    Soon after a commit it reads from the ``writer``'s connection while that is idle: its page cache is valid, and any
+    other connection reads the pages again. The file must have a write-ahead log, so that readers wait for no writer.
     """
 
     def __init__(self, database: Database, writer: Worker | None) -> None:
@@ -50,10 +56,10 @@ class DirectReader:
         self._changes = self._since = 0
         self._text_factory: Callable[[bytes], Any] = str
         self._left = 0
-        self._lock = threading.Lock()  # Two event loops in two threads may share a store.
+        self._lock = threading.Lock()  # Event loops in several threads may share a store.
 
     def rows(self, text: str, values: Sequence[Any], most_asked: int = MOST_ASKED) -> list[Any] | None:
-        """Return all rows of a statement, or None if it would take too long or something is in the way."""
+        """Return all rows of a statement, or None if it takes too long or a lock is held."""
         if not self._lock.acquire(False):
             return None
         self._left = most_asked
@@ -99,18 +105,18 @@ class DirectReader:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
 
     def _too_long(self) -> bool:
-        # SQLite counts the instructions of a prepared statement over all its runs, so the runs are told apart here.
+        # SQLite counts the instructions of a prepared statement over all its runs; this counts those of one run.
         self._left -= 1
         return self._left < 0
 
     def close(self) -> None:
-        """Close the connection, once nobody reads."""
+        """Close the connection once no read is in progress."""
         with self._lock:
             self._connection.close()
 
 
 class ReaderThreads:
-    """Connections with threads; each call goes to the one with the least to do, and more are opened up to a bound."""
+    """Connections with threads; each call goes to the least busy one, and more are opened up to a limit."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -141,7 +147,7 @@ class ReaderThreads:
 
     async def close(self) -> None:
         """Wait for what is under way and close all connections."""
-        await self._opening.ended()  # Somebody's call may be opening one just now.
+        await self._opening.ended()  # A call may be opening one just now.
         self._closed = True
         while self._workers:
             await self._workers.pop().close()

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from memoranda.errors import NoVectorsError, OtherModelError
-from memoranda.store import Filter, RankedItem
+from memoranda.errors import NoVectorsError, OtherModelError, StoreUnavailableError
+from memoranda.store import Filter, RankedItem, SearchMode
 from memoranda_ranking import HEARD, Scored, Weights, gather, gathered, query_without_names, rank_hybrid, taking_part
 from memoranda_sql import Parameters
-from memoranda_sqlite.candidates import Answers
+from memoranda_sqlite.candidates import CandidateSource
 from memoranda_sqlite.connections import Connections
-from memoranda_sqlite.decoding import Undecodable
-from memoranda_sqlite.matrices import Alike, Matrices
+from memoranda_sqlite.faults import Undecodable
+from memoranda_sqlite.matrices import Matrices, Similarities
 from memoranda_sqlite.passages import Passages, Types, items_of
-from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.scope_rows import Known, ScopeRows
+from memoranda_sqlite.scope_rows import ScopeCache, ScopeRows
 from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.vectors import Vectors, stored_model
+
+_MOST_WAITING = 2_000
+"""How many rows may wait for the text index when a ranked search begins: it reads the terms of all of them itself."""
 
 
 class Retrieval:
@@ -30,13 +33,25 @@ class Retrieval:
         self._vectors = vectors
         self._passages = Passages()
         self._matrices = Matrices(0 if vectors is None else vectors.dimension)
-        self._known = Known()
+        self._scopes = ScopeCache()
 
     def forget(self) -> None:
-        """Keep nothing of what was purged."""
+        """Drop all caches: they may hold purged content."""
         self._passages.forget()
         self._matrices.forget()
-        self._known.forget()
+        self._scopes.forget()
+
+    async def rank(
+        self, connections: Connections, query: str, wanted: Filter, limit: int, mode: SearchMode, types: Types
+    ) -> list[RankedItem]:
+        """Return the items that answer the query best, by the means that a mode names."""
+        if connections.filler.waiting > _MOST_WAITING:
+            with suppress(StoreUnavailableError):  # A full disk or a locked file can still be read.
+                await connections.filler.finish()
+        else:
+            connections.filler.searched()
+        ranked = {"text": self.by_words, "semantic": self.by_meaning, "hybrid": self.by_words_and_meaning}[mode]
+        return await ranked(connections, query, wanted, limit, types)
 
     async def by_words(
         self, connections: Connections, query: str, wanted: Filter, limit: int, types: Types
@@ -87,7 +102,7 @@ class Retrieval:
 
         return await connections.read(work)
 
-    def _alike(self, connection: sqlite3.Connection, wanted: Filter, vector: Sequence[float]) -> Alike:
+    def _alike(self, connection: sqlite3.Connection, wanted: Filter, vector: Sequence[float]) -> Similarities:
         return self._matrices.of(connection, self._statements, wanted).compared(vector, self._weights.damping)
 
     async def _query_vector(self, connections: Connections, query: str, wanted: Filter) -> Sequence[float]:
@@ -120,19 +135,21 @@ class Retrieval:
         self,
         connection: sqlite3.Connection,
         query: str,
-        alike: Alike | None,
+        alike: Similarities | None,
         wanted: Filter,
         limit: int,
         types: Types,
     ) -> list[RankedItem]:
         """Return the best items; ``alike`` says how alike in meaning each row is, where that counts."""
         scope = wanted.scope()
-        rows = ScopeRows(connection, self._statements, scope, self._known)
-        answers = Answers(rows, self._passages, wanted, lambda most: [] if alike is None else alike.nearest(most))
+        rows = ScopeRows(connection, self._statements, scope, self._scopes)
+        source = CandidateSource(
+            rows, self._passages, wanted, lambda most: [] if alike is None else alike.nearest(most)
+        )
         filtered = wanted != scope
         gathering = gather(query, self._weights, limit, filtered=filtered, meaning=alike is not None)
-        candidates = gathered(gathering, answers.answer)
-        numbers = answers.numbers
+        candidates = gathered(gathering, source.answer)
+        numbers = source.numbers
         scored = rank_hybrid(
             query,
             candidates.windows,

@@ -1,4 +1,4 @@
-"""How an item becomes a row of the table: the shared row, and behind it the columns that we write beside the ten."""
+"""How an item becomes a row of the table: the shared row, then the further columns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
 from memoranda.store import further_values, namespace_key
 from memoranda_sql import Row, pack
-from memoranda_sqlite.columns import ARCHIVED, DELETED, SHOWN
-from memoranda_sqlite.times import microseconds
+from memoranda_sqlite.tables import ARCHIVED, DELETED, SHOWN, microseconds
 
-Values = Sequence[Any]
+BoundRow = Sequence[Any]
 """A row as it is bound: the fields of :class:`memoranda_sql.Row`, then ``FURTHER_COLUMNS``."""
 
 ID, CONTENT, CREATED_AT = (Row._fields.index(field) for field in ("id", "content", "created_at"))
@@ -27,7 +26,7 @@ _scope_of = itemgetter(*SCOPE_FIELDS)
 _SCOPE_NAMES = tuple(map(json_text, SCOPE_FIELDS))
 
 
-def packed(item: MemoryItem) -> Values:
+def packed(item: MemoryItem) -> BoundRow:
     """Return the values of an item that was checked."""
     held = item.__dict__
     metadata = held["metadata"].__dict__
@@ -37,7 +36,7 @@ def packed(item: MemoryItem) -> Values:
         text, further = row.metadata, row.extra_json
         place = namespace_key(metadata["namespace"]) or None
     else:
-        # Most items are of this kind, and are put together here: bulk loading spends a quarter of its time on rows.
+        # Most items are of this kind, and bulk loading spends a quarter of its time here.
         text, further = _plain_text(scope), _further_text(further_values(item))
         place = None
     created_at, archived_by = held["created_at"], held["archived_by"]
@@ -59,7 +58,7 @@ def packed(item: MemoryItem) -> Values:
     )
 
 
-def all_packed(items: Sequence[MemoryItem]) -> list[Values]:
+def all_packed(items: Sequence[MemoryItem]) -> list[BoundRow]:
     """Return the values of items that were checked."""
     return [packed(item) for item in items]
 
@@ -69,7 +68,7 @@ _NO_CALLS_TEXT = json_text(_NO_CALLS)
 
 
 def _further_text(values: dict[str, Any]) -> str:
-    """Return the JSON of the fields that are no columns, of which most items have none, and most answers no calls."""
+    """Return the JSON of the fields without a column: most items have none, and most AI messages no tool calls."""
     if not values:
         return "{}"
     return _NO_CALLS_TEXT if values == _NO_CALLS else json_text(values)
@@ -82,12 +81,12 @@ def _plain_text(scope: tuple[str | None, ...]) -> str:
     return f"{{{','.join(ids)}}}"
 
 
-def with_created(values: Values, created_at: str, created_us: int) -> Values:
+def with_created(values: BoundRow, created_at: str, created_us: int) -> BoundRow:
     """Return a row with another time of creation, as text and as a number."""
     between = values[CREATED_AT + 1 : CREATED_US]
     return (*values[:CREATED_AT], created_at, *between, created_us, *values[CREATED_US + 1 :])
 
 
-def as_hidden(values: Values) -> Values:
+def as_hidden(values: BoundRow) -> BoundRow:
     """Return the row of an item that arrives deleted."""
     return (*values[:STATE], DELETED)

@@ -1,14 +1,16 @@
-"""Scanning: pages in the order that is asked for, merged from streams that each follow an index."""
+"""Scanning items and listing owners, a page at a time; a scan merges streams that each follow an index."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
 from memoranda.errors import CorruptStoreError
-from memoranda.store import Filter, Order
+from memoranda.store import Filter, Listing, Order, Owner, namespace_of
 from memoranda_sql import ITEM_COLUMNS, Statements
+from memoranda_sqlite.connections import Connections
+from memoranda_sqlite.statements import SQLiteStatements, kinds_of, lists_places
+from memoranda_sqlite.tables import text_of
 
 PAGE = 500
 """How many rows are read at first: most scans of a user or a session end there."""
@@ -22,14 +24,11 @@ _TIMES: dict[Order, int] = {
     "added": -1,
 }
 
-Fetch = Callable[[str, Sequence[Any]], Awaitable[list[Any]]]
-"""Returns all rows of a statement."""
-
-FetchSome = Callable[[str, Sequence[Any]], Awaitable[tuple[list[Any], bool]]]
-"""Returns the first rows of a statement, and whether these are all."""
+Opened = Callable[[], Connections]
+"""Returns the connections of the store. Raises StoreClosedError once it is closed."""
 
 Place = tuple[Any, int]
-"""Where a row stands in an order: its time, or its number again, and its number."""
+"""The position of a row in an order: its time, or its number again, and its number."""
 
 
 class _Stream:
@@ -38,16 +37,14 @@ class _Stream:
     def __init__(
         self,
         statements: Statements,
-        fetch: Fetch,
-        fetch_some: FetchSome,
+        opened: Opened,
         wanted: Filter,
         order: Order,
         *,
         deleted: bool,
     ) -> None:
         self._statements = statements
-        self._fetch = fetch
-        self._fetch_some = fetch_some
+        self._opened = opened
         self._wanted = wanted
         self._order: Order = order
         self._deleted = deleted
@@ -73,16 +70,16 @@ class _Stream:
             self._wanted, after=self._last, size=size, deleted_only=self._deleted, order=self._order
         )
         if self._last is None:
-            self._page, complete = await self._fetch(text, values), True
+            self._page, complete = await self._opened().rows(text, values), True
         else:
-            self._page, complete = await self._fetch_some(text, values)
+            self._page, complete = await self._opened().stretch(text, values)
         self._more = len(self._page) == size or not complete
         if self._more:
             self._end_at_a_time()
         self._page.reverse()
 
     def _end_at_a_time(self) -> None:
-        """Cut the page behind its last row whose time can be read: the next one begins behind that."""
+        """End the page with a row whose time can be read: the next page starts after it."""
         read = len(self._page)
         time = _TIMES[self._order]
         while self._page and not isinstance(self._page[-1][time], str | int):
@@ -99,21 +96,69 @@ class _Stream:
 
 async def scanned(
     statements: Statements,
-    fetch: Fetch,
-    fetch_some: FetchSome,
+    opened: Opened,
     wanted: Filter,
     include_deleted: bool,
     order: Order,
 ) -> AsyncGenerator[Sequence[Any], None]:
     """Yield the matching rows in an order, the first one first."""
-    kinds = wanted.parts()
-    if kinds == (wanted,) and wanted.archived is None:
-        kinds = tuple(replace(wanted, archived=kind) for kind in (False, True))
-    streams = [_Stream(statements, fetch, fetch_some, kind, order, deleted=False) for kind in kinds]
+    streams = [_Stream(statements, opened, kind, order, deleted=False) for kind in kinds_of(wanted)]
     if include_deleted:
-        streams.append(_Stream(statements, fetch, fetch_some, wanted, order, deleted=True))
+        streams.append(_Stream(statements, opened, wanted, order, deleted=True))
     while True:
         heads = [(head, number) for number, stream in enumerate(streams) if (head := await stream.head()) is not None]
         if not heads:
             return
         yield streams[min(heads)[1]].take()[: len(ITEM_COLUMNS)]
+
+
+_LISTING_PATIENCE = 32
+"""The ``most_asked`` of a read in the event loop that lists namespaces: each takes fifty short instructions."""
+
+OWNERS_PAGE = 500
+"""How many owners are read at a time."""
+
+FIRST_NAMESPACES = 250
+"""How many namespaces are listed without counts in the event loop, in less than a millisecond."""
+
+
+async def listed(
+    statements: SQLiteStatements, opened: Opened, listing: Listing, wanted: Filter
+) -> AsyncGenerator[Owner, None]:
+    """Yield the owners of what matches, in order."""
+    select, size = statements.owners_after, OWNERS_PAGE
+    if not listing.counts and lists_places(listing, wanted):
+        select, size = statements.namespaces_after, FIRST_NAMESPACES
+    last: bytes | None = None
+    waiting: Owner | None = None
+    while True:
+        statement = select(listing, wanted, last, size)
+        rows = opened().rows_at_once(*statement, _LISTING_PATIENCE) if size == FIRST_NAMESPACES else None
+        if rows is None:
+            rows = await opened().rows(*statement)
+        for owner in listing.shown(_owners(listing, rows)):
+            # Namespaces that the depth makes one may lie on both sides of a page's end.
+            if waiting is not None and waiting.value == owner.value:
+                waiting = waiting.joined(owner)
+                continue
+            if waiting is not None:
+                yield waiting
+            waiting = owner
+        if len(rows) < size:
+            break
+        last, size = rows[-1][0], OWNERS_PAGE
+    if waiting is not None:
+        yield waiting
+
+
+def _owners(listing: Listing, rows: Sequence[Sequence[Any]]) -> Iterator[Owner]:
+    for name, number, first, last in rows:
+        try:
+            key = name.decode()
+        except UnicodeDecodeError:
+            continue  # Its items cannot be read either; the doctor names them.
+        yield Owner(namespace_of(key) if listing.by == "namespace" else key, number, *map(_time, (first, last)))
+
+
+def _time(number: int | None) -> str:
+    return "" if number is None else text_of(number)

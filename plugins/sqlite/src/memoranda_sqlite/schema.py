@@ -1,6 +1,6 @@
-"""The tables in the file and how they come to be: numbered migrations, each in a transaction with its number.
+"""The schema of the file: numbered migrations, each in a transaction with its number.
 
-The first creates the tables, and takes over a table of the plain ten columns if there is one. The version is kept in a
+The first migration creates the tables, and adopts a table of the plain ten columns if there is one. The version is in a
 table of our own rather than in ``PRAGMA user_version``: the file may belong to an application that counts its own
 versions there.
 """
@@ -13,57 +13,8 @@ from typing import Any
 
 from memoranda.errors import CorruptStoreError, SchemaTooNewError, StoreError
 from memoranda.items import utc_text
-from memoranda_sqlite.columns import SEED_COLUMNS, TABLE, write_times
-from memoranda_sqlite.journal import keep_journal
-from memoranda_sqlite.version_2 import write_columns
-
-__all__ = ["TABLE", "adoptable", "check_version", "meta", "prepare", "set_meta", "stored_version"]
-
-_GENERATED = """
-    user_id TEXT GENERATED ALWAYS AS
-        (CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.user_id') END) VIRTUAL,
-    session_id TEXT GENERATED ALWAYS AS
-        (CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.session_id') END) VIRTUAL,
-    task_id TEXT GENERATED ALWAYS AS
-        (CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.task_id') END) VIRTUAL,
-    agent_id TEXT GENERATED ALWAYS AS
-        (CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.agent_id') END) VIRTUAL,
-    archived_by TEXT GENERATED ALWAYS AS
-        (CASE WHEN extra_json <> '{}' AND json_valid(extra_json)
-              THEN json_extract(extra_json, '$.archived_by') END) VIRTUAL,
-    state INTEGER GENERATED ALWAYS AS
-        (CASE WHEN deleted THEN 2
-              WHEN extra_json <> '{}' AND json_valid(extra_json)
-                   AND json_extract(extra_json, '$.archived_by') IS NOT NULL THEN 1
-              ELSE 0 END) VIRTUAL
-"""
-
-# json_valid() guards every json_extract(): one unreadable row must not make whole statements fail.
-_CREATE_TABLE = f"""
-CREATE TABLE {TABLE} (
-    id TEXT PRIMARY KEY NOT NULL,
-    content TEXT NOT NULL,
-    memory_type TEXT NOT NULL,
-    status TEXT NOT NULL,
-    metadata TEXT NOT NULL,
-    extra_json TEXT NOT NULL,
-    created_at TEXT NOT NULL,
-    updated_at TEXT NOT NULL,
-    deleted INTEGER NOT NULL DEFAULT 0,
-    version INTEGER NOT NULL DEFAULT 1,
-    {_GENERATED}
-)
-"""
-
-# Whatever the scope, what is shown lies in the order of time behind it, and so does what is archived or deleted.
-_INDEXES = {
-    "by_time": "(state, created_at)",
-    "by_user": "(user_id, state, created_at)",
-    "by_session": "(session_id, state, created_at)",
-    "by_user_session": "(user_id, session_id, state, created_at)",
-    "by_task": "(task_id, state, created_at) WHERE task_id IS NOT NULL",
-    "by_agent": "(agent_id, state, created_at) WHERE agent_id IS NOT NULL",
-}
+from memoranda_sqlite import journal
+from memoranda_sqlite.tables import SEED_COLUMNS, TABLE, create_indexes, create_table, derive_columns
 
 _VERSION = "schema_version"
 _META = """
@@ -80,7 +31,7 @@ def stored_version(connection: sqlite3.Connection) -> int | None:
         return None
     found = meta(connection, _VERSION)
     if found is not None and (not isinstance(found, int) or found < 1):
-        raise CorruptStoreError(f"The file's schema version is {found!r}, which is no number of a version.")
+        raise CorruptStoreError(f"The file's schema version is {found!r}, which is not a version number.")
     return found
 
 
@@ -96,9 +47,9 @@ def check_version(connection: sqlite3.Connection, path: str) -> int:
 
 
 def adoptable(connection: sqlite3.Connection, path: str) -> str | None:
-    """Return the table of exactly the ten columns that is to be taken over, if there is one.
+    """Return the table of exactly the ten columns that is to be adopted, if there is one.
 
-    Raises StoreError when it cannot be told which, and when our table's name is taken by a table of other columns.
+    Raises StoreError if there are several, or if our table's name is taken by a table of other columns.
     """
     tables = [
         name
@@ -116,23 +67,22 @@ def adoptable(connection: sqlite3.Connection, path: str) -> str | None:
     if len(alike) > 1:
         raise StoreError(
             f"The SQLite file {path!r} has several tables that could hold memories: {', '.join(alike)}. Nothing was "
-            f"touched; rename the one to take over to {TABLE!r}."
+            f"touched; rename the one to adopt to {TABLE!r}."
         )
     return alike[0] if alike else None
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Bring the file to this release's version, whoever else opens it at the same time.
+    """Migrate the file to the version of this release; other programs may open it at the same time.
 
-    A file that is up to date is only read. What was done stays done when the program is killed, and the next one goes
-    on from there.
+    A file that is up to date is only read. If the program is killed, the next one continues with the next migration.
     """
     while stored_version(connection) != len(MIGRATIONS):
         _migrate(connection, path)
 
 
 def _migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Do the next migration, unless another program has done it meanwhile: all of it with its number, or none."""
+    """Run the next migration with its number in one transaction, unless another program has done so meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         found = check_version(connection, path)
@@ -147,60 +97,79 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
 
 def _create(connection: sqlite3.Connection, path: str) -> None:
     adopted = adoptable(connection, path)
-    old = f"{TABLE}_before_memoranda"
-    if adopted is not None:
-        connection.execute(f"ALTER TABLE {_quoted(adopted)} RENAME TO {old}")
-    connection.execute(_CREATE_TABLE)
-    if adopted is not None:
-        _copy(connection, old)
-        connection.execute(f"DROP TABLE {old}")
-    for name, columns in _INDEXES.items():
-        connection.execute(f"CREATE INDEX {TABLE}_{name} ON {TABLE} {columns}")
+    if adopted is None:
+        create_table(connection)
+    else:
+        _adopt(connection, adopted)
+    create_indexes(connection)
+    journal.create(connection)
     connection.execute(_META)
 
 
 Migration = Callable[[sqlite3.Connection, str], None]
 """Changes the tables within a transaction, which it must not end: no ``executescript``. The path is for errors."""
 
-MIGRATIONS: tuple[Migration, ...] = (_create, write_columns, write_times, keep_journal)
-"""Migration n leads from version n to n + 1; how many there are is the version that this release writes. A released one
-is never changed: ``tests/data`` has a file of each version."""
+MIGRATIONS: tuple[Migration, ...] = (_create,)
+"""Migration n leads from version n to n + 1; their number is the version that this release writes. A released one is
+never changed: ``tests/data`` has a file of each version."""
 
 
-def _copy(connection: sqlite3.Connection, old: str) -> None:
-    """Take the rows over in their order, with their times in the form whose text order is time order."""
+def _adopt(connection: sqlite3.Connection, adopted: str) -> None:
+    """Replace a table of the ten columns by ours, with its rows in their order and the triggers on it."""
+    triggers = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE", (adopted,)
+    ).fetchall()
+    new = f"{TABLE}_adopted"
+    create_table(connection, new)
+    _copy(connection, adopted, new)
+    derive_columns(connection, new)
+    connection.execute(f"DROP TABLE {_quoted(adopted)}")
+    # Otherwise SQLite would check the views of other programs, which have no table at this moment.
+    (usual,) = connection.execute("PRAGMA legacy_alter_table").fetchone()
+    connection.execute("PRAGMA legacy_alter_table = ON")
+    try:
+        connection.execute(f"ALTER TABLE {new} RENAME TO {TABLE}")
+    finally:
+        connection.execute(f"PRAGMA legacy_alter_table = {usual}")
+    if adopted == TABLE:
+        for (text,) in triggers:
+            connection.execute(text)
+
+
+def _copy(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Copy the ten columns of all rows in their order, with times in the form whose text order is time order."""
     connection.create_function("memoranda_utc", 1, _utc_or_same, deterministic=True)
     sequence = "created_at" if _without_rowid(connection, old) else "rowid"
     created = "ifnull(created_at, '')"
     updated = f"ifnull(updated_at, {created})"
     # A table that was made without constraints may hold NULLs and an id twice; the last one stands.
     connection.execute(
-        f"INSERT OR REPLACE INTO {TABLE} ({', '.join(SEED_COLUMNS)}) "
+        f"INSERT OR REPLACE INTO {new} ({', '.join(SEED_COLUMNS)}) "
         f"SELECT id, ifnull(content, ''), ifnull(memory_type, 'item'), ifnull(status, 'accepted'), "
         f"ifnull(metadata, '{{}}'), ifnull(extra_json, '{{}}'), {_in_utc(created)}, "
         f"{_in_utc(updated)}, ifnull(deleted, 0) <> 0, "
-        f"max(ifnull(version, 1), 1) FROM {old} WHERE id IS NOT NULL ORDER BY {sequence}"
+        f"max(ifnull(version, 1), 1) FROM {_quoted(old)} WHERE id IS NOT NULL ORDER BY {sequence}"
     )
 
 
 def _in_utc(time: str) -> str:
-    """Return the expression of a time in UTC; text that is no Unicode cannot be handed to Python, and stays."""
+    """Return the expression of a time in UTC; text that is not Unicode cannot be passed to Python, and stays."""
     return f"CASE WHEN memoranda_is_text(CAST({time} AS BLOB)) THEN memoranda_utc({time}) ELSE {time} END"
 
 
 def meta(connection: sqlite3.Connection, key: str) -> Any:
-    """Return a value that is kept with the schema's version, or None."""
+    """Return a value that is stored beside the schema version, or None."""
     row = connection.execute("SELECT value FROM memoranda_meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else row[0]
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: Any) -> None:
-    """Keep a value with the schema's version."""
+    """Store a value beside the schema version."""
     connection.execute("INSERT OR REPLACE INTO memoranda_meta (key, value) VALUES (?, ?)", (key, value))
 
 
 def _utc_or_same(text: Any) -> Any:
-    """Return the time in UTC; what cannot be read is kept as it is, and shows up as an unreadable row."""
+    """Return the time in UTC; an unreadable one stays as it is, and shows up as an unreadable row."""
     try:
         return utc_text(text) if isinstance(text, str) else text
     except ValueError:

@@ -1,8 +1,8 @@
-"""The rows of a scope: what a filter matches, live, and nothing else.
+"""The rows of a scope: the live rows that a filter matches, and nothing else.
 
-A ranking must not tell anything about other tenants. So whatever it counts, cuts off or averages is taken from here:
-how many items there are, which of them have a term, how many have it, and which are left out where there are too many.
-What others store, or have cleared, decides at most which of two ways leads to the same rows.
+A ranking must not reveal anything about other tenants. So everything that it counts, cuts off or averages comes from
+here: how many items there are, which of them have a term, how many have it, and which are left out if there are too
+many. What other scopes store, or have cleared, only decides which of two ways leads to the same rows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from memoranda.store import Filter
 from memoranda_ranking import MOST_COUNTED, index_terms
 from memoranda_sql import Parameters
-from memoranda_sqlite.keeping import Kept, state_of
-from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.ranking_cache import RankingCache, state_of
 from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query, words_query
 
 MOST_OF_A_TERM = 20_000
@@ -49,7 +49,7 @@ _WAITING = (
 )
 
 
-class Numbers:
+class RowNumbers:
     """The numbers of all rows of a scope in one state of the file, and what searches found out about them."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
@@ -64,8 +64,8 @@ class Numbers:
         return len(self.all)
 
 
-class Named:
-    """Those rows of a scope that name who speaks: for each name the times and numbers of its rows, the oldest first."""
+class SpeakerRows:
+    """The rows of a scope that name a speaker: for each name the times and numbers of its rows, oldest first."""
 
     def __init__(self, rows: Iterable[tuple[int, int, object]]) -> None:
         self.names: dict[int, str] = {}
@@ -77,10 +77,10 @@ class Named:
         for found in self.rows.values():
             found.sort()
 
-    def followed(self, changed: Collection[int], rows: Iterable[tuple[int, int, object]]) -> Named:
-        """Return the same with these rows in the place of those that changed."""
-        new = Named(rows)
-        other = Named(())
+    def followed(self, changed: Collection[int], rows: Iterable[tuple[int, int, object]]) -> SpeakerRows:
+        """Return the same with these rows instead of those that changed."""
+        new = SpeakerRows(rows)
+        other = SpeakerRows(())
         other.names = {number: name for number, name in self.names.items() if number not in changed} | new.names
         other.rows = dict(self.rows)
         for name in {self.names[number] for number in changed if number in self.names} | new.rows.keys():
@@ -89,16 +89,16 @@ class Named:
         return other
 
 
-class Known:
-    """What searches need again of a scope, and the terms of contents that wait."""
+class ScopeCache:
+    """Keeps what searches need again of a scope, and the terms of contents that are not indexed yet."""
 
     def __init__(self) -> None:
-        self.numbers: Kept[Numbers | None] = Kept(MOST_NUMBERS)
-        self.named: Kept[Named] = Kept(MOST_NAMED)
+        self.numbers: RankingCache[RowNumbers | None] = RankingCache(MOST_NUMBERS)
+        self.named: RankingCache[SpeakerRows] = RankingCache(MOST_NAMED)
         self._terms: dict[str, dict[str, frozenset[str]]] = {}
 
     def forget(self) -> None:
-        """Keep nothing of what may have been purged."""
+        """Drop everything: it may hold purged content."""
         self.numbers.forget()
         self.named.forget()
         self._terms = {}
@@ -115,17 +115,17 @@ class ScopeRows:
     """The rows of one scope, within one snapshot of the file."""
 
     def __init__(
-        self, connection: sqlite3.Connection, statements: SQLiteStatements, scope: Filter, known: Known
+        self, connection: sqlite3.Connection, statements: SQLiteStatements, scope: Filter, cache: ScopeCache
     ) -> None:
         self.connection = connection
         self.statements = statements
         self.scope = scope
-        self._known = known
+        self._cache = cache
         self._found: dict[tuple[str, ...], list[int]] = {}
 
     def inside(self, wanted: Filter) -> ScopeRows:
         """Return the rows of a narrower scope."""
-        return ScopeRows(self.connection, self.statements, wanted, self._known)
+        return ScopeRows(self.connection, self.statements, wanted, self._cache)
 
     def select(self, columns: str, rest: str, condition: str = "", *values: object, indexed: bool = True) -> list[Any]:
         """Return columns of those rows that also meet the condition."""
@@ -144,21 +144,22 @@ class ScopeRows:
         return self.select(columns, rest, chosen, json.dumps(list(numbers)), indexed=False)
 
     @cached_property
-    def numbers(self) -> Numbers | None:
+    def numbers(self) -> RowNumbers | None:
         """The numbers of all rows, or None where these are more than are counted."""
-        known = self._known.numbers
-        return known.of(self.connection, self.statements, self.scope, self._read_numbers, self._follow_numbers)
+        return self._cache.numbers.of(
+            self.connection, self.statements, self.scope, self._read_numbers, self._follow_numbers
+        )
 
-    def _read_numbers(self) -> tuple[Numbers | None, int]:
+    def _read_numbers(self) -> tuple[RowNumbers | None, int]:
         found = self._numbers(*self.statements.numbers_up_to(self.scope, MOST_COUNTED + 1))
-        return (None, 1) if len(found) > MOST_COUNTED else (Numbers(found), len(found) + 1)
+        return (None, 1) if len(found) > MOST_COUNTED else (RowNumbers(found), len(found) + 1)
 
-    def _follow_numbers(self, numbers: Numbers | None, changed: set[int]) -> tuple[Numbers | None, int] | None:
+    def _follow_numbers(self, numbers: RowNumbers | None, changed: set[int]) -> tuple[RowNumbers | None, int] | None:
         inside = {number for (number,) in self.among("rowid", changed)}
         if numbers is None:
             return (None, 1) if inside == changed else None  # Some are gone: what is left may be few enough.
         found = (numbers.all - changed) | inside
-        return None if len(found) > MOST_COUNTED else (Numbers(found), len(found) + 1)
+        return None if len(found) > MOST_COUNTED else (RowNumbers(found), len(found) + 1)
 
     @property
     def _ends(self) -> tuple[int, int]:
@@ -194,27 +195,26 @@ class ScopeRows:
         if terms not in self._found:
             found = self._indexed_with(terms)
             if self._waiting:
-                waiting = [number for number, said in self._waiting.items() if said.issuperset(terms)]
+                waiting = [number for number, held in self._waiting.items() if held.issuperset(terms)]
                 found = sorted((*waiting, *(each for each in found if each not in self._waiting)), reverse=True)
             self._found[terms] = found
         return self._found[terms]
 
     def spoken_by(self, term: str, most: int) -> list[int]:
-        """Return the newest rows that have a term in the name of who speaks."""
-        known = self._known.named
-        named = known.of(self.connection, self.statements, self.scope, self._read_named, self._follow_named)
+        """Return the newest rows that have a term in the name of their speaker."""
+        named = self._cache.named.of(self.connection, self.statements, self.scope, self._read_named, self._follow_named)
         found = [reversed(rows) for name, rows in named.rows.items() if term in index_terms(name)]
         return [number for _, number in islice(merge(*found, reverse=True), most)]
 
-    def _read_named(self) -> tuple[Named, int]:
+    def _read_named(self) -> tuple[SpeakerRows, int]:
         first, last = self._ends
-        # Where many of the rows in between are of the scope, they are read sooner in the order of the table.
+        # If many of the rows in between are of the scope, reading them in the order of the table is faster.
         dense = self.numbers is not None and 4 * len(self.numbers) > last - first
         within, values = ("rowid BETWEEN ? AND ? AND ", self._ends) if dense else ("", ())
-        named = Named(self.select(_NAMED, "", f"{within}{_HAS_NAME}", *values, indexed=not dense))
+        named = SpeakerRows(self.select(_NAMED, "", f"{within}{_HAS_NAME}", *values, indexed=not dense))
         return named, len(named.names) + 1
 
-    def _follow_named(self, named: Named, changed: set[int]) -> tuple[Named, int]:
+    def _follow_named(self, named: SpeakerRows, changed: set[int]) -> tuple[SpeakerRows, int]:
         followed = named.followed(changed, self.among(_NAMED, changed, f"AND {_HAS_NAME}"))
         return followed, len(followed.names) + 1
 
@@ -238,7 +238,7 @@ class ScopeRows:
         for state in _WAITING:
             rows = self.select("rowid, content", "", state, indexed=False)
             contents = {number: text for number, text in rows if isinstance(text, str)}
-            waiting |= self._known.terms_of(state, contents)
+            waiting |= self._cache.terms_of(state, contents)
         return waiting
 
     @cached_property
@@ -256,7 +256,7 @@ class ScopeRows:
             known = self.numbers.outside = state, self._read_outside(self.numbers)
         return known[1]
 
-    def _read_outside(self, numbers: Numbers) -> list[frozenset[str]] | None:
+    def _read_outside(self, numbers: RowNumbers) -> list[frozenset[str]] | None:
         between = range(numbers.first, numbers.last + 1)
         if len(between) - len(numbers) > MOST_OUTSIDE:
             return None
@@ -273,7 +273,7 @@ class ScopeRows:
         found = self._by_entries(terms) if self.numbers is None else self._by_entries_within(terms, self.numbers.all)
         if found is not None:
             return found
-        # Most entries of these terms are others', or of rows that are gone: the scope itself is sooner read.
+        # Most entries of these terms are of other scopes or of removed rows: reading the scope itself is faster.
         most = MOST_COUNTED if self.numbers is not None else MOST_OF_A_TERM
         has_all = " AND ".join([_HAS_TERM] * len(terms))
         rows = self.select("rowid", f"{_LAST_ADDED} {most}", has_all, *(f" {term} " for term in terms))
@@ -290,7 +290,7 @@ class ScopeRows:
         entries = self._entries(terms, "rowid BETWEEN ? AND ?", (first, last), most + 1, marked=marked)
         if len(entries) > most:
             return None
-        # Mostly all are of the scope, which is told sooner than which of them are.
+        # Usually all are of the scope, which is a faster check than which of them are.
         return entries if numbers.issuperset(entries) else [number for number in entries if number in numbers]
 
     def _by_entries(self, terms: Sequence[str]) -> list[int] | None:

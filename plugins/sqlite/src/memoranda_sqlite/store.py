@@ -7,18 +7,16 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError, StoreUnavailableError
+from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
 from memoranda.shapes import seconds
 from memoranda.store import (
     BASE_CAPABILITIES,
-    EVERYTHING,
     BaseStore,
     Capability,
     Filter,
@@ -31,25 +29,20 @@ from memoranda.store import (
     RankedItem,
     SearchMode,
     Write,
-    check_expected,
     copy_item,
     readable,
 )
 from memoranda.turns import AT_ONCE, aside, loaded
 from memoranda.urls import take_options
-from memoranda_sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
+from memoranda_sql import PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
 from memoranda_sqlite import erasing
-from memoranda_sqlite.changes import Changes, soonest_expiry
 from memoranda_sqlite.connections import Connections
-from memoranda_sqlite.files import MEMORY, Database, Durability
-from memoranda_sqlite.options import checked_durability, checked_path, path_of, url_of
-from memoranda_sqlite.owners import listed
-from memoranda_sqlite.reading import MOST_ASKED
-from memoranda_sqlite.rows import CONTENT, ID, USER_ID, Values, all_packed, packed
-from memoranda_sqlite.scanning import scanned
+from memoranda_sqlite.files import MEMORY, Database, Durability, checked_durability, checked_path, path_of, url_of
+from memoranda_sqlite.rows import CONTENT, ID, USER_ID, BoundRow, all_packed, packed
+from memoranda_sqlite.scanning import listed, scanned
+from memoranda_sqlite.searching import DIRECT_LIMIT, search_page
 from memoranda_sqlite.statements import SQLiteStatements, is_of_user
-from memoranda_sqlite.storing import keep_vectors, store_rows
-from memoranda_sqlite.substrings import find_rows
+from memoranda_sqlite.transactions import Transactions, keep_vectors, soonest_expiry
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
@@ -61,33 +54,21 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_DIRECT_LIMIT = 200
-"""The most items that are read in the event loop; reading more takes a while even where SQLite is quick."""
-
-_TEXT_PATIENCE = 2
-"""How often a read in the event loop may go on when it compares text: two hundred rows without it, or half as many."""
-
-_LISTING_PATIENCE = 32
-"""How often it may when it lists namespaces, of which each takes fifty short instructions."""
-
-_MOST_WAITING = 2_000
-"""How many rows may wait for the text index when a ranked search begins: it takes all their words apart itself."""
-
 _STATEMENTS = SQLiteStatements()
 _UPSERT = _STATEMENTS.upserting(None)
-_VERSION_OF = "SELECT version FROM memory_items WHERE id = ?"
 
 
 class SQLiteMemoryStore(BaseStore):
     """Memories in one SQLite file, which several processes may use at once; ``sqlite:///agent.db``.
 
-    ``db_path`` is the file, created for its owner only if it is not there, or ``":memory:"``. With
-    ``durability="full"`` an acknowledged add survives a killed process and a power cut; ``"normal"`` leaves out the
-    wait for the disk at each commit, so that a power cut may take the last few commits (a killed process takes none,
-    and the file stays whole).
-    ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
-    ``embeddings`` (:class:`memoranda.embeddings.Embeddings`) turns on semantic and hybrid search; vectors are kept in
-    the file. ``weights`` (:class:`memoranda_ranking.Weights`) says how much each thing counts in a ranked search.
+    - ``db_path`` is the file, or ``":memory:"``. A new file is readable by its owner only.
+    - ``durability="full"``: an acknowledged add survives a killed process and a power cut. ``"normal"`` does not wait
+      for the disk at each commit: a power cut may lose the last few commits. A killed process loses none, and the file
+      stays intact.
+    - ``busy_timeout`` is how many seconds a call waits for other processes before it raises StoreUnavailableError.
+    - ``embeddings`` (:class:`memoranda.embeddings.Embeddings`) turns on semantic and hybrid search; the file stores the
+      vectors.
+    - ``weights`` (:class:`memoranda_ranking.Weights`) sets how much each signal counts in a ranked search.
 
     Calls may come from any event loop of the process that opened the store; after a fork the child must open its own.
     """
@@ -121,7 +102,7 @@ class SQLiteMemoryStore(BaseStore):
         if embeddings is not None:
             self.capabilities = self.capabilities | {Capability.SEMANTIC, Capability.HYBRID}
         self._embeddings = embeddings
-        # Those that go to the connections more than once: these stay open until the end of each.
+        # Calls that use the connections more than once: closing waits for them.
         self._calls = CallsUnderWay()
         self._vectors: Vectors | None = None
         self._weights = weights
@@ -143,8 +124,8 @@ class SQLiteMemoryStore(BaseStore):
     ) -> SQLiteMemoryStore:
         """Return the store of a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` in memory.
 
-        Options may stand in the URL's query: ``?durability=normal&busy_timeout=5&embeddings=hashing``. Raises
-        InputError for one that is not known, and for one that has one value there and another as a keyword.
+        The URL's query may hold options: ``?durability=normal&busy_timeout=5&embeddings=hashing``. Raises InputError
+        for an unknown option, and for one whose value differs from that of the keyword.
         """
         given = {"durability": durability, "busy_timeout": busy_timeout, "embeddings": embeddings, "weights": weights}
         rest, options = take_options(url, {"durability": str, "busy_timeout": float, "embeddings": str}, given)
@@ -162,40 +143,26 @@ class SQLiteMemoryStore(BaseStore):
     async def _init(self) -> None:
         reading = self.access == "read"
         connections = await Connections.open(self._database.for_reading() if reading else self._database)
-        try:
-            await self._open_vectors(connections)
-        except BaseException:
-            await connections.close()
-            raise
+        if self._embeddings is not None:
+            from memoranda_sqlite.vectors import Vectors  # Loaded on use: most programs have no embedder.
+
+            self._vectors = Vectors(self._embeddings, self._weights)
+            try:
+                await self._vectors.open(connections, repr(self))
+            except BaseException:
+                await connections.close()
+                raise
         self._connections = connections
-
-    async def _open_vectors(self, connections: Connections) -> None:
-        if self._embeddings is None:
-            return
-        from memoranda_sqlite.vectors import Vectors, stored_model  # Loaded on use: most programs have no embedder.
-
-        self._vectors = Vectors(self._embeddings, self._weights)
-        if connections.database.reading:
-            stored = await connections.read(stored_model) or self._vectors.model
-        else:
-            stored = await connections.writer.call(self._vectors.create)
-        if stored != self._vectors.model:
-            logger.warning(
-                "%r holds vectors of %s and was opened with %s. Search by meaning waits for reindex().",
-                self,
-                stored,
-                self._vectors.model,
-            )
 
     async def _close(self) -> None:
         await self._calls.ended()
         connections, self._connections = self._connections, None
-        self._retrieval = None  # What it keeps is of these connections.
+        self._retrieval = None  # Its caches belong to these connections.
         if connections is not None:
             await connections.close()
 
     def _opened(self) -> Connections:
-        """Return the connections. Raises StoreClosedError without, StoreMisuseError in a forked child."""
+        """Return the connections. Raises StoreClosedError if there are none, StoreMisuseError in a forked child."""
         connections = self._connections
         if connections is None:
             raise StoreClosedError(repr(self), opened=self._state == "closed")
@@ -204,6 +171,11 @@ class SQLiteMemoryStore(BaseStore):
                 f"{self!r} was opened before this process was forked from its parent. Open a store of its own here."
             )
         return connections
+
+    def _ensure_opened(self) -> Connections:
+        """Return the connections. Raises StoreClosedError once the store is closing."""
+        self._ensure_open()
+        return self._opened()
 
     # Writing
 
@@ -215,7 +187,7 @@ class SQLiteMemoryStore(BaseStore):
         vectors = await self._vectors_of(rows) if self._vectors is not None else ()
         await self._upsert(rows, within, vectors)
 
-    def _packer(self) -> Callable[[Sequence[MemoryItem]], list[Values]]:
+    def _packer(self) -> Callable[[Sequence[MemoryItem]], list[BoundRow]]:
         return all_packed
 
     async def _apply(self, write: Write) -> int:
@@ -226,10 +198,10 @@ class SQLiteMemoryStore(BaseStore):
         if write.is_plain:
             await self._upsert(rows, write.within, vectors)
             return 0
-        changes = self._changes()
+        transactions = self._transactions()
 
         def work(connection: sqlite3.Connection) -> int:
-            removed = changes.apply(connection, write, rows)
+            removed = transactions.apply(connection, write, rows)
             keep_vectors(connection, vectors)
             return removed
 
@@ -240,38 +212,39 @@ class SQLiteMemoryStore(BaseStore):
         return removed
 
     async def _aside(self, work: Callable[[Sequence[MemoryItem]], T], items: Sequence[MemoryItem]) -> T:
-        """Do what :func:`memoranda.turns.aside` does, and keep the store from closing meanwhile."""
+        """Call :func:`memoranda.turns.aside` and keep the store from closing meanwhile."""
         if len(items) <= AT_ONCE:
             return work(items)
         with self._calls.call():
             return await aside(len(items), work, items)
 
     def _upsert(
-        self, rows: Sequence[Values], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
+        self, rows: Sequence[BoundRow], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
     ) -> Awaitable[None]:
-        """Store rows and nothing else, together with those of others who wait."""
-        # Rows of the one user that they may replace rows of need no more said, and share a statement with everybody's.
+        """Store rows, in one transaction with those of other callers."""
+        # Rows that belong to the user of the scope need no further condition, and share the statement of all rows.
         few = len(rows) <= AT_ONCE
         plain = within is None or (few and is_of_user(within) and {row[USER_ID] for row in rows} == {within.user_id})
         upsert = _UPSERT if plain else _STATEMENTS.upserting(within)
         return self._opened().writer.upsert(upsert, rows, vectors)
 
-    def _changes(self) -> Changes:
-        return Changes(_STATEMENTS, self.item_types, indexed=self._opened().filler.available)
+    def _transactions(self) -> Transactions:
+        return Transactions(_STATEMENTS, self.item_types, indexed=self._opened().filler.available)
 
-    async def _vectors_of(self, rows: Sequence[Values]) -> list[tuple[bytes | None, str, str]]:
-        """Return the vectors of rows, ready to be kept with them. When the embedder fails, nothing is stored yet."""
+    async def _vectors_of(self, rows: Sequence[BoundRow]) -> list[tuple[bytes | None, str, str]]:
+        """Return the vectors of rows, to be stored with them. If the embedder fails, nothing is stored."""
         if self._vectors is None or not rows:
             return []
         with self._calls.call():
-            return await self._vectors.of({row[ID]: row[CONTENT] for row in rows}, self._rows)
+            return await self._vectors.of({row[ID]: row[CONTENT] for row in rows}, self._opened().short_rows)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = await self._aside(_copied_and_packed, items)
         vectors = await self._vectors_of([row for _, row in kept])
+        transactions = self._transactions()
 
         def work(connection: sqlite3.Connection) -> list[int]:
-            versions = [self._updated(connection, item, row, within) for item, row in kept]
+            versions = [transactions.update(connection, item, row, within) for item, row in kept]
             keep_vectors(connection, vectors)
             return versions
 
@@ -279,16 +252,6 @@ class SQLiteMemoryStore(BaseStore):
         for (item, _), version in zip(kept, versions, strict=True):
             item.__dict__["version"] = version
         return [item for item, _ in kept]
-
-    def _updated(
-        self, connection: sqlite3.Connection, item: MemoryItem, row: Values, within: MemoryMetadata | None
-    ) -> int:
-        """Compare and set one item and return its new version. Raises the conflict that it meets."""
-        stored = connection.execute(*_STATEMENTS.get(item.id)).fetchone()
-        check_expected(item, None if stored is None else unpack(stored, self.item_types), within)
-        store_rows(connection, _STATEMENTS.upserting(within), [row])  # A deleted item of another user may have this id.
-        ((version,),) = connection.execute(_VERSION_OF, (item.id,))
-        return int(version)
 
     async def _clear(self, wanted: Filter) -> int:
         return await self._changed(*_STATEMENTS.hide(wanted))
@@ -305,9 +268,9 @@ class SQLiteMemoryStore(BaseStore):
         return restored
 
     async def _embed_missing(self) -> None:
-        """Make the vectors that are missing, unless the file holds another model's."""
+        """Make missing vectors, unless the file holds those of another model."""
         if self._vectors is not None:
-            from memoranda_sqlite.reindexing import embed_missing
+            from memoranda_sqlite.health import embed_missing
 
             await embed_missing(self._opened(), self._vectors)
 
@@ -326,60 +289,60 @@ class SQLiteMemoryStore(BaseStore):
         return swept
 
     async def _purged(self, statement: Statement) -> int:
-        changes = self._changes()
-        purged = await self._opened().writer.call(lambda connection: changes.purge(connection, statement))
+        transactions = self._transactions()
+        purged = await self._opened().writer.call(lambda connection: transactions.purge(connection, statement))
         if purged and self._retrieval is not None:
             self._retrieval.forget()
         return purged
 
     async def _place(self, item_id: str) -> int | None:
-        rows = await self._rows(*_STATEMENTS.place(item_id))
+        rows = await self._opened().short_rows(*_STATEMENTS.place(item_id))
         return rows[0][0] if rows else None
 
     async def _erased(self) -> None:
-        """Get what was purged off the disk, as far as nobody is in the way."""
+        """Erase purged content from the disk, unless readers are in the way."""
         if self._retrieval is not None:
             self._retrieval.forget()
         if pending := (await self._opened().eraser.attempt(erasing.PATIENCE)).reason:
             logger.warning("%r: %s", self, pending)
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
-        changes = self._changes()
+        transactions = self._transactions()
         with self._calls.call():
-            popped = await self._opened().writer.call(lambda connection: changes.pop(connection, wanted, purge))
+            popped = await self._opened().writer.call(lambda connection: transactions.pop(connection, wanted, purge))
             if purge and popped is not None:
                 await self._erased()
         return popped
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        changes = self._changes()
-        return await self._opened().writer.call(lambda connection: changes.touch(connection, ids, ttl, now, within))
+        transactions = self._transactions()
+        return await self._opened().writer.call(
+            lambda connection: transactions.touch(connection, ids, ttl, now, within)
+        )
 
     async def _soonest_expiry(self) -> str | None:
         return await self._opened().worker.run(soonest_expiry)
 
     async def unerased(self) -> str:
-        """Return why what was purged is not off the disk yet, after one more attempt; empty if it is.
+        """Return why purged content is not erased from the disk yet, after one more attempt; empty if it is.
 
-        Another program that reads an older state of the file needs the log in which that is kept. The store tries again
-        by itself while it is open, and so does the next one that opens the file. Of what was purged from a file larger
-        than 32 MiB, or one that has tables of other programs, copies may be in the free room of its pages until
-        :meth:`erase` has been called.
+        A program that reads an older state of the file needs the log that holds it. The store tries again while it is
+        open, and so does the next one that opens the file. In a file larger than 32 MiB, or with tables of other
+        programs, copies may be in the free space of pages until :meth:`erase` is called.
         """
-        self._ensure_open()
-        return (await self._opened().eraser.attempt()).reason
+        return (await self._ensure_opened().eraser.attempt()).reason
 
     async def erase(self, *, others: bool = False) -> str:
-        """Write the file anew if anything was purged from it, and return as ``unerased`` does what is still in the way.
+        """Rewrite the file if anything was purged from it, and return what is still in the way as ``unerased`` does.
 
-        Writers wait meanwhile, and the disk needs room for the file twice more. Once is enough for any number of
-        purges. A file with tables of other programs is left as it is without ``others``: SQLite may number the rows of
-        a table anew that has no integer as its primary key.
+        Writers wait meanwhile, and the disk needs space for two more copies of the file. Once is enough for any number
+        of purges. A file with tables of other programs is only rewritten with ``others``: SQLite may renumber the rows
+        of tables without an integer primary key.
         """
-        self._ensure_open()
+        connections = self._ensure_opened()
         demand = erasing.Demand.ANY if others else erasing.Demand.OURS
         with self._calls.call():
-            return (await self._opened().eraser.attempt(erasing.PATIENCE, demand)).reason
+            return (await connections.eraser.attempt(erasing.PATIENCE, demand)).reason
 
     async def _changed(self, text: str, values: Sequence[Any]) -> int:
         return await self._opened().writer.call(lambda connection: connection.execute(text, values).rowcount)
@@ -387,78 +350,32 @@ class SQLiteMemoryStore(BaseStore):
     # Reading
 
     async def _get(self, item_id: str) -> MemoryItem | None:
-        rows = await self._rows(*_STATEMENTS.get(item_id))
+        rows = await self._opened().short_rows(*_STATEMENTS.get(item_id))
         return unpack(rows[0], self.item_types) if rows else None
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         text, values = _STATEMENTS.get_many(ids)
         connections = self._opened()
-        rows = connections.rows_at_once(text, values) if len(ids) <= _DIRECT_LIMIT else None
+        rows = connections.rows_at_once(text, values) if len(ids) <= DIRECT_LIMIT else None
         if rows is not None:
             return self._readable(rows)
         return await connections.read(lambda connection: self._readable(connection.execute(text, values).fetchall()))
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        return await self._read(wanted, page, self._readable)
+        wanted = await self._with_past(wanted)
+        return await search_page(self._opened, _STATEMENTS, wanted, page, self._readable)
 
     async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
-        return await self._read(wanted, page, partial(readable, unpack_payload), PAYLOAD_COLUMNS)
-
-    async def _read(
-        self,
-        wanted: Filter,
-        page: Page,
-        of_rows: Callable[[list[Any]], list[T]],
-        columns: Sequence[str] = ITEM_COLUMNS,
-    ) -> list[T]:
-        """Return a page of what matches, as ``of_rows`` makes it of its rows without those that cannot be read."""
-        asked, wanted = page, await self._with_past(wanted)
-        while True:
-            rows = self._rows_at_once(wanted, asked, columns)
-            if rows is not None:
-                found, read = of_rows(rows), len(rows)
-            else:
-                found, read = await self._read_aside(wanted, asked, of_rows, columns)
-            if len(found) >= page.limit or read < asked.limit:
-                return found[: page.limit] if len(found) > page.limit else found
-            # Others take the place of unreadable rows.
-            asked = Page(min(asked.limit + page.limit - len(found), EVERYTHING), page.offset, page.order)
-
-    def _rows_at_once(self, wanted: Filter, page: Page, columns: Sequence[str]) -> list[Any] | None:
-        """Return a page of the rows that match, or None if a thread is to look for them."""
-        if page.end > _DIRECT_LIMIT:
-            return None
-        # The newest rows come first, so this also answers searches for common text; for rare text it is given up soon.
-        patience = _TEXT_PATIENCE if wanted.folded else MOST_ASKED
-        return self._opened().rows_at_once(*_STATEMENTS.search(wanted, page, columns), patience)
-
-    async def _read_aside(
-        self, wanted: Filter, page: Page, of_rows: Callable[[list[Any]], list[T]], columns: Sequence[str]
-    ) -> tuple[list[T], int]:
-        """Return a page of what matches, and how many rows it was read from, by a thread."""
-        connections = self._opened()
-        connections.filler.searched()
-        indexed = connections.filler.available
-
-        def work(connection: sqlite3.Connection) -> tuple[list[T], int]:
-            rows = find_rows(connection, _STATEMENTS, wanted, page, columns, indexed=indexed)
-            return of_rows(rows), len(rows)
-
-        return await connections.read(work)
+        wanted, of_rows = await self._with_past(wanted), partial(readable, unpack_payload)
+        return await search_page(self._opened, _STATEMENTS, wanted, page, of_rows, PAYLOAD_COLUMNS)
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         connections, wanted = self._opened(), await self._with_past(wanted)
         if not connections.filler.available and mode != "semantic":
             return await super()._rank(query, wanted, limit, mode)
         retrieval = await self._ranking()
-        ways = {"text": retrieval.by_words, "semantic": retrieval.by_meaning, "hybrid": retrieval.by_words_and_meaning}
         with self._calls.call():
-            if connections.filler.waiting > _MOST_WAITING:
-                with suppress(StoreUnavailableError):  # Of a full disk, or a locked file, one can still read.
-                    await connections.filler.finish()
-            else:
-                connections.filler.searched()
-            return await ways[mode](connections, query, wanted, limit, self.item_types)
+            return await retrieval.rank(connections, query, wanted, limit, mode, self.item_types)
 
     async def _ranking(self) -> Retrieval:
         if self._retrieval is None:
@@ -476,30 +393,13 @@ class SQLiteMemoryStore(BaseStore):
         return count
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        async def fetch(text: str, values: Sequence[Any]) -> list[Any]:
-            self._ensure_open()
-            return await self._opened().rows(text, values)
-
-        async def at_once(text: str, values: Sequence[Any]) -> list[Any]:
-            rows = self._opened().rows_at_once(text, values, _LISTING_PATIENCE)
-            return await fetch(text, values) if rows is None else rows
-
-        async for owner in listed(_STATEMENTS, at_once, fetch, listing, wanted):
+        async for owner in listed(_STATEMENTS, self._ensure_opened, listing, wanted):
             yield owner
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
-        async def fetch(text: str, values: Sequence[Any]) -> list[Any]:
-            self._ensure_open()
-            return await self._opened().rows(text, values)
-
-        async def fetch_some(text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
-            self._ensure_open()
-            with self._calls.call():
-                return await self._opened().stretch(text, values)
-
         wanted = await self._with_past(wanted)
         read = 0
-        async for row in scanned(_STATEMENTS, fetch, fetch_some, wanted, include_deleted, order):
+        async for row in scanned(_STATEMENTS, self._ensure_opened, wanted, include_deleted, order):
             for item in self._readable([row]):
                 yield item
             read += 1
@@ -507,45 +407,37 @@ class SQLiteMemoryStore(BaseStore):
                 await asyncio.sleep(0)
 
     async def reindex(self, progress: Progress | None = None) -> int:
-        """Build the text indexes and all vectors again and return the number of items.
+        """Rebuild the text indexes and all vectors and return the number of items.
 
-        Searches by substring and text go on meanwhile; those by meaning find what has its new vector already.
-        ``progress`` is called with the number of items done and of all. If the embedder fails, what was made stays, and
-        calling this again makes the rest.
+        Searches by substring and text work meanwhile; those by meaning find items that have their new vector already.
+        ``progress`` is called with the number of items done and of all. If the embedder fails, finished vectors stay,
+        and another call makes the rest.
         """
-        from memoranda_sqlite.reindexing import rebuild
+        from memoranda_sqlite.health import rebuild
 
-        self._ensure_open()
-        return await rebuild(self._opened(), self._vectors, progress)
+        return await rebuild(self._ensure_opened(), self._vectors, progress)
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
-        """Examine the file: whether it is whole, what cannot be read, and what the indexes lack.
+        """Examine the file: damage, unreadable rows, and incomplete indexes.
 
-        With ``repair``, the indexes are completed, and built again where they do not hold what the table holds, and the
-        file is written anew if copies of what was purged may be in it; nothing that is stored is changed.
+        With ``repair``, indexes are completed, or rebuilt if they differ from the table, and the file is rewritten if
+        it may hold copies of purged content. Stored items do not change.
         """
         from memoranda_sqlite.health import examine, repair_text_index
 
-        self._ensure_open()
+        connections = self._ensure_opened()
         if repair:
-            await repair_text_index(self._opened())
+            await repair_text_index(connections)
             await self._embed_missing()
             await self.erase()
-        return await examine(self._opened(), self._vectors, self.item_types)
+        return await examine(connections, self._vectors, self.item_types)
 
     async def fill_indexes(self) -> None:
-        """Bring every row into the text indexes now. Searches are right without it; the next ones are quicker."""
-        self._ensure_open()
-        await self._opened().filler.finish()
-
-    async def _rows(self, text: str, values: Sequence[Any]) -> list[Any]:
-        """Return the rows of a short read: at once if that is possible, else from a thread."""
-        connections = self._opened()
-        rows = connections.rows_at_once(text, values)
-        return await connections.rows(text, values) if rows is None else rows
+        """Index all rows now. Searches are correct without it; the next ones are faster."""
+        await self._ensure_opened().filler.finish()
 
     def _readable(self, rows: Sequence[Sequence[Any]]) -> list[MemoryItem]:
-        """Return the items of the rows; one that cannot be read is left out, and the log says so."""
+        """Return the items of the rows; an unreadable one is left out and logged."""
         types = self.item_types
         try:
             return [unpack(row, types) for row in rows]
@@ -553,5 +445,5 @@ class SQLiteMemoryStore(BaseStore):
             return readable(partial(unpack, types=types), rows)
 
 
-def _copied_and_packed(items: Sequence[MemoryItem]) -> list[tuple[MemoryItem, Values]]:
+def _copied_and_packed(items: Sequence[MemoryItem]) -> list[tuple[MemoryItem, BoundRow]]:
     return [(copy_item(item), packed(item)) for item in items]

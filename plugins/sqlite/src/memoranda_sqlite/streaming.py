@@ -1,8 +1,8 @@
-"""Reads that go through very many rows, by aiosqlite: each has a connection and a thread of its own.
+"""Reads of very many rows, by aiosqlite: each has a connection and a thread of its own.
 
-An export or an examination of the whole file so keeps no search waiting, and takes its rows in parts, however many they
-are. Between two stretches nothing is open: the file's log can be emptied, the store closed and the process forked while
-whoever reads takes his time.
+So an export or an examination of the whole file keeps no search waiting, and reads its rows in parts. Between two
+stretches no connection is open: the file's log can be emptied, the store closed and the process forked while the caller
+processes rows.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from typing import Any
 import aiosqlite
 
 from memoranda_sql import ITEM_COLUMNS
-from memoranda_sqlite.decoding import decoded
 from memoranda_sqlite.dialect import register_functions
-from memoranda_sqlite.faults import DRIVER_ERRORS, is_undecodable
+from memoranda_sqlite.faults import DRIVER_ERRORS, decoded, is_undecodable
 from memoranda_sqlite.files import Database
 
 AT_ONCE = 500
 """How many rows come from the thread at a time."""
 
 MOST_BYTES = 4 << 20
-"""After how many characters of content a stretch ends, however few rows these are."""
+"""After how many characters of content a stretch ends, however few rows it has."""
 
 _CONTENT = ITEM_COLUMNS.index("content")
 
@@ -51,7 +50,7 @@ class LongReads:
     ) -> AsyncIterator[aiosqlite.Cursor]:
         """Run a statement whose rows are taken from the cursor, all from one state of the file.
 
-        Without ``tolerant`` it is quicker, and text that is no Unicode is an error of the driver.
+        Without ``tolerant`` it is faster, and text that is not Unicode is an error of the driver.
         """
         connection = aiosqlite.connect(
             self._database.uri,
@@ -76,10 +75,10 @@ class LongReads:
             self._open.discard(connection)
 
     async def stretch(self, text: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
-        """Return the first items of a statement, as many as fit into memory with ease, and whether these are all."""
+        """Return the first rows of a statement, as many as easily fit into memory, and True if these are all."""
         try:
             return await self._stretch(text, values, tolerant=False)
-        except DRIVER_ERRORS:  # What it does not tolerate; every other error was explained.
+        except DRIVER_ERRORS:  # Text that is not Unicode; every other error is memoranda's.
             return await self._stretch(text, values, tolerant=True)
 
     async def _stretch(self, text: str, values: Sequence[Any], *, tolerant: bool) -> tuple[list[Any], bool]:

@@ -1,15 +1,15 @@
-"""The text indexes: trigrams for substrings and terms for ranking, filled in batches behind the writes.
+"""The text indexes: trigrams for substrings and terms for ranking, filled in batches after the writes.
 
-Rows up to the watermark (``indexed`` in ``memoranda_meta``) are in the indexes; later ones are not yet, and searches
-read them one by one. ``memoranda_terms`` has one row for each that the indexes hold, and so is the record of what they
-hold. Triggers note those of them that change or go, with the content by which the index knows them, in
-``memoranda_stale``. So an insert costs nothing beyond its row, and a search is right at every moment.
+Rows up to the watermark (``indexed`` in ``memoranda_meta``) are in the indexes; searches read later ones one by one.
+``memoranda_terms`` records which rows the indexes hold. Triggers note indexed rows that change or are removed in
+``memoranda_stale``, with the content that was indexed. So an insert costs nothing beyond its row, and a search is
+correct at every moment.
 
-SQLite gives the numbers of the last rows anew once those are gone. So whoever removes rows also brings the watermark
-down to the last one that is left, in the same statement, by a trigger: a new row never passes for an indexed one.
+SQLite reuses the numbers of the last rows once those are removed. So a trigger lowers the watermark to the last row
+that is left: a new row is never taken for an indexed one.
 
-Both indexes are FTS5 tables without content of their own. What they return is always checked against the rows, so an
-entry that is out of date does no harm; but a purge takes every entry out.
+Both indexes are FTS5 tables without content of their own. Their results are always checked against the rows, so an
+outdated entry does no harm; but a purge removes every entry.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from typing import Any
 
 from memoranda.store import fold
 from memoranda_sqlite.faults import is_corrupt
-from memoranda_sqlite.schema import TABLE, meta, set_meta
+from memoranda_sqlite.schema import meta, set_meta
+from memoranda_sqlite.tables import TABLE
 
 logger = logging.getLogger(__name__)
 
-LAYOUT = 2
-"""The layout of the tables and triggers here. A file with another has its indexes built again when it is opened."""
+LAYOUT = 1
+"""The layout of these tables and triggers. A file with another layout gets new indexes when it is opened."""
 
 _SECURE_DELETE = (3, 42, 0)
-"""The SQLite release whose FTS5 can take an entry out of its pages at once."""
+"""The first SQLite release whose FTS5 can erase an entry from its pages at once."""
 
 _FTS = "USING fts5(text, content='', columnsize=0, detail=none"
 _TABLES = {
@@ -61,10 +62,9 @@ _TRIGGERS = {
 
 
 def create(connection: sqlite3.Connection) -> bool:
-    """Create the indexes if they are not there, and return whether this SQLite can use them.
+    """Create the indexes if they do not exist. Return False if this SQLite has no FTS5 with trigrams.
 
-    Indexes of another layout, or that cannot be those of these rows, are built again. Without FTS5 and its trigrams
-    there are none, and searches read the rows themselves.
+    Indexes of another layout, or of other rows, are rebuilt. Without indexes, searches read the rows themselves.
     """
     if available(connection) and trusted(connection):
         return True
@@ -93,7 +93,7 @@ def _build(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     for trigger, action in _TRIGGERS.items():
         connection.execute(f"CREATE TRIGGER {trigger} {action}")
-    settings = {"automerge": 16, "hashsize": 4 << 20}  # Fewer and larger merges than FTS5 makes by itself.
+    settings = {"automerge": 16, "hashsize": 4 << 20}  # Fewer and larger merges than by default.
     if sqlite3.sqlite_version_info >= _SECURE_DELETE:
         settings["secure-delete"] = 1
     for index in _INDEXES:
@@ -105,10 +105,9 @@ def _build(connection: sqlite3.Connection) -> None:
 
 
 def trusted(connection: sqlite3.Connection) -> bool:
-    """Whether the indexes may be those of these rows, by the few signs that can be looked at each time.
+    """Return True if the indexes seem to be those of these rows, by a quick check.
 
-    A file that was put together from a dump has its rows numbered anew: then the last row in the indexes is no longer
-    the row of this number.
+    A file that was restored from a dump has renumbered rows: the last entry of the indexes is then that of another row.
     """
     if meta(connection, "text_index") != LAYOUT:
         return False
@@ -125,7 +124,7 @@ def trusted(connection: sqlite3.Connection) -> bool:
 
 
 def available(connection: sqlite3.Connection) -> bool:
-    """Whether the indexes are there and this SQLite can read them."""
+    """Return True if the indexes exist and this SQLite can read them."""
     try:
         for index in _INDEXES:
             connection.execute(f"SELECT rowid FROM {index} LIMIT 0")
@@ -142,7 +141,7 @@ def _terms_fingerprint() -> str:
 
 @lru_cache(maxsize=4096)
 def owner_code(user_id: str | None) -> str:
-    """Return the mark that a user's rows carry in the index of terms; no term has a colon in it."""
+    """Return the mark of a user's rows in the index of terms; no term contains a colon."""
     return ":" if user_id is None else ":" + blake2b(user_id.encode(), digest_size=6).hexdigest()
 
 
@@ -150,12 +149,12 @@ def owner_code(user_id: str | None) -> str:
 
 
 def fill(connection: sqlite3.Connection, most: int) -> int:
-    """Bring up to ``most`` rows into the indexes, within the transaction; return how many were left to do before."""
+    """Index up to ``most`` rows within the transaction; return how many had to be indexed or removed."""
     if meta(connection, "terms") != _terms_fingerprint():
         empty(connection)
     stale = refresh(connection, most)
     if stale >= most:
-        return stale  # A number that is still noted may be a new row's by now; its old entry goes first.
+        return stale  # A new row may have the number of a stale one, whose entry has to go first.
     from memoranda_ranking import index_terms
 
     rows = connection.execute(
@@ -173,17 +172,16 @@ def fill(connection: sqlite3.Connection, most: int) -> int:
 
 
 def refresh(connection: sqlite3.Connection, most: int = -1) -> int:
-    """Bring the indexes in line with indexed rows that changed or went, and return how many those were.
+    """Update the entries of indexed rows that changed or were removed, and return how many those were.
 
-    Indexes in which those are not found start again from nothing: what is made from the rows must never stand in the
-    way of removing a row.
+    Damaged indexes are emptied, to be filled again: they must never keep a row from being removed.
     """
     try:
         return _refreshed(connection, most)
     except sqlite3.DatabaseError as error:
         if not is_corrupt(error):
             raise
-    logger.warning("The text indexes do not hold what they should; they are built again from the rows.")
+    logger.warning("The text indexes are damaged; they are rebuilt from the rows.")
     empty(connection)
     return 1
 
@@ -204,7 +202,7 @@ def _refreshed(connection: sqlite3.Connection, most: int) -> int:
         connection,
         [(item, _text(old), owner, terms) for item, old, owner, terms, *_ in rows if terms is not None],
     )
-    # What lies above the watermark has its turn with the rows that are not indexed yet.
+    # Rows above the watermark are indexed later.
     _insert(
         connection,
         [
@@ -227,17 +225,17 @@ def pending(connection: sqlite3.Connection) -> int:
 
 
 def forget(connection: sqlite3.Connection) -> None:
-    """Take what was removed out of the pages of the indexes, not only out of their answers."""
+    """Erase removed rows from the pages of the indexes, not only from their results."""
     if not trusted(connection):
-        empty(connection)  # Who knows what they hold of it.
+        empty(connection)  # It is unknown what they hold.
     elif refresh(connection) and sqlite3.sqlite_version_info < _SECURE_DELETE:
-        # Older releases only mark an entry as gone; merging everything into one leaves the marked ones behind.
+        # Older releases only mark an entry as removed; a complete merge drops the marked ones.
         for index in _INDEXES:
             connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
 
 
 def empty(connection: sqlite3.Connection) -> None:
-    """Start again from nothing."""
+    """Empty the indexes; all rows then wait for them."""
     for index in _INDEXES:
         connection.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")
     connection.execute("DELETE FROM memoranda_terms")
@@ -289,7 +287,7 @@ def _entry(item: int, content: Any, user_id: Any, divide: Callable[[str], Sequen
 
 
 def _text(content: Any) -> str:
-    """Return the content; a row that holds something else cannot be read, and has no words either."""
+    """Return the content; a row with a value of another type is unreadable and has no words."""
     return content if isinstance(content, str) else ""
 
 
@@ -306,7 +304,7 @@ def trigram_query(folded: str, most: int = 4) -> str | None:
 
 
 def words_query(terms: Iterable[str], user_id: str | None) -> str:
-    """Return the FTS5 query for rows with all of the terms: this user's, or everybody's when there is none."""
+    """Return the FTS5 query for rows with all of the terms: those of this user, or of all users for None."""
     owner = [] if user_id is None else [words_query_of_owner(owner_code(user_id))]
     return " AND ".join([*owner, *map(_quoted, terms)])
 

@@ -1,7 +1,7 @@
-"""Conditions on values, as SQLite evaluates them: natively, or by a call back to Python where it is not exact.
+"""Conditions on values, as SQLite evaluates them: natively, or by a call to Python where that is not exact.
 
-A call costs several times what SQLite's own functions do. These answer for columns, and for texts, whole numbers, true
-and false that are asked for under a plain key of the JSON.
+A call costs several times as much as SQLite's own functions, which decide for columns, and for texts, whole numbers and
+booleans under a plain key of the JSON.
 
 Each means exactly what :meth:`memoranda.store.Value.matches` means. The names of columns come from a closed list; keys
 and values are bound.
@@ -18,8 +18,7 @@ from typing import Any
 from memoranda.shapes import json_text
 from memoranda.store import OPERATORS, Value, namespace_key
 from memoranda_sql import ITEM_COLUMNS, Parameters
-from memoranda_sqlite.columns import FURTHER_COLUMNS
-from memoranda_sqlite.times import LATEST, OLDEST, microseconds
+from memoranda_sqlite.tables import FURTHER_COLUMNS, LATEST, OLDEST, microseconds
 
 _TEXT_COLUMNS = frozenset({*ITEM_COLUMNS, *FURTHER_COLUMNS} - {"metadata", "extra_json", "version", "namespace"})
 _COMPARED = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
@@ -50,7 +49,7 @@ _NATIVE: dict[type, frozenset[str]] = {
 _EXACT = 2**53
 
 GUARD = "json_valid(metadata)"
-"""Stands before whatever looks into the metadata, so that one unreadable row does not make a statement fail."""
+"""Guards every access to the metadata: one unreadable row must not make a statement fail."""
 
 _MARGIN = 1e-9
 
@@ -58,7 +57,7 @@ _MARGIN = 1e-9
 def _of_json(parameters: Parameters, condition: Value) -> str:
     """Return the condition on a key of ``metadata.extra``.
 
-    The text must not depend on the key and the value, so those that are not plain are bound as no path at all.
+    The text must not depend on the key and the value, so a key that is not plain is bound as NULL.
     """
     wanted = condition.value
     if type(wanted) not in _NATIVE or condition.operator not in _NATIVE[type(wanted)]:
@@ -67,7 +66,7 @@ def _of_json(parameters: Parameters, condition: Value) -> str:
     path = f"$.extra.{condition.name}" if plain else None
     text = f"CASE WHEN {parameters.add(path)} IS NULL THEN "
     text += _called("memoranda_extra", "metadata", parameters, condition)
-    # What few pass stands behind WHEN, where SQLite leaves the rest of an AND alone; behind THEN it would ask for all.
+    # The condition that few rows pass comes after WHEN, where SQLite skips the rest of an AND; after THEN it would not.
     text += f" WHEN {GUARD} "
     if type(wanted) is bool:
         return f"{text}THEN {_kind(parameters, path)} = {parameters.add(json_text(wanted))} END"
@@ -92,9 +91,9 @@ def _compared(parameters: Parameters, path: str | None, condition: Value) -> str
 
 
 def _nearly(parameters: Parameters, path: str | None, condition: Value) -> str:
-    """Return a condition that few numbers pass beside those that pass the real one, which is asked of these alone.
+    """Return a slightly wider condition; only numbers that pass it are checked by the real one.
 
-    SQLite may read a number with a fraction wrong in its last digit, and Python is asked about each.
+    SQLite may read a fraction wrong in its last digit, so Python decides for each.
     """
     wanted = 0 if path is None else condition.value
     margin = _MARGIN * (1 + abs(wanted))
@@ -107,7 +106,7 @@ def _nearly(parameters: Parameters, path: str | None, condition: Value) -> str:
 
 
 def _called(function: str, column: str, parameters: Parameters, condition: Value) -> str:
-    # As bytes, since the driver fails the whole statement for text that is no Unicode.
+    # As bytes: the driver fails the whole statement for text that is not Unicode.
     bound = (condition.name, condition.operator, json_text(condition.value))
     return f"{function}(CAST({column} AS BLOB), {', '.join(parameters.add(value) for value in bound)})"
 
@@ -126,12 +125,12 @@ def _of_column(column: str, parameters: Parameters, operator: str, wanted: Any) 
 
 
 def _of_creation(parameters: Parameters, condition: Value) -> str:
-    """Return the condition on the text of the time, and with it a bound of the numbers, which indexes have."""
+    """Return the condition on the text of the time, with a bound on its number, which indexes have."""
     later = condition.operator in ("$gt", "$gte")
     try:
         bound = microseconds(condition.value)
     except (ValueError, AttributeError, TypeError):
-        bound = OLDEST if later else LATEST  # It is no time, and has a place among the texts alone.
+        bound = OLDEST if later else LATEST  # It is no time, and only compares as text.
     bounded = f"created_us {'>=' if later else '<='} {parameters.add(bound)}"
     return f"({bounded} AND {_of_column('created_at', parameters, condition.operator, condition.value)})"
 
@@ -164,7 +163,7 @@ _NEVER = object()
 
 
 def _keys(condition: Value) -> Any:
-    """Return the condition's value with namespaces as the column has them; what is no namespace equals none."""
+    """Return the condition's value with namespaces as the column has them; any other value equals none."""
     if condition.operator == "$exists":
         return condition.value
     if condition.operator == "$in":
@@ -179,7 +178,7 @@ def _key(wanted: Any) -> Any:
 
 
 def extra_passes(metadata: Any, key: str, operator: str, wanted: str) -> bool:
-    """Whether a key of ``metadata.extra`` passes an operator; unreadable metadata passes nothing."""
+    """Return True if a key of ``metadata.extra`` passes an operator; unreadable metadata passes none."""
     try:
         extra = json.loads(metadata.decode()).get("extra") or {}
         return _passes(operator, wanted, *((extra[key],) if key in extra else ()))
@@ -188,7 +187,7 @@ def extra_passes(metadata: Any, key: str, operator: str, wanted: str) -> bool:
 
 
 def field_passes(extra_json: Any, name: str, operator: str, wanted: str) -> bool:
-    """Whether a field that is no column passes an operator; an item that does not have it has None."""
+    """Return True if a field without a column passes an operator; an item without the field has None."""
     try:
         found = json.loads(extra_json.decode()).get(name)
         return _passes(operator, wanted, *(() if found is None and operator == "$exists" else (found,)))
@@ -200,11 +199,11 @@ def _passes(operator: str, wanted: str, *found: Any) -> bool:
     value = _parsed(wanted)
     if found:
         return OPERATORS[operator](found[0], value)
-    # Nothing is there: it is different from everything, and passes nothing else but the question whether it is not.
+    # A missing value differs from every other, and only passes $ne and $exists: false.
     return operator == "$ne" or (operator == "$exists" and value is False)
 
 
 @lru_cache(maxsize=64)
 def _parsed(wanted: str) -> Any:
-    """Return a value that was bound, which is the same for every row of a statement."""
+    """Return a bound value, parsed once for all rows of a statement."""
     return json.loads(wanted)

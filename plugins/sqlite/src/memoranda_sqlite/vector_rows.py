@@ -1,4 +1,4 @@
-"""Vectors one behind the other, to which further ones are added without copying those that are there."""
+"""Vectors one after the other; more can be appended without copying."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 _FLOAT32_BYTES = 4
 _SPARE = 8
-"""Which part of an array is room for more vectors: one in so many, and a few."""
+"""One in how many vectors of an array is spare, in addition to a few."""
 _FEW = 64
 _COPIED_AT_ONCE = 1_000
 
 
 class PackedVectors:
-    """Vectors as they are stored, where there is no numpy: each is compared by itself."""
+    """Vectors as they are stored, for use without numpy: each is compared by itself."""
 
     def __init__(self, dimension: int, packed: Sequence[bytes]) -> None:
         width = dimension * _FLOAT32_BYTES
@@ -30,7 +30,7 @@ class PackedVectors:
 
     @property
     def size(self) -> int:
-        """How many bytes they take."""
+        """The size in bytes."""
         return len(self._packed) * self._dimension * _FLOAT32_BYTES
 
     def followed_by(self, packed: Sequence[bytes]) -> PackedVectors:
@@ -44,15 +44,15 @@ class PackedVectors:
         return cosines(vector, self._packed)
 
 
-class _Room:
-    """An array with room at its end, up to where it is used."""
+class _SpareArray:
+    """An array with spare room at its end."""
 
     def __init__(self, vectors: numpy.ndarray[Any, Any]) -> None:
         self.vectors = vectors
         self.used = 0
 
     def add(self, packed: Sequence[bytes]) -> None:
-        """Put vectors behind those that are there."""
+        """Append vectors."""
         import numpy
 
         for start in range(0, len(packed), _COPIED_AT_ONCE):
@@ -63,9 +63,9 @@ class _Room:
 
 
 class ArrayOfVectors:
-    """Vectors in an array of numpy. Longer ones share its room, so that a few more cost nothing beyond themselves."""
+    """Vectors in a numpy array. Longer versions share its room, so that appending a few copies nothing else."""
 
-    def __init__(self, room: _Room) -> None:
+    def __init__(self, room: _SpareArray) -> None:
         self._room = room
         self._length = room.used
 
@@ -74,16 +74,16 @@ class ArrayOfVectors:
 
     @property
     def size(self) -> int:
-        """How many bytes they take, with the room behind them."""
+        """The size in bytes, with the spare room."""
         return int(self._room.vectors.nbytes)
 
     def followed_by(self, packed: Sequence[bytes]) -> ArrayOfVectors:
-        """Return these vectors and further ones; only one caller at a time may ask."""
+        """Return these vectors and further ones; only one caller at a time may append."""
         room, vectors = self._room, self._room.vectors
         added = sum(map(len, packed)) // (vectors.shape[1] * _FLOAT32_BYTES)
-        # What stands behind these may be somebody else's.
+        # Another caller may have used the room after these.
         if room.used != self._length or self._length + added > len(vectors):
-            room = _roomy(vectors.shape[1], self._length + added)
+            room = _spare_array(vectors.shape[1], self._length + added)
             room.vectors[: self._length] = vectors[: self._length]
             room.used = self._length
         room.add(packed)
@@ -101,17 +101,17 @@ AnyVectors: TypeAlias = PackedVectors | ArrayOfVectors
 
 
 def vectors_of(dimension: int, packed: Sequence[bytes]) -> AnyVectors:
-    """Return vectors, of which each piece may hold several, in an array where there is numpy."""
+    """Return vectors, in an array if numpy is installed. Each element may hold several."""
     try:
         import numpy  # noqa: F401
     except ImportError:
         return PackedVectors(dimension, packed)
-    room = _roomy(dimension, sum(map(len, packed)) // (dimension * _FLOAT32_BYTES))
+    room = _spare_array(dimension, sum(map(len, packed)) // (dimension * _FLOAT32_BYTES))
     room.add(packed)
     return ArrayOfVectors(room)
 
 
-def _roomy(dimension: int, count: int) -> _Room:
+def _spare_array(dimension: int, count: int) -> _SpareArray:
     import numpy
 
-    return _Room(numpy.empty((count + count // _SPARE + _FEW, dimension), dtype="<f4"))
+    return _SpareArray(numpy.empty((count + count // _SPARE + _FEW, dimension), dtype="<f4"))

@@ -1,12 +1,13 @@
-"""Vectors beside the items, in a table of their own: of one model at a time, at length one, as float32.
+"""The vectors of items, in a table of their own: of one model at a time, normalised, as float32.
 
-A long item has one for each of its passages, one behind the other. They belong to one version of their item: after a
-change by a program that has no embedder they are out of date, and are not used until ``reindex`` has made new ones. An
-item without text has none. Triggers remove the vectors of what is deleted or purged.
+A long item has the vectors of its passages one after the other. A vector belongs to one version of its item: after a
+change by a program without an embedder it is outdated and unused until ``reindex`` makes a new one. An item without
+text has none. Triggers remove the vectors of deleted and purged items.
 """
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -23,10 +24,13 @@ from memoranda_ranking import (
     pack_vector,
     usual_weights,
 )
-from memoranda_sqlite.columns import DELETED
+from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.journal import note, note_all
-from memoranda_sqlite.schema import TABLE, meta, set_meta
-from memoranda_sqlite.storing import KEEP_VECTOR
+from memoranda_sqlite.schema import meta, set_meta
+from memoranda_sqlite.tables import DELETED, TABLE
+from memoranda_sqlite.transactions import KEEP_VECTOR
+
+logger = logging.getLogger(__name__)
 
 _KEEP_VERSION = f"{KEEP_VECTOR} AND version = ?"
 
@@ -72,15 +76,29 @@ class Vectors:
         self.weights = weights or usual_weights(embeddings)
 
     def create(self, connection: sqlite3.Connection) -> str:
-        """Make the table if there is none, within the transaction, and return the model whose vectors it holds."""
+        """Create the table if there is none, within the transaction, and return the model of its vectors."""
         for statement in _CREATE:
             connection.execute(statement)
         if meta(connection, "vector_model") is None:
             set_meta(connection, "vector_model", self.model)
         return str(meta(connection, "vector_model"))
 
+    async def open(self, connections: Connections, store: str) -> None:
+        """Create the table if there is none, and warn if it holds the vectors of another model."""
+        if connections.database.reading:
+            stored = await connections.read(stored_model) or self.model
+        else:
+            stored = await connections.writer.call(self.create)
+        if stored != self.model:
+            logger.warning(
+                "%s holds vectors of %s and was opened with %s. Search by meaning waits for reindex().",
+                store,
+                stored,
+                self.model,
+            )
+
     def adopt(self, connection: sqlite3.Connection) -> None:
-        """Go over to this store's model: vectors of another are removed, and single ones of what has passages now."""
+        """Switch to this store's model: remove the vectors of another, and single ones of items with passages."""
         if self.create(connection) != self.model:
             connection.execute("DELETE FROM memoranda_vectors")
             set_meta(connection, "vector_model", self.model)
@@ -94,8 +112,7 @@ class Vectors:
     async def of(self, contents: Mapping[str, str], rows: Rows) -> list[tuple[bytes | None, str, str]]:
         """Return the vectors of contents by the ids of their items, as ``KEEP_VECTOR`` takes them.
 
-        The embedder is asked for those that their items do not have already; a content without text has None. ``rows``
-        reads from the file.
+        The embedder makes those that the file does not have; a content without text has None. ``rows`` reads the file.
         """
         vectors: dict[str, bytes | None] = {item_id: None for item_id in contents if not has_text(contents[item_id])}
         ids = [item_id for item_id in contents if item_id not in vectors]
@@ -124,24 +141,24 @@ def _all_packed(vectors: Sequence[Sequence[Sequence[float]]], dimension: int) ->
 
 
 def stored_model(connection: sqlite3.Connection) -> str | None:
-    """Return the model whose vectors the file holds."""
+    """Return the model of the vectors in the file."""
     found: str | None = meta(connection, "vector_model")
     return found
 
 
-def missing(connection: sqlite3.Connection, most: int) -> list[tuple[str, int, str]]:
+def items_without_vector(connection: sqlite3.Connection, most: int) -> list[tuple[str, int, str]]:
     """Return the id, version and content of items with text that have no vector, or an outdated one."""
     text = f"SELECT id, version, content FROM {TABLE} WHERE {_MISSING} ORDER BY rowid LIMIT ?"
     return connection.execute(text, (WHITESPACE, most)).fetchall()
 
 
-def count_missing(connection: sqlite3.Connection) -> int:
+def count_without_vector(connection: sqlite3.Connection) -> int:
     """Return how many items with text have no vector, or an outdated one."""
     (count,) = connection.execute(f"SELECT count(*) FROM {TABLE} WHERE {_MISSING}", (WHITESPACE,)).fetchone()
     return int(count)
 
 
-def keep(connection: sqlite3.Connection, model: str, kept: Sequence[tuple[bytes, str, int]]) -> None:
-    """Keep vectors of these ids, unless an item has another version by now."""
+def store_vectors(connection: sqlite3.Connection, model: str, kept: Sequence[tuple[bytes, str, int]]) -> None:
+    """Store the vectors of these ids, unless an item has another version by now."""
     connection.executemany(_KEEP_VERSION, [(vector, item_id, model, version) for vector, item_id, version in kept])
     note(connection, [item_id for _, item_id, _ in kept])

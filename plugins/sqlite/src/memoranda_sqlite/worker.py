@@ -15,12 +15,12 @@ from memoranda_sqlite.faults import DRIVER_ERRORS
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
 Job = Callable[[], Callable[[], object] | None]
-"""Delivers its own result and raises nothing. What it returns is called when the connection is free again."""
+"""Delivers its own result and raises nothing. The function that it returns runs once the connection is free."""
 
 
 def deliver(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    """Hand a result from another thread to whoever waits for the future, in whichever loop that is."""
-    with suppress(RuntimeError):  # That loop is closed, so nobody waits any longer.
+    """Set the result of a future from another thread, in the event loop of the future."""
+    with suppress(RuntimeError):  # The loop is closed, so no task waits any longer.
         future.get_loop().call_soon_threadsafe(settle, future, result, error)
 
 
@@ -39,13 +39,13 @@ class WorkerClosedError(Exception):
 
 
 class Worker:
-    """A connection and the thread that has it, on which whole functions run, one after the other.
+    """A connection and its thread, on which whole functions run, one after the other.
 
-    A function that has begun is always finished, even if whoever waits for it was cancelled: it can hold a transaction
-    from beginning to end. Any event loop may call. ``waiting`` is the number of functions not finished yet,
-    ``connection`` the driver's connection, which only functions on the thread use, and whom it is lent to.
+    A function that has begun always finishes, even if its caller was cancelled: it can hold a transaction from start to
+    end. Any event loop may call. ``waiting`` is the number of functions not finished yet. ``connection`` is the
+    driver's connection, which only functions on the thread use, and callers of :meth:`lend`.
 
-    ``explained`` makes memoranda's error of one of the driver's; none leaves the thread without it.
+    ``explained`` turns an error of the driver into memoranda's, before it leaves the thread.
     """
 
     connection: sqlite3.Connection
@@ -57,12 +57,12 @@ class Worker:
         self._submitting = threading.Lock()
         self.waiting = 0
         self.closed = False
-        """Whether the connection was closed, or is about to be: nothing more is taken on."""
+        """True once the connection is closed, or about to be: no further job is accepted."""
         self.gate = threading.RLock()
-        """Held while a job runs: whoever holds it knows that the connection is in no transaction."""
+        """Held while a job runs: its holder knows that the connection is in no transaction."""
 
     def __del__(self) -> None:
-        self._jobs.put(None)  # A store that nobody closed leaves no thread behind.
+        self._jobs.put(None)  # A store that was never closed leaves no thread behind.
 
     async def open(self) -> Self:
         """Start the thread and connect on it. If that fails, or the caller is cancelled, nothing is left open."""
@@ -72,11 +72,11 @@ class Worker:
             try:
                 self.connection = self._connect()
             except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
-                deliver(future, None, self._told(error))
+                deliver(future, None, self._translated(error))
             else:
                 deliver(future, None, None)
 
-        # A program that forgets to close the store must still come to its end.
+        # A program that forgets to close the store must still be able to exit.
         threading.Thread(target=_work, args=(self._jobs, self.gate), name="memoranda-sqlite", daemon=True).start()
         self.submit(job)
         try:
@@ -93,7 +93,7 @@ class Worker:
             await future
 
     def _end(self, future: asyncio.Future[None] | None = None) -> bool:
-        """Close the connection and end the thread behind what was submitted; return whether this was still to do."""
+        """Close the connection and end the thread after the submitted jobs; return False if that was already done."""
 
         def job() -> None:
             error: BaseException | None = None
@@ -101,7 +101,7 @@ class Worker:
                 if hasattr(self, "connection"):
                     self.connection.close()
             except sqlite3.Error as raised:
-                error = self._told(raised)
+                error = self._translated(raised)
             if future is not None:
                 deliver(future, None, error)
 
@@ -113,17 +113,17 @@ class Worker:
             self._jobs.put(None)
         return True
 
-    def _told(self, error: BaseException) -> BaseException:
-        """Return what the caller is told: memoranda's error in the place of the driver's."""
+    def _translated(self, error: BaseException) -> BaseException:
+        """Return memoranda's error for one of the driver's, and any other error as it is."""
         if not isinstance(error, DRIVER_ERRORS):
             return error
-        told = self._explained(error)
-        told.__cause__ = error
-        return told
+        explained = self._explained(error)
+        explained.__cause__ = error
+        return explained
 
     def submit(self, job: Job) -> bool:
-        """Run a job on the thread, later, and return whether it will: not once this is closed."""
-        # Two event loops in two threads may share a store: what comes after the end would wait for ever.
+        """Queue a job for the thread. Return False if the worker is closed."""
+        # Event loops in several threads may share a store: a job after the last one would wait forever.
         with self._submitting:
             if self.closed:
                 return False
@@ -143,12 +143,12 @@ class Worker:
         return self.connection
 
     def take_back(self) -> None:
-        """Go on with the connection that was lent, in no transaction."""
+        """Take back the lent connection, which is in no transaction."""
         self.gate.release()
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits for the thread; a long job that can be broken off does so then."""
+        """True if jobs wait for the thread; a long job that can stop early then does."""
         return not self._jobs.empty()
 
     async def run(self, work: Work[Result]) -> Result:
@@ -160,7 +160,7 @@ class Worker:
                 result = work(self.connection)
             except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
                 self.waiting -= 1
-                deliver(future, None, self._told(error))
+                deliver(future, None, self._translated(error))
             else:
                 self.waiting -= 1
                 deliver(future, result, None)
@@ -173,10 +173,10 @@ class Worker:
 
 
 def _work(jobs: SimpleQueue[Job | None], gate: threading.RLock) -> None:
-    """Run jobs until there is None. The thread has no hold on its worker, which may be forgotten meanwhile."""
+    """Run jobs until None comes. The thread has no reference to its worker, which may be collected meanwhile."""
     while (job := jobs.get()) is not None:
         with gate:
             deliver_now = job()
         if deliver_now is not None:
             deliver_now()
-        del job, deliver_now  # Or its rows and results would be kept until the next one comes.
+        del job, deliver_now  # Otherwise its rows and results would stay in memory until the next one comes.

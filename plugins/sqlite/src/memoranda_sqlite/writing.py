@@ -1,14 +1,13 @@
 """The writer: one connection on one thread, where calls that arrive together share one commit.
 
-Whoever wants to write puts a request in the queue and wakes the thread; where several write and others read, that is
-done once the event loop has come to the end of its turn. The thread takes all that are waiting, runs them in one
-transaction and tells each caller its own result. When one is refused, the transaction is rolled back and each runs by
-itself, so that nobody fails for another's item. A caller that was cancelled leaves a request that is finished without
-him: there is never an open transaction that nobody owns.
+A caller puts a request in the queue and wakes the thread; if several tasks write and others read, the thread is woken
+at the end of the event loop's iteration. The thread takes all requests, runs them in one transaction and sets each
+caller's own result. If one is refused, the transaction is rolled back and each request runs by itself, so that no call
+fails for another's item. The request of a cancelled caller is finished without it: no transaction is left open.
 
-This is not :class:`memoranda.store.Gathering`, which gathers what one event loop awaits. Here a thread empties the
-queue, and event loops of several threads fill it; a group is one transaction over statements and functions of any kind,
-in the order in which they came, and who was refused is found by rolling all of it back.
+This is not :class:`memoranda.store.Gathering`, which gathers calls of one event loop. Here event loops of several
+threads fill the queue and a thread empties it; a group is one transaction of statements and functions of any kind, in
+the order of their arrival.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from memoranda_sql import Statement
 from memoranda_sqlite.erasing import Eraser
 from memoranda_sqlite.faults import is_busy
 from memoranda_sqlite.indexing import Filler
-from memoranda_sqlite.rows import ID, Values
+from memoranda_sqlite.rows import ID, BoundRow
 from memoranda_sqlite.statements import Upsert
-from memoranda_sqlite.storing import AT_ONCE, keep_vectors, parts, room_for, store_rows
+from memoranda_sqlite.transactions import AT_ONCE, keep_vectors, parts, room_for, store_rows
 from memoranda_sqlite.worker import Worker, settle
 
 Result = TypeVar("Result")
 
 
 class Request:
-    """Something to be written, and who waits for it."""
+    """Something to be written, and the future of its caller."""
 
     __slots__ = ("error", "future", "result", "stored")
 
     def __init__(self, stored: int = 0) -> None:
         self.stored = stored
-        """How many rows the text indexes have to be told of."""
+        """How many rows it adds to those that wait for the text indexes."""
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.result: Any = None
         self.error: BaseException | None = None
@@ -71,14 +70,14 @@ class Upserts(Request):
 
     __slots__ = ("rows", "upsert", "vectors")
 
-    def __init__(self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, upsert: Upsert, rows: Sequence[BoundRow], vectors: Sequence[Sequence[Any]]) -> None:
         super().__init__(len(rows))
         self.upsert = upsert
         self.rows = rows
         self.vectors = vectors
 
     def apply(self, connection: sqlite3.Connection) -> None:
-        """Store the rows; the first one that is refused is named."""
+        """Store the rows. Raises IdConflictError for the first one that is refused."""
         store_rows(connection, self.upsert, self.rows)
         keep_vectors(connection, self.vectors)
 
@@ -88,10 +87,9 @@ class _RefusedError(Exception):
 
 
 class Writer:
-    """Queues requests for the worker that writes, and tells the filler and the eraser of what was stored.
+    """Queues requests for the worker that writes, and notifies the filler and the eraser.
 
-    ``check_file`` raises when the file is not the one that was opened any more: SQLite would write on, into a file that
-    nobody will find again.
+    ``check_file`` raises if the file is no longer the one that was opened: SQLite would write to a deleted file.
     """
 
     def __init__(
@@ -111,14 +109,14 @@ class Writer:
         self._scheduled = False
         self._waking: set[asyncio.AbstractEventLoop] = set()
         self._several = False
-        """Whether the last ones to write were several: then others may follow in the same turn of the loop."""
+        """True if the last group had several requests: then others may follow in the same iteration of the loop."""
         self._reads = 0
-        """How often anything had been read when the thread last wrote."""
+        """The number of reads when the thread last wrote."""
 
     def upsert(
-        self, upsert: Upsert, rows: Sequence[Values], vectors: Sequence[Sequence[Any]] = ()
+        self, upsert: Upsert, rows: Sequence[BoundRow], vectors: Sequence[Sequence[Any]] = ()
     ) -> asyncio.Future[None]:
-        """Store rows with their vectors, all or none; what is returned is to be awaited.
+        """Store rows with their vectors, all or none. The caller awaits the returned future.
 
         Raises IdConflictError for the first that is refused.
         """
@@ -127,7 +125,7 @@ class Writer:
     async def call(self, work: Callable[[sqlite3.Connection], Result], stored: int = 0) -> Result:
         """Run a function in a transaction; if it raises, nothing it did is kept. It may be run twice.
 
-        ``stored`` is how many rows it stores that the text indexes have to be told of.
+        ``stored`` is how many rows it stores, which then wait for the text indexes.
         """
         result: Result = await self._queued(Call(work, stored))
         return result
@@ -139,9 +137,9 @@ class Writer:
         if not self._several or self._filler.reads == self._reads:
             self.flush()
             return request.future
-        # At the end of the loop's turn: a thread that is woken before takes the interpreter from those who read, at
-        # every statement. All that comes in one turn is written together. Where nobody reads it is so in any case, as
-        # the loop holds the interpreter until the turn is over, and the thread is awake by then.
+        # At the end of the iteration: a thread that is woken earlier takes the interpreter from readers at every
+        # statement. All requests of one iteration are written together. Without readers that is so in any case, since
+        # the loop holds the interpreter until the end of the iteration, and the thread is awake by then.
         loop = request.future.get_loop()
         if not self._scheduled and loop not in self._waking:
             self._waking.add(loop)
@@ -153,57 +151,57 @@ class Writer:
         self.flush()
 
     def flush(self) -> None:
-        """Have the thread write what waits. Whoever is too late for that, as the store was closed, is told so."""
+        """Have the thread write what waits. If the store is closed, the requests fail with StoreClosedError."""
         if self._queue and not self._scheduled:
             self._scheduled = True
             if not self._worker.submit(self._drain):
-                requests = self._taken()
+                requests = self._dequeued()
                 for request in requests:
                     request.error = StoreClosedError("The SQLite store")
                 self._deliver(requests)
 
-    def _taken(self) -> list[Request]:
-        """Take everything that waits out of the queue, without what nobody waits for any more."""
+    def _dequeued(self) -> list[Request]:
+        """Empty the queue and return its requests without the cancelled ones."""
         requests: list[Request] = []
         while True:
             try:
                 request = self._queue.popleft()
-            except IndexError:  # Asked beforehand, it might be the last one, and another thread take it.
+            except IndexError:  # A check beforehand could be outdated: another thread may take the last one.
                 return requests
             if not request.future.cancelled():
                 requests.append(request)
 
     def _drain(self) -> Callable[[], object] | None:
-        """Write everything that waits and return what tells those who wait. Runs on the worker's thread.
+        """Write everything that waits and return the function that delivers the results. Runs on the worker's thread.
 
-        They are told when the connection is free: whoever is told may read from it next.
+        Results are delivered once the connection is free, since a caller may read from it next.
         """
-        self._scheduled = False  # Before the queue is emptied: what comes later asks for another round.
-        requests = self._taken()
+        self._scheduled = False  # Before the queue is emptied: a later request schedules another run.
+        requests = self._dequeued()
         if not requests:
             return None
         self._several = len(requests) > 1
         self._reads = self._filler.reads
         try:
             self._write(self._worker.connection, requests)
-            self._check_file()  # Not before: whoever writes to a file that is gone is told so just the same.
-        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            self._check_file()  # Not earlier: a file that is gone by now must fail too.
+        except Exception as error:  # noqa: BLE001 - it belongs to the callers
             for request in requests:
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
         self._filler.written(sum([request.stored for request in requests if request.error is None]))
         return partial(self._deliver, requests)
 
     def _deliver(self, requests: Sequence[Request]) -> None:
-        """Wake those who wait, once per event loop rather than once per request."""
+        """Set the results, with one call per event loop rather than one per request."""
         waiting: dict[asyncio.AbstractEventLoop, list[Request]] = {}
         for request in requests:
             waiting.setdefault(request.future.get_loop(), []).append(request)
         for loop, theirs in waiting.items():
-            with suppress(RuntimeError):  # That loop is closed, so nobody waits any longer.
+            with suppress(RuntimeError):  # The loop is closed, so no task waits any longer.
                 loop.call_soon_threadsafe(self._settle, theirs)
 
     def _settle(self, requests: Sequence[Request]) -> None:
-        """Tell those of one event loop what came of it; runs in that loop."""
+        """Set the results of one event loop's requests; runs in that loop."""
         for request in requests:
             settle(request.future, request.result, request.error)
         self._filler.wait_for_rest()
@@ -225,11 +223,11 @@ class Writer:
             except Exception as error:
                 _roll_back(connection)
                 if is_busy(error):
-                    raise  # Others hold the file; waiting as long again for each request would help nobody.
+                    raise  # Another program holds the file; waiting as long again for each request would not help.
         for request in requests:
             try:
                 _write_alone(connection, request)
-            except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller
                 _roll_back(connection)
                 request.error = error if isinstance(error, MemoryError) else self._explained(error)
 
@@ -255,11 +253,11 @@ def _write_together(connection: sqlite3.Connection, requests: Sequence[Request])
 
 
 def _single_statement(requests: Sequence[Request]) -> Statement | None:
-    """Return the one statement that does all of it, which is a transaction by itself; None where it takes several."""
+    """Return one statement for all requests, which is a transaction by itself; None if it takes several."""
     upsert = _upsert(requests[0])
     if upsert is None:
         return None
-    rows: list[Values] = []
+    rows: list[BoundRow] = []
     for request in requests:
         if not isinstance(request, Upserts) or request.vectors or request.upsert != upsert:
             return None

@@ -1,4 +1,4 @@
-"""What one transaction changes beyond storing rows: whole batches, taking, touching, and removing for good.
+"""What a transaction writes: rows and vectors, whole batches, pops, new lifetimes, and purges.
 
 Every function here runs on the writer's thread, within a transaction that it does not end. SQLite lets one writer in at
 a time, so what is checked holds until everything is written.
@@ -7,19 +7,20 @@ a time, so what is checked holds until everything is written.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count, groupby
+from typing import Any
 
-from memoranda.errors import VersionConflictError
+from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.store import Filter, Page, Write, check_owner, metadata_matches, readable, with_lifetime
+from memoranda.store import Filter, Page, Write, check_expected, check_owner, metadata_matches, readable, with_lifetime
 from memoranda_sql import Statement, unpack
 from memoranda_sqlite import erasing, text_index
-from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, Values, as_hidden, packed, with_created
-from memoranda_sqlite.schema import TABLE
-from memoranda_sqlite.statements import HIDDEN, SQLiteStatements
-from memoranda_sqlite.storing import store_rows
+from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, BoundRow, as_hidden, packed, with_created
+from memoranda_sqlite.statements import HIDDEN, SQLiteStatements, Upsert
+from memoranda_sqlite.tables import TABLE
 
 Types = Mapping[str, type[MemoryItem]]
 
@@ -27,21 +28,92 @@ _HELD = f"SELECT id, version, created_at, created_us FROM {TABLE} WHERE id IN (S
 _HIDE_ONE = f"UPDATE {TABLE} SET {HIDDEN} WHERE id = ?"
 _PURGE_ONE = f"DELETE FROM {TABLE} WHERE id = ?"
 _TOUCH = f"UPDATE {TABLE} SET extra_json = ?, expires_at = ? WHERE id = ?"
+_VERSION_OF = f"SELECT version FROM {TABLE} WHERE id = ?"
 _EXTRA_JSON = 5
 
 
-class Changes:
-    """The changes of one store. ``types`` are the classes of its items, ``indexed`` is whether it has text indexes."""
+KEEP_VECTOR = (
+    "INSERT OR REPLACE INTO memoranda_vectors (item, item_version, vector) SELECT rowid, version, ? FROM memory_items "
+    "WHERE id = ? AND EXISTS (SELECT 1 FROM memoranda_meta WHERE key = 'vector_model' AND value = ?)"
+)
+"""Stores the vector of an item, unless another program has switched to another model meanwhile."""
+
+_DROP_VECTOR = "DELETE FROM memoranda_vectors WHERE item = (SELECT rowid FROM memory_items WHERE id = ?)"
+
+
+def keep_vectors(connection: sqlite3.Connection, vectors: Sequence[Sequence[Any]]) -> None:
+    """Keep vectors, given as the values of ``KEEP_VECTOR``; a file without an embedder has no table for them.
+
+    None instead of a vector removes the vector that the item had.
+    """
+    if vectors:
+        connection.executemany(_DROP_VECTOR, [(item_id,) for vector, item_id, _ in vectors if vector is None])
+        connection.executemany(KEEP_VECTOR, [values for values in vectors if values[0] is not None])
+
+
+AT_ONCE = (256, 32)
+"""How many rows one statement stores; one more stores the rest. Each statement releases and takes the interpreter,
+which is costly while other threads are busy. With few sizes, the statements stay prepared."""
+
+_MANY = 5_000
+_MOST_ROOM = 256 << 10
+"""From how many rows on a transaction may cache more pages than usual, and how many KiB of them."""
+
+
+def store_rows(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[BoundRow]) -> None:
+    """Store rows in their order, in a transaction. Raises IdConflictError for the first that is refused."""
+    for part in parts(rows):
+        if len(part) > 1:
+            # If one is refused, storing them one by one finds out which.
+            with suppress(sqlite3.IntegrityError):
+                connection.execute(*upsert.of(part))
+                continue
+        for row in part:
+            if connection.execute(*upsert.of([row])).rowcount != 1:
+                raise IdConflictError(row[ID])
+
+
+@contextmanager
+def room_for(connection: sqlite3.Connection, rows: int) -> Iterator[None]:
+    """Keep more in memory while many rows are stored: each changes some six pages, anywhere in the indexes.
+
+    SQLite copies each page that a statement changes within a transaction, soon into a file. And pages that do not fit
+    into the cache are written to the log early, and read again for the next row that changes them.
+    """
+    (usual,) = connection.execute("PRAGMA cache_size").fetchone()
+    connection.execute("PRAGMA temp_store = MEMORY")
+    if rows >= _MANY:
+        connection.execute(f"PRAGMA cache_size = -{_MOST_ROOM}")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA cache_size = {usual}")
+        connection.execute("PRAGMA temp_store = DEFAULT")
+
+
+def parts(rows: Sequence[BoundRow]) -> Iterator[Sequence[BoundRow]]:
+    """Yield the rows in parts, one for each statement."""
+    start = 0
+    for size in AT_ONCE:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
+    if start < len(rows):
+        yield rows[start:]
+
+
+class Transactions:
+    """Writes for one store. ``types`` are the classes of its items; ``indexed`` is True if it has text indexes."""
 
     def __init__(self, statements: SQLiteStatements, types: Types, *, indexed: bool) -> None:
         self._statements = statements
         self._types = types
         self._indexed = indexed
 
-    def apply(self, connection: sqlite3.Connection, write: Write, rows: Sequence[Values]) -> int:
-        """Carry a batch out, whose adds are given as rows, and return how many rows were deleted.
+    def apply(self, connection: sqlite3.Connection, write: Write, rows: Sequence[BoundRow]) -> int:
+        """Carry out a batch, whose adds are given as rows, and return how many rows were deleted.
 
-        Raises TurnConflictError, VersionConflictError or IdConflictError for what stands in the way.
+        Raises TurnConflictError, VersionConflictError or IdConflictError.
         """
         if write.expected is not None:
             newest = self._newest(connection, write.expected.conversation)
@@ -55,7 +127,7 @@ class Changes:
     def store(
         self,
         connection: sqlite3.Connection,
-        rows: Sequence[Values],
+        rows: Sequence[BoundRow],
         within: MemoryMetadata | None,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
@@ -64,7 +136,7 @@ class Changes:
             run = [as_hidden(row) if is_hidden else row for row in group]
             store_rows(connection, self._statements.upserting(within, deleted=is_hidden), run)
 
-    def _checked(self, connection: sqlite3.Connection, write: Write, rows: Sequence[Values]) -> list[Values]:
+    def _checked(self, connection: sqlite3.Connection, write: Write, rows: Sequence[BoundRow]) -> list[BoundRow]:
         """Return the rows as they are to be stored, having looked at what is held under their ids."""
         ids = [row[ID] for row in rows]
         held = {found[0]: found for found in connection.execute(_HELD, (json_text(ids),))}
@@ -81,8 +153,19 @@ class Changes:
             checked.append(row)
         return checked
 
+    def update(
+        self, connection: sqlite3.Connection, item: MemoryItem, row: BoundRow, within: MemoryMetadata | None
+    ) -> int:
+        """Compare and set one item and return its new version. Raises the conflict that it meets."""
+        stored = connection.execute(*self._statements.get(item.id)).fetchone()
+        check_expected(item, None if stored is None else unpack(stored, self._types), within)
+        # A deleted item of another user may have this id.
+        store_rows(connection, self._statements.upserting(within), [row])
+        ((version,),) = connection.execute(_VERSION_OF, (item.id,))
+        return int(version)
+
     def _check_owner(self, connection: sqlite3.Connection, write: Write, item_id: str) -> None:
-        """Raise IdConflictError where an id is another's: of his item not even the version is told."""
+        """Raise IdConflictError if the id is another user's, whose item's version must not be revealed."""
         columns = self._statements.dialect.item_columns
         held = connection.execute(f"SELECT {columns} FROM {TABLE} WHERE id = ?", (item_id,)).fetchone()
         if held is not None:

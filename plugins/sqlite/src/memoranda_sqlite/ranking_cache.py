@@ -1,4 +1,4 @@
-"""What was read of a scope, kept between searches and brought up to date with what has changed since."""
+"""A cache of what ranked searches read of a scope, updated with what has changed since."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Generic, NamedTuple, TypeVar
 from memoranda.store import Condition, Expiry, Filter
 from memoranda_sql import Parameters, Statements
 from memoranda_sqlite import journal
-from memoranda_sqlite.schema import TABLE
+from memoranda_sqlite.tables import TABLE
 
 T = TypeVar("T")
 
 MOST_SCOPES = 256
-"""Of how many scopes something is kept; those that were searched last."""
+"""The number of scopes in a cache; the least recently searched ones are dropped."""
 
 _NEXT_EXPIRY = f"SELECT min(expires_at) FROM {TABLE} WHERE expires_at > ?"
 _EXPIRED = f"SELECT rowid FROM {TABLE} WHERE expires_at > ? AND expires_at <= ?"
@@ -30,10 +30,10 @@ class _Entry(NamedTuple, Generic[T]):
     size: int
 
 
-class Kept(Generic[T]):
-    """Values by scope, up to a size in all and of at most ``MOST_SCOPES``, for all connections of a store.
+class RankingCache(Generic[T]):
+    """Values by scope, up to a total size and ``MOST_SCOPES``, for all connections of a store.
 
-    A value is never changed: others may be reading it, who see another state of the file.
+    A value is never changed: another connection may be reading it, which sees another state of the file.
     """
 
     def __init__(self, most: int) -> None:
@@ -42,7 +42,7 @@ class Kept(Generic[T]):
         self._lock = threading.Lock()
 
     def forget(self) -> None:
-        """Keep nothing of what may have been purged."""
+        """Drop everything: it may hold purged content."""
         with self._lock:
             self._entries = {}
 
@@ -69,7 +69,7 @@ class Kept(Generic[T]):
             kept = self._entries.get(key)
             if kept is not None and kept.since <= now:
                 if kept.state == state and (kept.until is None or now < kept.until):
-                    self._entries[key] = self._entries.pop(key)  # It was searched last.
+                    self._entries[key] = self._entries.pop(key)  # The most recently searched one is last.
                     return kept.value
                 found = self._followed(connection, kept, state, now, follow)
                 if found is not None:
@@ -113,7 +113,7 @@ class Kept(Generic[T]):
 
 
 def state_of(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return what is another after every change to the file, the indexes included, as this connection alone sees it."""
+    """Return a value that differs after every change to the file, indexes included, for this connection alone."""
     return connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes
 
 

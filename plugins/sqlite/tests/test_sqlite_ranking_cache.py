@@ -1,4 +1,4 @@
-"""What searches keep of a scope between them follows what the file has."""
+"""The caches of ranked search follow what the file has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memoranda_ranking import HashingEmbeddings, candidates, turns
 from memoranda_sql import Parameters
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.journal import MOST_FOLLOWED
-from memoranda_sqlite.keeping import Kept
+from memoranda_sqlite.ranking_cache import RankingCache
 from memoranda_sqlite.statements import SQLiteStatements
 
 ADA = MemoryMetadata(user_id="ada")
@@ -54,7 +54,7 @@ class Numbers:
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path)
-        self.kept: Kept[set[int]] = Kept(100)
+        self.kept: RankingCache[set[int]] = RankingCache(100)
         self.done: list[str] = []
 
     def asked(self, now: str = "2024") -> set[int]:
