@@ -29,7 +29,7 @@ from memoranda_postgres.values import UPDATED, value_condition
 
 SEQUENCE = "added"
 
-SAID = f"{SEQUENCE} > 0"
+EVERY_ITEM = f"{SEQUENCE} > 0"
 """What holds for every item, and is said where items are read in the order of adding."""
 
 MOMENT = "moment"
@@ -93,13 +93,13 @@ def _selected(columns: Sequence[str]) -> str:
     return ", ".join(f"{_MADE[column]} AS {column}" if column in _MADE else column for column in columns)
 
 
-def _as_said(text: str, order: Order) -> str:
+def _in_order_of_adding(text: str, order: Order) -> str:
     """Return a statement so that the index in the order of adding serves it, if that is its order.
 
     The index holds only what every item meets and no other statement asks for. The server takes a user's session for a
     single item, since it does not know that a session is one user's, and would else sort all of one by its time.
     """
-    return text.replace(" WHERE ", f" WHERE {SAID} AND ", 1) if order == "added" else text
+    return text.replace(" WHERE ", f" WHERE {EVERY_ITEM} AND ", 1) if order == "added" else text
 
 
 class PostgresDialect(Dialect):
@@ -248,14 +248,14 @@ class PostgresStatements(Statements):
             or any(type(condition) not in _BOUND_AS_THEY_ARE for condition in conditions)
         ):
             text, values = super().search(wanted, page, columns)
-            return _as_said(text, page.order), values
+            return _in_order_of_adding(text, page.order), values
         key = (page, *(condition.shape for condition in conditions))
         known = self._searches.get(key)
         if known is not None:
             bound = (_BOUND_AS_THEY_ARE[type(condition)](condition) for condition in conditions)
             return known, [value for values in bound for value in values]
         text, values = super().search(wanted, page)
-        text = _as_said(text, page.order)
+        text = _in_order_of_adding(text, page.order)
         if len(self._searches) < _MOST_TEXTS:
             self._searches[key] = text
         return text, values
@@ -274,7 +274,7 @@ class PostgresStatements(Statements):
         text, values = super().page(
             wanted, after=after, size=size, include_deleted=include_deleted, deleted_only=deleted_only, order=order
         )
-        return _as_said(text, order), values
+        return _in_order_of_adding(text, order), values
 
     def owners_page(self, listing: Listing, wanted: Filter, after: str | None, size: int) -> Statement:
         """Select the next owners in order, each with its number of items and the times of the first and the last."""

@@ -16,11 +16,12 @@ from memoranda_postgres.schema import (
     add_trigrams,
     create_extension,
     extension_schema,
-    lock,
+    lock_schema,
     present_indexes,
+    schema_version,
 )
 from memoranda_postgres.server import Server
-from memoranda_postgres.tables import SCHEMA_VERSION, indexes, trigram_index
+from memoranda_postgres.tables import indexes, trigram_index
 from memoranda_postgres.vectors import Vectors
 
 
@@ -40,7 +41,7 @@ async def examine(
 
 async def _repair(server: Server, statements: PostgresStatements, connection: Connection) -> None:
     async with server.transaction(connection):
-        await lock(connection)
+        await lock_schema(connection)
         await add_trigrams(connection, statements.dialect)
         await create_extension(connection, "vector")
         await add_indexes(connection, statements.dialect)
@@ -55,7 +56,7 @@ async def _findings(
     return [
         await _server_finding(connection, server),
         pooler_finding(await server.look_for_pooler(connection), server.statement_cache_size),
-        Finding("schema", True, f"version {SCHEMA_VERSION}, {_layout(meta['partitions'])}"),
+        Finding("schema", True, f"version {schema_version()}, {_layout(meta['partitions'])}"),
         *(_index_finding(index.name, index.serves, there) for index in indexes()),
         await _trigram_finding(connection, there),
         _terms_finding(meta["terms"]),

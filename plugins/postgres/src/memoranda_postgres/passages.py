@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memoranda.ranking import Passage, held_back, passage_at
-from memoranda_postgres.dialect import PostgresDialect
 
 KEY = "PRIMARY KEY (item_id, part)"
 PART = "part SMALLINT NOT NULL DEFAULT 0"
@@ -43,12 +42,6 @@ class Nearness(NamedTuple):
         """Return the nearest part of an item; the empty text where there is only one."""
         near = self.divided.get(passage.key)
         return "" if near is None else near.passage(passage.text)
-
-
-def divide_vectors(dialect: PostgresDialect) -> list[str]:
-    """Return what gives the vectors of an older schema their numbers: each is the only one of its item."""
-    numbers = f"ADD COLUMN {PART}, ADD COLUMN {PARTS}"
-    return [f"ALTER TABLE IF EXISTS {dialect.vectors} {numbers}, DROP CONSTRAINT memory_vectors_pkey, ADD {KEY}"]
 
 
 def best_of_each(compared: Iterable[tuple[str, float, int, int, Any]], damping: float) -> dict[str, Near]:

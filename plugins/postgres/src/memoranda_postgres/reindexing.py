@@ -13,7 +13,7 @@ from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.locking import lock_items
 from memoranda_postgres.retrieval import named_model
-from memoranda_postgres.schema import create_extension, extension_schema, lock
+from memoranda_postgres.schema import create_extension, extension_schema, lock_schema
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, TEXT_COLUMNS, keys_text, searchable
 from memoranda_postgres.vectors import Vectors
@@ -46,7 +46,7 @@ async def open_vectors(
                     )
                 return vectors
         async with server.transaction(connection):
-            await lock(connection)
+            await lock_schema(connection)
             extension = await create_extension(connection, "vector")
             if extension is None:
                 logger.warning("%s has no pgvector, so the embedder is not used: there is no semantic search.", store)
@@ -140,7 +140,7 @@ async def _make_vectors(
 ) -> None:
     async def start(connection: Connection) -> None:
         async with server.transaction(connection):
-            await lock(connection)
+            await lock_schema(connection)
             if await vectors.stored_model(connection) != (vectors.model, vectors.dimension):
                 await vectors.create(connection)
             elif await vectors.most_missing(connection):
@@ -149,7 +149,7 @@ async def _make_vectors(
 
     async def finish(connection: Connection) -> None:
         async with server.transaction(connection):
-            await lock(connection)
+            await lock_schema(connection)
             await vectors.create_index(connection)
 
     await server.run(start)

@@ -47,7 +47,7 @@ from memoranda_postgres.removing import Removals
 from memoranda_postgres.replicas import ReplicatedServer, checked_places, on_primary
 from memoranda_postgres.retrieval import Retrieval
 from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
-from memoranda_postgres.schema import Layout, is_there, prepare
+from memoranda_postgres.schema import Layout, has_tables, prepare
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_postgres.terms import user_of
 from memoranda_postgres.vectors import Vectors
@@ -214,7 +214,7 @@ class PostgresMemoryStore(BaseStore):
             raise
         try:
             async with self._server.bounded():
-                return await self._server.run(lambda connection: is_there(connection, self._schema))
+                return await self._server.run(lambda connection: has_tables(connection, self._schema))
         finally:
             await self._server.close()
 
