@@ -74,9 +74,10 @@ async def test_a_migration_runs_once_however_many_stores_open(old_url: str, monk
 
 
 async def test_a_migration_that_fails_changes_nothing(old_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched, pytest.raises(StoreError):
+    with monkeypatch.context() as patched:
         patched.setattr(schema, "MIGRATIONS", (add_mood, fail))
-        await PostgresMemoryStore(old_url).init()
+        with pytest.raises(StoreError):
+            await PostgresMemoryStore(old_url).init()
     async with PostgresMemoryStore(old_url) as store:
         assert await store.count(metadata=ADA) == 1
         assert all(finding.ok for finding in await store.doctor() if finding.name.startswith("index"))

@@ -49,7 +49,6 @@ from memoranda.store.filters import (
     names_nothing,
 )
 from memoranda.store.forked import as_one_session
-from memoranda.store.gathering import Gathering
 from memoranda.store.health import Erasing, Examinable, Finding, Progress, Reindexable
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
@@ -67,7 +66,7 @@ from memoranda.store.writes import Expected, Write, kept
 __all__ = [
     "BASE_CAPABILITIES", "EVERYTHING", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Access", "Archived", "BaseStore",
     "Below", "Capability", "Condition", "Contains", "Created", "Erasing", "Examinable", "Expected", "Expiry",
-    "ExtraEquals", "FieldEquals", "Filter", "Finding", "Gathering", "InBranch", "InMemoryStore", "InScope",
+    "ExtraEquals", "FieldEquals", "Filter", "Finding", "InBranch", "InMemoryStore", "InScope",
     "ItemFields", "Lifetimes", "Listing", "MemoryStore", "Moment", "Observer", "Observers", "Order", "Owner",
     "OwnerField", "Page", "Past", "Progress", "Reindexable", "ScopedStore", "SearchMode", "Value", "Write",
     "as_one_session", "bare_item", "bare_metadata", "build_item", "check_clearing", "check_expected", "check_filter",

@@ -9,7 +9,7 @@ from memoranda.ranking import terms_fingerprint
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
-from memoranda_postgres.pooling import pooler_finding
+from memoranda_postgres.pooler import pooler_finding
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import (
     add_indexes,

@@ -11,7 +11,6 @@ from memoranda.embeddings import Embeddings, embed_passages, has_text
 from memoranda.ranking import Weights, normalised, terms_fingerprint
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
-from memoranda_postgres.locking import lock_items
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import create_extension, extension_schema, lock_schema
 from memoranda_postgres.server import Server
@@ -124,7 +123,7 @@ async def _write_terms(
     connection: Connection, server: Server, dialect: PostgresDialect, columns: list[list[Any]]
 ) -> None:
     async with server.transaction(connection):
-        locked = await lock_items(server, connection, dialect, columns[0])
+        locked = await server.lock_items(connection, dialect, columns[0])
         await connection.execute(
             f"UPDATE {dialect.table} AS stored SET folded = made.folded, {TERM_KEYS} = made.keys::integer[] "
             f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[]) AS made (id, version, folded, keys) "

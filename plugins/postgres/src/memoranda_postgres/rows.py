@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, utc_text
 from memoranda.shapes import json_text
@@ -21,10 +21,33 @@ from memoranda.store import bare_metadata, further_values, namespace_key
 READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
 """The columns that :func:`item_of` reads, in its order; statements that return items select these first."""
 
+CALENDAR_ENDS = ("0001-01-01T00:00:00.000000+00:00", "9999-12-31T23:59:59.999999+00:00")
+"""Times that the driver would encode as infinite ones; a statement takes them as text, and COPY cannot."""
+
 _WITHOUT_CALLS = json_text(further_values(AIMemory(content="")))
 
 # A float that JSON writes with an exponent would come back from JSONB as a whole number.
 _EXPONENT = re.compile(r"\d[eE][+-]?\d")
+
+
+class Addition(NamedTuple):
+    """An item to be written: its columns so far, and the scope fields in which a row of the same id must equal it.
+
+    ``within`` is set only where fields cannot express the scope. ``times`` is how often the batch has the item. A
+    ``deleted`` item is hidden from the start. ``moment`` is the item's time where ``created_at`` is not in the stored
+    form.
+    """
+
+    row: Row
+    further: tuple[Any, ...]
+    token: int
+    fields: tuple[str, ...]
+    within: MemoryMetadata | None
+    vectors: Sequence[Sequence[float]] | None = None
+    times: int = 1
+    number: int | None = None
+    deleted: bool = False
+    moment: str | None = None
 
 
 def jsonb_text(text: str) -> str:

@@ -18,10 +18,11 @@ import asyncpg
 
 from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
+from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
 from memoranda_postgres.hosts import Hosts
 from memoranda_postgres.options import UNREADABLE
-from memoranda_postgres.pooling import Pooler, look_for_pooler
+from memoranda_postgres.pooler import Pooler, look_for_pooler
 
 T = TypeVar("T")
 
@@ -223,7 +224,7 @@ class Server:
     @property
     def _is_direct(self) -> bool:
         """Whether all connections are known to lead to the server itself."""
-        return self._pooler is not None and not self._pooler.met
+        return self._pooler is not None and not self._pooler.present
 
     async def change_rows(self, text: str, values: Any, count: int) -> list[Any]:
         """Run a statement that changes about so many rows and return what it returns; it is not repeated blindly."""
@@ -231,6 +232,21 @@ class Server:
             lambda connection: connection.fetch(text, *values, timeout=self.time_for(count)), repeatable=False
         )
         return rows
+
+    async def lock_items(self, connection: Connection, dialect: PostgresDialect, ids: Sequence[str]) -> list[str]:
+        """Lock the existing items of these ids, hidden ones too, until the transaction ends; return their ids.
+
+        Every writer locks items first, in the order of their ids, and only then touches what belongs to them, such as
+        vectors. So no two writers wait for each other in a circle. An item's lock is its row; a new item is locked by
+        being inserted. An item that was purged and added again while this waited is not among the returned ids and must
+        not be written.
+
+        In a partitioned table the lock is the row in the table of ids, and a later statement reads or writes the item.
+        A statement that waits for a row and continues with its newer version must not read a partitioned table: some
+        releases of PostgreSQL 18 crash on it.
+        """
+        rows = await connection.fetch(dialect.lock_by_ids("$1"), list(ids), timeout=self.time_for(len(ids)))
+        return [row["id"] for row in rows]
 
     @contextlib.asynccontextmanager
     async def transaction(self, connection: Connection) -> AsyncGenerator[None, None]:

@@ -21,8 +21,17 @@ from memoranda.sql import Parameters
 from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
-from memoranda_postgres.locking import lock_items
-from memoranda_postgres.passages import KEY, PART, PARTS, Kept, Near, Nearness, best_of_each, in_batches, numbered
+from memoranda_postgres.passage_vectors import (
+    KEY,
+    PART,
+    PARTS,
+    ItemVectors,
+    Near,
+    Nearness,
+    best_of_each,
+    in_batches,
+    numbered,
+)
 from memoranda_postgres.rows import READ_COLUMNS
 from memoranda_postgres.server import UNHURRIED, Server
 
@@ -111,7 +120,7 @@ class Vectors:
         )
         return found
 
-    async def known(self, contents: Mapping[str, str]) -> dict[str, Sequence[Sequence[float]]]:
+    async def present(self, contents: Mapping[str, str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the present vectors of those ids that have one for this very content, of this store's model."""
         # Ids before vectors, as with all who lock both: a change of the model is waited for, never in a circle.
         given = f"SELECT id, content, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}"
@@ -127,7 +136,7 @@ class Vectors:
                 found.setdefault(row["id"], []).append(row["vector"])
         return dict(found)
 
-    async def keep(self, connection: Connection, vectors: Sequence[Kept]) -> None:
+    async def keep(self, connection: Connection, vectors: Sequence[ItemVectors]) -> None:
         """Store the vectors of versions of items in place of others, in the transaction that wrote or locked those.
 
         Where another process has made the table over to another model, nothing is kept: the items are there, and
@@ -136,7 +145,7 @@ class Vectors:
         for some in in_batches(vectors, _TOGETHER):
             await self._keep_some(connection, some)
 
-    async def _keep_some(self, connection: Connection, vectors: Sequence[Kept]) -> None:
+    async def _keep_some(self, connection: Connection, vectors: Sequence[ItemVectors]) -> None:
         owners, parts, counts = numbered([passages for _, _, passages in vectors])
         flat: list[float] = []
         for _, _, passages in vectors:
@@ -165,11 +174,11 @@ class Vectors:
             timeout=self._server.time_for(len(owners)),
         )
 
-    async def keep_present(self, connection: Connection, vectors: Sequence[Kept]) -> None:
+    async def keep_present(self, connection: Connection, vectors: Sequence[ItemVectors]) -> None:
         """Store vectors that were made after their items, as far as those are still there and of these versions."""
         ids = [item_id for item_id, _, _ in vectors]
         async with self._server.transaction(connection):
-            ids = await lock_items(self._server, connection, self._dialect, ids)
+            ids = await self._server.lock_items(connection, self._dialect, ids)
             rows = await connection.fetch(
                 f"SELECT id, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')} AND deleted = 0",
                 ids,
