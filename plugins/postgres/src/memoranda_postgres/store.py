@@ -49,7 +49,7 @@ class PostgresMemoryStore(ReadingStore):
 
     * ``pool`` is an asyncpg pool to use instead; the store never closes it.
     * ``schema`` names the schema of the tables; by default the connection's own.
-    * The store's own pool opens ``min_size`` connections at first and at most ``max_size``, in all event loops together.
+    * The store's own pool opens ``min_size`` connections at first and ``max_size`` at most, over all event loops.
     * ``ssl`` is what asyncpg takes: True, a mode like ``"verify-full"`` or an SSLContext.
     * ``statement_cache_size`` is how many prepared statements each connection keeps: by default 100, or none behind a
       pooler that does not support them, which is detected.
@@ -58,7 +58,7 @@ class PostgresMemoryStore(ReadingStore):
     * ``partitions`` divides a new table by user into that many parts.
     * ``embeddings`` turns on semantic search where the server has pgvector; ``weights`` are those of the text ranking.
     * ``replicas`` are hosts to read from (``"db2,db3:5433"``), with the user, password and database of ``dsn``. A read
-      goes to a replica that has this store's own writes and lags less than ``replica_lag`` seconds, else to the primary.
+      goes to a replica that has this store's writes and lags at most ``replica_lag`` seconds, else to the primary.
 
     Calls may come from any event loop of the process that opened the store. Each loop has its own connections, which
     are closed when it ends, so ``max_size`` should be no less than the number of loops that run at once. A given pool

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,10 @@ class Script:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sha", hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest())
+
+
+Run = Callable[[Script, Sequence[Any]], Awaitable[Any]]
+"""Runs a script with these arguments."""
 
 
 class _RefusedError(Exception):

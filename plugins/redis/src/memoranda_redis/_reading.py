@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -21,7 +21,6 @@ from memoranda.store import (
 )
 from memoranda_redis._connection import RedisConnection, Script
 from memoranda_redis._filters import ids_of, told
-from memoranda_redis._ordering import PLACE, batched, merged
 from memoranda_redis._reading_scripts import COUNT, FIND, OWNERS, ROWS
 from memoranda_redis._records import TIME, Row, read_row, unreadable
 
@@ -33,6 +32,13 @@ PAGE = 500
 
 EFFORT = 2000
 """The most items that one call looks at on the server, for the same reason."""
+
+_SORT_KEY: Mapping[Order, Callable[[Row], str]] = {
+    "created": lambda row: row.place,
+    "added": lambda row: row.number,
+    "updated": lambda row: row.item.updated_at + row.number,
+}
+"""The sort key of each order; no two items share one."""
 
 
 class Reading(BaseStore):
@@ -112,7 +118,7 @@ class Reading(BaseStore):
         else:
             pages = [await self._rows_of(ids[start : start + PAGE]) for start in range(0, len(ids), PAGE)]
             rows = [row for page in pages for row in page if wanted.matches(row.item)]
-        for row in sorted(rows, key=PLACE[order], reverse=first == "newest"):
+        for row in sorted(rows, key=_SORT_KEY[order], reverse=first == "newest"):
             yield row
 
     async def _rows(
@@ -149,7 +155,7 @@ class Reading(BaseStore):
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         rows = self._ordered(wanted, "live", order, "oldest", EVERYTHING)
         if include_deleted:
-            rows = merged(rows, self._ordered(wanted, "hidden", order, "oldest", EVERYTHING), PLACE[order])
+            rows = _merged(rows, self._ordered(wanted, "hidden", order, "oldest", EVERYTHING), _SORT_KEY[order])
         async for row in rows:
             yield row.item
 
@@ -166,7 +172,7 @@ class Reading(BaseStore):
         cursor = b""
         while True:
             cursor, *parts = await self._run(OWNERS, [position, json_text(asked), cursor, PAGE])
-            for key, count, first, last in batched(parts):
+            for key, count, first, last in _in_fours(parts):
                 value = namespace_of(key) if listing.by == "namespace" else key
                 owner = Owner(value, int(count), first, last)
                 found[key] = found[key].joined(owner) if key in found else owner
@@ -174,3 +180,26 @@ class Reading(BaseStore):
                 break
         for owner in listing.shown(found[key] for key in sorted(found)):
             yield owner
+
+
+async def _merged(
+    left: AsyncGenerator[Row, None], right: AsyncGenerator[Row, None], key: Callable[[Row], str]
+) -> AsyncGenerator[Row, None]:
+    """Merge two sorted streams; an item that moves from one to the other meanwhile comes once."""
+    ends = [await anext(left, None), await anext(right, None)]
+    last = ""
+    while ends[0] is not None or ends[1] is not None:
+        take = 0 if ends[1] is None or (ends[0] is not None and key(ends[0]) <= key(ends[1])) else 1
+        row = ends[take]
+        assert row is not None
+        if key(row) != last:
+            yield row
+        last = key(row)
+        ends[take] = await anext((left, right)[take], None)
+
+
+def _in_fours(parts: Sequence[bytes | int]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the parts of a reply as texts, four at a time."""
+    texts = [part.decode() if isinstance(part, bytes) else str(part) for part in parts]
+    for first in range(0, len(texts), 4):
+        yield texts[first], texts[first + 1], texts[first + 2], texts[first + 3]

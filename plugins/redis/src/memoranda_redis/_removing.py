@@ -11,9 +11,9 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
 from memoranda.store import EVERYTHING, Filter, Page
 from memoranda_redis._filters import Asked, ids_of, told
-from memoranda_redis._moving_scripts import MOVE_ALL, MOVE_SOME, SOONEST, SWEEP, TAKE
 from memoranda_redis._reading import EFFORT, PAGE, Family, Reading
 from memoranda_redis._records import read_row
+from memoranda_redis._removing_scripts import MOVE_ALL, MOVE_SOME, SOONEST, SWEEP, TAKE
 
 logger = logging.getLogger(__name__)
 

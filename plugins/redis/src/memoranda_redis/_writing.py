@@ -11,9 +11,9 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
 from memoranda.store import Page, Write, copy_item, end_of_life, metadata_matches
 from memoranda_redis._filters import scope_told, told
-from memoranda_redis._moving_scripts import TAKE
 from memoranda_redis._reading import PAGE, Reading
 from memoranda_redis._records import body, folded, header, milliseconds, read_row
+from memoranda_redis._removing_scripts import TAKE
 from memoranda_redis._writing_scripts import PUT, TOUCH
 
 _MOST_AT_ONCE = 100_000

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from memoranda.errors import CorruptStoreError, StoreError
 from memoranda.items import MemoryItem
 from memoranda.store import Finding
-from memoranda_redis._connection import Script
+from memoranda_redis._connection import Run, Script
 from memoranda_redis._lua import SHARED
 from memoranda_redis._reading_scripts import FIND
 from memoranda_redis._records import named_id, read_row
-
-Run = Callable[[Script, Sequence[Any]], Awaitable[Any]]
 
 OLDEST = (6, 2)
 _PAGE = 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from types import MappingProxyType
 
 from memoranda.errors import CorruptStoreError, InputError, SchemaTooNewError
@@ -10,14 +11,33 @@ from memoranda.shapes import check_text
 from memoranda.store import BASE_CAPABILITIES, Capability, Finding
 from memoranda.urls import take_known_options
 from memoranda_redis._address import DEFAULT_URL, Address
-from memoranda_redis._connection import RedisConnection
-from memoranda_redis._migration import OPEN, migrate
+from memoranda_redis._connection import RedisConnection, Run, Script
 from memoranda_redis._removing import Removing
 from memoranda_redis._writing import Writing
 from memoranda_redis.episodic import EpisodicMemory
 from memoranda_redis.health import examine
 
-SCHEMA = 2
+MIGRATIONS: tuple[Callable[[Run], Awaitable[None]], ...] = ()
+"""Migration n leads from schema version n + 1 to n + 2. Several processes may run one at once, and one that was
+interrupted runs again, so each must be idempotent. A released migration never changes."""
+
+_OPEN = Script(
+    """
+local found = redis.call('GET', KEYS[1] .. 'schema')
+if found then return found end
+redis.call('SET', KEYS[1] .. 'schema', ARGV[1])
+return ARGV[1]
+"""
+)
+"""Keys: the base. Arguments: the schema version of this release. Returns the version of the data."""
+
+_MIGRATED = Script(
+    """
+local key = KEYS[1] .. 'schema'
+if tonumber(redis.call('GET', key)) < tonumber(ARGV[1]) then redis.call('SET', key, ARGV[1]) end
+"""
+)
+"""Keys: the base. Arguments: the schema version that the data has now."""
 
 
 class RedisMemoryStore(Writing, Removing):
@@ -100,11 +120,13 @@ class RedisMemoryStore(Writing, Removing):
     async def _init(self) -> None:
         try:
             await self._connection.connect()
-            found = self._schema(await self._connection.run(OPEN, [self._base], [SCHEMA]))
-            if found > SCHEMA:
-                raise SchemaTooNewError(repr(self), found, SCHEMA)
-            if found < SCHEMA:
-                await migrate(self._run_opening, SCHEMA)
+            latest = len(MIGRATIONS) + 1
+            found = self._schema(await self._run_opening(_OPEN, [latest]))
+            if found > latest:
+                raise SchemaTooNewError(repr(self), found, latest)
+            for version, migration in enumerate(MIGRATIONS[found - 1 :], found + 1):
+                await migration(self._run_opening)
+                await self._run_opening(_MIGRATED, [version])
         except BaseException:
             await self._connection.close()
             raise
@@ -114,12 +136,15 @@ class RedisMemoryStore(Writing, Removing):
 
     def _schema(self, written: bytes) -> int:
         try:
-            return int(written)
+            version = int(written)
         except ValueError:
+            version = 0
+        if version < 1:
             raise CorruptStoreError(
-                f"{self!r} has a schema version that is no number. Another program uses the key {self._base}schema; "
-                f"choose another namespace, or restore a backup."
-            ) from None
+                f"{self!r} has a schema version that is no number from 1 on. Another program uses the key "
+                f"{self._base}schema; choose another namespace, or restore a backup."
+            )
+        return version
 
     # Health
 
