@@ -23,7 +23,7 @@ from memoranda_redis.episodic import (
     read_entry,
 )
 
-# An entry starts with {"timestamp":"<32 characters>", and goes on with the member that holds its id.
+# An entry starts with {"timestamp":"<32 characters>", followed by the member that holds its id.
 _ID_AT = len('{"timestamp":"') + 32 + len('",') + 1
 
 WRITE = Script(
@@ -57,8 +57,8 @@ for first = 2, #ARGV, 4 do
     moment = iso(micros)
     key = prefix .. moment
     found = redis.pcall('GET', key)
-    -- What is no text is somebody else's, and in the way; an entry of the same id is this very write, whose answer
-    -- was lost.
+    -- A value that is no text belongs to another program and stays. An entry of the same id is this very write, whose
+    -- answer was lost.
     if not found or type(found) == 'string' and string.sub(found, ID_AT, ID_AT - 1 + #id) == id then break end
     micros = micros + 1
   end
@@ -72,7 +72,7 @@ end
 if longest > 0 and redis.call('PTTL', index) < longest then
   redis.call('PEXPIRE', index, longest)
 end
--- Every write looks at one more of the oldest members than it adds, so that expired ones cannot pile up.
+-- Every write checks one more of the oldest members than it adds, so that expired ones cannot pile up.
 for _, key in ipairs(redis.call('ZRANGE', index, 0, #written)) do
   if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) end
 end
@@ -114,11 +114,11 @@ while number < limit do
   if #keys < wanted then break end
 end
 for _, key in ipairs(gone) do
-  -- A key that is there but holds no text is not ours to judge.
+  -- A key that exists but holds no text belongs to another program.
   if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) else odd[#odd + 1] = key end
 end
 
--- Members outside the window expire too: look at the oldest for as long as there are any, then at some other place.
+-- Members outside the window expire too: check the oldest while some of them have, then a random other stretch.
 local function sweep(first)
   local keys = redis.call('ZRANGE', index, first, first + 31)
   if #keys == 0 or redis.call('EXISTS', unpack(keys)) == #keys then return 0, #keys end
@@ -148,41 +148,42 @@ of its entries, or with ``apart`` as keys and entries in turn. Members whose ent
 _LISTED_BY = "ShortTermMemoryManager.doctor()"
 
 ALL = 2**53
-"""A limit that means all; it fits a number of Lua."""
+"""A limit that means all; the largest that a Lua number holds exactly."""
 
 _MOST_NAMED = 10
 
-Run = Callable[[Sequence[Any]], Awaitable[Any]]
-"""Runs the script that reads, with these arguments."""
+Read = Callable[[Sequence[Any]], Awaitable[Any]]
+"""Runs the reading script with these arguments."""
 
 
-async def recall(run: Run, agent_id: str, since: float, limit: int) -> list[EpisodicMemory]:
+async def recall(read: Read, agent_id: str, since: float, limit: int) -> list[EpisodicMemory]:
     """Return at most ``limit`` interactions since a Unix time, newest first.
 
-    What cannot be read takes no place under the limit. Raises InvalidTimestampError for an entry without a time.
+    Unreadable entries do not count towards the limit. Raises InvalidTimestampError for an entry without a time. Whole
+    pages are decoded at once, in about half the time of one entry after the other.
     """
-    odd, pages = await run(_arguments(since, limit, "together"))
+    odd, pages = await read(_arguments(since, limit, "together"))
     for key in odd:
-        left_out(CorruptEntryError(agent_id, _shown(key), "it is no text"), _LISTED_BY)
+        left_out(CorruptEntryError(agent_id, _key_text(key), "it is not text"), _LISTED_BY)
     memories = []
     try:
         for text, count in _pairs(pages):
             memories += _read_together(text, count, agent_id)
-            await asyncio.sleep(0)  # A page is a few milliseconds of work, and others want their turn.
+            await asyncio.sleep(0)  # A page takes milliseconds, so let other tasks run.
     except CorruptEntryError:
-        return await _recall_apart(run, agent_id, since, limit)
+        return await _recall_apart(read, agent_id, since, limit)
     return memories
 
 
-async def _recall_apart(run: Run, agent_id: str, since: float, limit: int) -> list[EpisodicMemory]:
-    """Recall entry by entry, so that those that can be read are not taken for the others."""
+async def _recall_apart(read: Read, agent_id: str, since: float, limit: int) -> list[EpisodicMemory]:
+    """Recall entry by entry, leaving out those that cannot be read."""
     asked = limit
     while True:
-        _, entries = await run(_arguments(since, asked, "apart"))
+        _, entries = await read(_arguments(since, asked, "apart"))
         memories, unreadable = [], []
         for key, text in _pairs(entries):
             try:
-                memories.append(read_entry(text, agent_id, _shown(key)))
+                memories.append(read_entry(text, agent_id, _key_text(key)))
             except InvalidTimestampError:
                 raise
             except CorruptEntryError as error:
@@ -194,17 +195,17 @@ async def _recall_apart(run: Run, agent_id: str, since: float, limit: int) -> li
         asked = min(limit + len(unreadable), ALL)
 
 
-async def examine_entries(run: Run, agent_id: str) -> Finding:
-    """Return whether every entry of an agent can be read, naming those that cannot."""
-    odd, entries = await run(_arguments(0.0, ALL, "apart"))
-    unreadable = [_shown(key) for key in odd]
+async def examine_entries(read: Read, agent_id: str) -> Finding:
+    """Return a finding that names the entries of an agent that cannot be read."""
+    odd, entries = await read(_arguments(0.0, ALL, "apart"))
+    unreadable = [_key_text(key) for key in odd]
     count = len(odd)
     for key, text in _pairs(entries):
         count += 1
         try:
-            read_entry(text, agent_id, _shown(key))
+            read_entry(text, agent_id, _key_text(key))
         except CorruptEntryError:
-            unreadable.append(_shown(key))
+            unreadable.append(_key_text(key))
     if not unreadable:
         return Finding("entries", True, f"all {count:,} can be read")
     named = ", ".join(map(repr, unreadable[:_MOST_NAMED])) + (", …" if len(unreadable) > _MOST_NAMED else "")
@@ -224,7 +225,7 @@ def _read_together(text: bytes, count: int, agent_id: str) -> list[EpisodicMemor
     try:
         entries = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
-        raise CorruptEntryError(agent_id, "", "it is no JSON") from error
+        raise CorruptEntryError(agent_id, "", "it is not JSON") from error
     if len(entries) != count:
         raise CorruptEntryError(agent_id, "", "it is more than one")
     return [load_entry(entry, agent_id) for entry in entries]
@@ -234,5 +235,5 @@ def _pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     return zip(flat[::2], flat[1::2], strict=True)
 
 
-def _shown(key: bytes) -> str:
+def _key_text(key: bytes) -> str:
     return key.decode(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""How the store reads: by id, by filter, in order, and who has something."""
+"""Reading items: by id, by filter and in order, and listing owners."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from memoranda.store import (
     readable,
 )
 from memoranda_redis._connection import RedisConnection, Script
-from memoranda_redis._filters import ids_of, told
+from memoranda_redis._filters import ids_of, script_filter
 from memoranda_redis._reading_scripts import COUNT, FIND, OWNERS, ROWS
-from memoranda_redis._records import TIME, Row, read_row, unreadable
+from memoranda_redis._records import TIME, StoredItem, read_stored, unreadable_item
 
 Family = Literal["live", "hidden"]
 First = Literal["newest", "oldest"]
 
 PAGE = 500
-"""The most items that one answer holds, so that no call keeps others waiting for long."""
+"""The most items in one reply, so that no call blocks the server for long."""
 
 EFFORT = 2000
 """The most items that one call looks at on the server, for the same reason."""
 
-_SORT_KEY: Mapping[Order, Callable[[Row], str]] = {
+_SORT_KEY: Mapping[Order, Callable[[StoredItem], str]] = {
     "created": lambda row: row.place,
     "added": lambda row: row.number,
     "updated": lambda row: row.item.updated_at + row.number,
@@ -42,7 +42,7 @@ _SORT_KEY: Mapping[Order, Callable[[Row], str]] = {
 
 
 class Reading(BaseStore):
-    """The reading half of the store, on a connection and the base of all keys."""
+    """The reading part of the store."""
 
     _connection: RedisConnection
     _base: str
@@ -51,7 +51,7 @@ class Reading(BaseStore):
         return await self._connection.run(script, [self._base], arguments)
 
     async def _run(self, script: Script, arguments: Sequence[Any], *, patience: float = 0.0) -> Any:
-        """Run a script on the store's keys. Raises StoreClosedError when the store was closed between two of a call."""
+        """Run a script on the store's keys. Raises StoreClosedError if the store was closed during a longer call."""
         self._ensure_open()
         return await self._connection.run(script, [self._base], arguments, patience=patience)
 
@@ -62,19 +62,19 @@ class Reading(BaseStore):
         self._lifetimes.note(row.item.expires_at)
         return row.item
 
-    async def _seen(self, item_id: str, now: str = "") -> tuple[Row | None, str, bool]:
-        """Return what is held under an id, what tells it from what may come later, and whether it is hidden."""
+    async def _seen(self, item_id: str, now: str = "") -> tuple[StoredItem | None, str, bool]:
+        """Return the item of an id, the token of the write that it comes from, and whether it is hidden."""
         key = f"{self._base}i:{item_id}"
         found = await self._connection.command("HMGET", key, "m", "v", "x", "l", "j", "c", "h", "o")
         if all(part is None for part in found[:6]):
             return None, "", False
         if found[0] is None:
-            raise unreadable(item_id)
+            raise unreadable_item(item_id)
         parts = [part or b"" for part in found]
         parts[2] = parts[2][:TIME]
         if parts[2] and parts[2].decode() <= now:
             return None, "", False
-        return read_row(b"\0".join(parts[:6]), self.item_types), f"={parts[7].decode()}", found[6] is not None
+        return read_stored(b"\0".join(parts[:6]), self.item_types), f"={parts[7].decode()}", found[6] is not None
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         found = [
@@ -84,10 +84,10 @@ class Reading(BaseStore):
             self._lifetimes.note(item.expires_at)
         return found
 
-    async def _rows_of(self, ids: Sequence[str]) -> list[Row]:
-        """Return the rows of those of the ids that are there and not hidden."""
+    async def _rows_of(self, ids: Sequence[str]) -> list[StoredItem]:
+        """Return the items of these ids that exist and are not hidden."""
         rows = await self._run(ROWS, ids)
-        return list(readable(partial(read_row, types=self.item_types), rows))
+        return list(readable(partial(read_stored, types=self.item_types), rows))
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         found: list[MemoryItem] = []
@@ -102,10 +102,10 @@ class Reading(BaseStore):
 
     async def _ordered(
         self, wanted: Filter, family: Family, order: Order, first: First, limit: int
-    ) -> AsyncGenerator[Row, None]:
-        """Yield the matching rows of a family in order; at least ``limit`` of them if there are so many.
+    ) -> AsyncGenerator[StoredItem, None]:
+        """Yield the matching items of a family in order; at least ``limit`` if there are as many.
 
-        There is no index by the time of the last change, and of hidden items none by the order of adding: these are
+        No index is ordered by the time of the last change, and none of hidden items by the order of adding: these are
         read and then sorted.
         """
         ids = ids_of(wanted) if family == "live" else None
@@ -123,25 +123,25 @@ class Reading(BaseStore):
 
     async def _rows(
         self, wanted: Filter, family: Family, by: Literal["created", "added"], first: First, limit: int
-    ) -> AsyncGenerator[Row, None]:
-        """Yield the matching rows of a family as an index has them."""
-        asked, sifted = told(wanted)
-        page = PAGE if sifted else min(limit, PAGE)
+    ) -> AsyncGenerator[StoredItem, None]:
+        """Yield the matching items of a family in the order of an index."""
+        asked, incomplete = script_filter(wanted)
+        page = PAGE if incomplete else min(limit, PAGE)
         cursor = b""
         while True:
             cursor, *rows = await self._run(FIND, [family, by, first, json_text(asked), page, cursor, EFFORT])
-            for row in readable(partial(read_row, types=self.item_types), rows):
-                if not sifted or wanted.matches(row.item):
+            for row in readable(partial(read_stored, types=self.item_types), rows):
+                if not incomplete or wanted.matches(row.item):
                     yield row
             if not cursor:
                 return
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         families: list[Family] = ["live", "hidden"] if include_deleted else ["live"]
-        asked, sifted = told(wanted, content=False)
+        asked, incomplete = script_filter(wanted, content=False)
         total = 0
         for family in families:
-            if sifted:
+            if incomplete:
                 total += sum([1 async for _ in self._ordered(wanted, family, "created", "oldest", EVERYTHING)])
                 continue
             cursor = b""
@@ -160,10 +160,10 @@ class Reading(BaseStore):
             yield row.item
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        asked, sifted = told(wanted, content=False)
-        # The lists of values know nothing of time; "~" is behind every one.
+        asked, incomplete = script_filter(wanted, content=False)
+        # The lists of values ignore expiry. "~" sorts after every time.
         is_due = "now" in asked and (await self._soonest_expiry() or "~") <= asked["now"]
-        if sifted or is_due:
+        if incomplete or is_due:
             for owner in listing.of([row.item async for row in self._rows(wanted, "live", "created", "oldest", PAGE)]):
                 yield owner
             return
@@ -183,8 +183,8 @@ class Reading(BaseStore):
 
 
 async def _merged(
-    left: AsyncGenerator[Row, None], right: AsyncGenerator[Row, None], key: Callable[[Row], str]
-) -> AsyncGenerator[Row, None]:
+    left: AsyncGenerator[StoredItem, None], right: AsyncGenerator[StoredItem, None], key: Callable[[StoredItem], str]
+) -> AsyncGenerator[StoredItem, None]:
     """Merge two sorted streams; an item that moves from one to the other meanwhile comes once."""
     ends = [await anext(left, None), await anext(right, None)]
     last = ""
