@@ -10,7 +10,7 @@ from typing import Any
 from memoranda.embeddings import has_text
 from memoranda.ranking import index_terms
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.dialect import MOMENT, USUAL, PostgresStatements
+from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.rows import Addition, owner_of
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import keys_text, stored_folding, term_keys
@@ -37,24 +37,14 @@ class Upserts:
         self._vectors = vectors
         self._has_vectors = has_vectors
         self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
-        place_of = {name: place for place, name in enumerate(statements.insert_columns)}
-        self._usual = [(place_of[name], value) for name, (value, _) in USUAL.items()]
-        self._varying = [place_of[name] for name in statements.varying_columns]
-        self._created, self._moment = place_of["created_at"], place_of[MOMENT]
 
     def bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
         """Return the statement that writes items of different ids and the same shared fields."""
         fields = additions[0].fields
         if len(additions) == 1:
             return self._text("one", fields), self._values(additions[0])
-        columns = self._arrays(additions)
-        if additions[0].number is not None:
-            return self._text("numbered", fields), columns
-        if any(columns[place] != [value] * len(additions) for place, value in self._usual) or (
-            columns[self._moment] != columns[self._created]
-        ):
-            return self._text("drawn", fields), columns
-        return self._text("usual", fields), [columns[place] for place in self._varying]
+        form = "drawn" if additions[0].number is None else "numbered"
+        return self._text(form, fields), self._arrays(additions)
 
     async def write(self, connection: Connection, additions: list[Addition]) -> dict[str, int]:
         """Write items of different ids and the same shared fields and return the versions of those not refused."""
@@ -142,14 +132,10 @@ class Upserts:
         """Return as many new numbers, in order; None stands for one that the statement draws itself."""
         if count <= 1:
             return [None] * count
-        drawn = f"SELECT nextval('{self._dialect.numbers_literal}') AS number FROM generate_series(1, {count})"
-        first, last = await connection.fetchrow(
-            f"SELECT min(number), max(number) FROM ({drawn}) AS drawn", timeout=self._server.time_for(count)
+        rows = await connection.fetch(
+            f"SELECT nextval('{self._dialect.numbers_literal}') FROM generate_series(1, {count})",
+            timeout=self._server.time_for(count),
         )
-        # If others drew numbers at the same time, theirs lie in between, and the list itself is needed.
-        if last - first + 1 == count:
-            return range(first, last + 1)
-        rows = await connection.fetch(drawn, timeout=self._server.time_for(count))
         return sorted(row[0] for row in rows)
 
     async def _drop_vectors(self, connection: Connection, ids: Sequence[str]) -> None:
@@ -181,8 +167,6 @@ class Upserts:
                 text = self._statements.upsert_one(fields)
             elif form == "claim":
                 text = self._statements.insert_or_lock_arrays()
-            elif form == "usual":
-                text = self._statements.upsert_usual(fields)
             else:
                 text = self._statements.upsert_arrays(fields, numbered=form == "numbered")
             self._texts[form, fields] = text
