@@ -14,7 +14,7 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Filter
 from memoranda_postgres import PostgresMemoryStore, scope_counts
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
-from memoranda_postgres.scope_counts import ScopeCounter, ScopeCounts
+from memoranda_postgres.scope_counts import ScopeCounter, ScopeCounts, names_open_transactions
 from memoranda_postgres.server import Server, ServerOptions
 
 WRITERS = 3
@@ -157,3 +157,8 @@ async def test_each_search_counts_by_its_own_time_in_whichever_order_they_come(c
     assert later.total < before.total
     assert await counting.counted(counting.counts, 1, "tea") == before
     assert await counting.counted(counting.counts, 2, "tea") == later
+
+
+@pytest.mark.parametrize(("snapshot", "complete"), [("7:7:", True), ("7:9:7,8", True), ("7:9:", False)])
+def test_a_snapshot_of_a_standby_does_not_list_open_transactions(snapshot: str, complete: bool) -> None:
+    assert names_open_transactions(snapshot) is complete

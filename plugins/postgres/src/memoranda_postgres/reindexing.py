@@ -1,4 +1,4 @@
-"""Making what searches rely on: the table of vectors, and terms and vectors of items that lack them."""
+"""Creating the table of vectors, and recomputing terms and vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memoranda_postgres.vectors import Vectors
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-"""Called with the number of items done and of all."""
+"""Called with the numbers of items done and in all."""
 
 _PAGE = 500
 
@@ -28,7 +28,7 @@ _PAGE = 500
 async def open_vectors(
     server: Server, statements: PostgresStatements, embeddings: Embeddings, weights: Weights | None, store: str
 ) -> Vectors | None:
-    """Return the vectors of a store, with a table if there is none yet; None where pgvector is not to be had."""
+    """Return the vectors of a store, creating their table if needed; None where pgvector is not available."""
 
     async def work(connection: Connection) -> Vectors | None:
         extension = await extension_schema(connection, "vector")
@@ -62,7 +62,7 @@ async def open_vectors(
 async def fill_vectors(
     server: Server, vectors: Vectors | None, embeddings: Embeddings, rows: Sequence[tuple[str, str, int]]
 ) -> None:
-    """Embed the contents of items, given as id, content and version, and keep the vectors."""
+    """Embed items, given as id, content and version, and store the vectors."""
     rows = [row for row in rows if has_text(row[1])]
     if vectors is None:
         return
@@ -83,7 +83,7 @@ async def rebuild(
     embeddings: Embeddings | None,
     progress: Progress | None,
 ) -> int:
-    """Make the terms of all items and the vectors of live ones, and return the number of items."""
+    """Recompute the terms of all items and the vectors of live ones; return the number of items."""
     dialect = statements.dialect
     total = int((await server.fetch(f"SELECT count(*) FROM {dialect.table}", ()))[0][0])
     done = 0
@@ -143,7 +143,7 @@ async def _make_vectors(
             if await vectors.stored_model(connection) != (vectors.model, vectors.dimension):
                 await vectors.create(connection)
             elif await vectors.most_missing(connection):
-                # Building the index over all rows in the end is many times faster than growing it row by row.
+                # Building the index at the end is many times faster than filling it row by row.
                 await vectors.drop_index(connection)
 
     async def finish(connection: Connection) -> None:

@@ -31,15 +31,11 @@ def schema_version() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tables as they are: the schema's name, the number of partitions, and the schema of each extension."""
+    """The tables as they are: the schema's name, the number of partitions, and if there is a table of vectors."""
 
     schema: str
     partitions: int
-    trigram: str | None
-    vector: str | None
     has_vectors: bool
-    terms: str
-    """Which release computed the stored terms. Terms of another release match less well until they are recomputed."""
 
 
 async def has_tables(connection: Connection, schema: str | None) -> bool:
@@ -88,15 +84,10 @@ async def _present_layout(connection: Connection, schema: str | None, store: str
         raise SchemaTooNewError(store, version, schema_version())
     if version < schema_version():
         return None
-    row = await connection.fetchrow(f"SELECT partitions, terms FROM {dialect.meta}")
-    return Layout(
-        name,
-        row["partitions"],
-        await extension_schema(connection, "pg_trgm"),
-        await extension_schema(connection, "vector"),
-        await connection.fetchval("SELECT to_regclass($1::text) IS NOT NULL", dialect.vectors),
-        row["terms"],
+    partitions, has_vectors = await connection.fetchrow(
+        f"SELECT partitions, to_regclass($1::text) IS NOT NULL FROM {dialect.meta}", dialect.vectors
     )
+    return Layout(name, partitions, has_vectors)
 
 
 async def _migrate(server: Server, connection: Connection, schema: str | None, partitions: int, store: str) -> Layout:

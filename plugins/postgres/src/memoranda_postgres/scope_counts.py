@@ -2,8 +2,9 @@
 
 A row version never changes: an update writes another one, a removal leaves none. Versions from before the oldest open
 transaction are *settled*: no more of them can appear in a scope. While their number stays the same they are the same
-rows, with the same terms, whoever writes and by whatever means. So each search counts the settled rows, which is much
-cheaper than looking up every term, and reads the keys of the few rows written since.
+rows, with the same terms, whichever program writes. So each search counts the settled rows, which is much cheaper than
+looking up every term, and reads the keys of the few rows written since. If the server's snapshot shows that nothing was
+written at all, it does not even count.
 
 With 100,000 items in the scope and an add before each search, a search takes 144 ms; 242 ms if it counts every term.
 """
@@ -35,6 +36,8 @@ _MOST_TRANSACTIONS = 1 << 31
 """A row holds 32 bits of its transaction's number. Up to here the order of two numbers is certain; beyond, nothing is
 cached."""
 
+_STATE = "pg_current_snapshot()::text AS snapshot, pg_postmaster_start_time()::text AS server"
+
 Recent = Sequence[tuple[int, frozenset[int]]]
 """The transaction that wrote each row, and the keys of the terms that find it."""
 
@@ -49,30 +52,47 @@ class ScopeCounts(NamedTuple):
 class _Observation(NamedTuple):
     """The result of one counting statement; ``frequencies`` counts all rows, ``recent`` are those not settled."""
 
+    snapshot: str
     server: str
-    oldest: int
-    """The oldest transaction that was open."""
-    following: int
-    """The first transaction that had not begun."""
     ended: str
+    until: str | None
     total: int
     recent: Recent
     frequencies: Mapping[int, int]
+
+    @property
+    def oldest(self) -> int:
+        """The oldest transaction that was open."""
+        return int(self.snapshot.split(":")[0])
+
+    @property
+    def following(self) -> int:
+        """The first transaction that had not begun."""
+        return int(self.snapshot.split(":")[1])
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedCounts:
     """The counts of a scope's settled rows, those from before transaction ``before``, and its recent rows.
 
-    ``server`` is the time at which the server was started, ``ended`` when the last expired item expired.
+    ``server`` is the time at which the server was started. ``ended`` is when the last expired item expired, ``until``
+    when the next one will.
     """
 
+    snapshot: str
     server: str
     before: int
     ended: str
+    until: str | None
     settled: int
     frequencies: Mapping[int, int]
     recent: Recent
+
+    def holds(self, snapshot: str, server: str, now: str) -> bool:
+        """Return True if nothing was written since, and nothing has expired."""
+        if (snapshot, server) != (self.snapshot, self.server) or not names_open_transactions(snapshot):
+            return False
+        return self.until is None or now < self.until
 
     def counts(self, terms: Iterable[str]) -> ScopeCounts:
         """Return the counts of terms that are cached."""
@@ -111,11 +131,13 @@ class ScopeCounter:
 
     async def count(self, scope: Filter, terms: Sequence[str]) -> ScopeCounts:
         """Return the size of the scope and how many of its items have each of the terms."""
-        key = self._key(scope)
+        key, now = self._key(scope), _now(scope)
         cached = self._cache.get(key)
         # For a search with an earlier time, items that have expired since may still be there.
-        if cached is not None and cached.ended <= _now(scope):
+        if cached is not None and cached.ended <= now:
             unknown = [term for term, number in _keyed(terms) if number not in cached.frequencies]
+            if not unknown and cached.holds(*(await self._server.fetch(f"SELECT {_STATE}", ()))[0], now):
+                return cached.counts(terms)
             updated = cached.updated(await self._observe(scope, unknown, cached.before))
             if updated is not None and all(number in updated.frequencies for _, number in _keyed(terms)):
                 self._keep(key, updated)
@@ -149,15 +171,15 @@ class ScopeCounter:
         dialect = self._statements.dialect
         parameters = Parameters(dialect)
         given = parameters.add(None if before is None else str(before))
-        oldest, following = "pg_snapshot_xmin(pg_current_snapshot())", "pg_snapshot_xmax(pg_current_snapshot())"
-        recent = f"FILTER (WHERE age(xmin) <= (SELECT age(coalesce({given}::text::xid8, {oldest})::xid)))"
+        first = f"coalesce({given}::text::xid8, pg_snapshot_xmin(pg_current_snapshot()))"
+        recent = f"FILTER (WHERE age(xmin) <= (SELECT age({first}::xid)))"
         where = self._statements.conditions(parameters, scope)
-        ended = f"SELECT max(expires_at) FROM {dialect.table} WHERE expires_at > '' AND expires_at"
+        now = parameters.add(_now(scope))
+        mortal = f"FROM {dialect.table} WHERE expires_at > '' AND expires_at"
         columns = [
-            "pg_postmaster_start_time()::text",
-            f"{oldest}::text::bigint",
-            f"{following}::text::bigint",
-            f"({ended} <= {parameters.add(_now(scope))})",
+            _STATE,
+            f"(SELECT max(expires_at) {mortal} <= {now})",
+            f"(SELECT min(expires_at) {mortal} > {now})",
             "count(*)",
             f"(array_agg(xmin::text || {TERM_KEYS}::text) {recent})[:{MOST_RECENT + 1}]",
             *(self._frequency(parameters, scope, term) for term in terms),
@@ -165,13 +187,13 @@ class ScopeCounter:
         rows = f"SELECT xmin, {TERM_KEYS} FROM {dialect.table} WHERE {where} LIMIT {MOST_COUNTED + 1}"
         text = f"SELECT {', '.join(columns)} FROM ({rows}) AS few"
         (row,) = await self._server.fetch(text, parameters.values)
-        server, first, next_one, last, total, written, *frequencies = row
+        snapshot, server, ended, until, total, written, *frequencies = row
         user = user_of(scope)
         return _Observation(
+            snapshot,
             server,
-            first,
-            next_one,
-            last or "",
+            ended or "",
+            until,
             total,
             [_recent_row(each, user) for each in written or ()],
             dict(zip(map(term_key, terms), frequencies, strict=True)),
@@ -197,7 +219,8 @@ def _settled(seen: _Observation, cached: _CachedCounts | None) -> _CachedCounts 
         if number < seen.oldest:
             for key in keys & frequencies.keys():
                 frequencies[key] += 1
-    return _CachedCounts(seen.server, seen.oldest, seen.ended, seen.total - len(recent), frequencies, recent)
+    settled = seen.total - len(recent)
+    return _CachedCounts(seen.snapshot, seen.server, seen.oldest, seen.ended, seen.until, settled, frequencies, recent)
 
 
 def _recent_row(text: str, user: str | None) -> tuple[int, frozenset[int]]:
@@ -214,6 +237,12 @@ def _with_key(recent: Recent, key: int) -> int:
 
 def _keyed(terms: Iterable[str]) -> list[tuple[str, int]]:
     return [(term, term_key(term)) for term in terms]
+
+
+def names_open_transactions(snapshot: str) -> bool:
+    """Return True if a snapshot, as text, lists every open transaction; on a standby it lists none."""
+    oldest, following, listed = snapshot.split(":")
+    return oldest == following or listed != ""
 
 
 def _now(scope: Filter) -> str:

@@ -74,11 +74,11 @@ def has_term(parameters: Parameters, term: str, scope: Filter) -> str:
 
 
 def term_keys(terms: Iterable[str], user_id: str | None) -> list[int]:
-    """Return the numbers of an item's terms and of its user, sorted and each once."""
+    """Return the numbers of an item's terms and of its user, each once and unsorted."""
     keys = set(map(term_key, terms))
     if user_id is not None:
         keys.add(user_key(user_id))
-    return sorted(keys)
+    return list(keys)
 
 
 def keys_text(content: str, user_id: str | None) -> str:
@@ -93,8 +93,8 @@ def keys_text(content: str, user_id: str | None) -> str:
 
 
 def searchable(content: str, user_id: str | None) -> tuple[str | None, list[int]]:
-    """Return the values of ``TEXT_COLUMNS``: the folded text, None where it need not be stored, and the keys."""
-    return stored_folding(content), term_keys(index_terms(content), user_id)
+    """Return the values of ``TEXT_COLUMNS``: the folded text, None where it need not be stored, and the sorted keys."""
+    return stored_folding(content), sorted(term_keys(index_terms(content), user_id))
 
 
 def stored_folding(content: str) -> str | None:

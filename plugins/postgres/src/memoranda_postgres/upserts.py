@@ -95,7 +95,7 @@ class Upserts:
     async def copy(
         self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
     ) -> None:
-        """Write rows whose ids are new by COPY, in two thirds of the time of an insert, without their vectors.
+        """Write rows whose ids are new by COPY, in three quarters of the time of an insert, without vectors.
 
         ``owners`` holds the ids of all of them and their users. The additions may be generated lazily, while the server
         stores those before.
