@@ -136,8 +136,10 @@ class ScopeCounter:
         # For a search with an earlier time, items that have expired since may still be there.
         if cached is not None and cached.ended <= now:
             unknown = [term for term, number in _keyed(terms) if number not in cached.frequencies]
-            if not unknown and cached.holds(*(await self._server.fetch(f"SELECT {_STATE}", ()))[0], now):
-                return cached.counts(terms)
+            if not unknown:
+                ((snapshot, server),) = await self._server.fetch(f"SELECT {_STATE}", ())
+                if cached.holds(snapshot, server, now):
+                    return cached.counts(terms)
             updated = cached.updated(await self._observe(scope, unknown, cached.before))
             if updated is not None and all(number in updated.frequencies for _, number in _keyed(terms)):
                 self._keep(key, updated)
