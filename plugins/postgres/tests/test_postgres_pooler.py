@@ -14,7 +14,7 @@ import pytest_asyncio
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import StoreError, StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_postgres.pooling import Pooler, look_for_pooler, pooler_finding
+from memoranda_postgres.pooler import Pooler, look_for_pooler, pooler_finding
 from memoranda_ranking import HashingEmbeddings
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import MissingServerError, PgBouncer, pgbouncer
@@ -163,5 +163,5 @@ class Renaming:
 
 
 async def test_a_pooler_that_gives_prepared_statements_its_own_names_keeps_them() -> None:
-    assert await look_for_pooler(Renaming(), 1.0) == Pooler(met=True, keeps_statements=True)
-    assert pooler_finding(Pooler(met=True, keeps_statements=True), 100).ok
+    assert await look_for_pooler(Renaming(), 1.0) == Pooler(present=True, keeps_statements=True)
+    assert pooler_finding(Pooler(present=True, keeps_statements=True), 100).ok

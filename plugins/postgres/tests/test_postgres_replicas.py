@@ -18,8 +18,8 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.store import Filter
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_postgres.counts import Counts
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
+from memoranda_postgres.scope_counts import ScopeCounter
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_testing import StoreConformance
 from memoranda_testing.servers import PostgresGroup, PostgresNode, postgres_group, query
@@ -339,16 +339,16 @@ async def test_counts_on_a_replica_know_who_ended_while_an_older_one_goes_on(gro
     older, younger = [await asyncpg.connect(url) for _ in range(2)]
     server = Server(ServerOptions(on(group.standbys[0], url), 1, 1, None, None, 20.0, 30.0))
     await server.open()
-    counts, scope = Counts(server, PostgresStatements(PostgresDialect("public"))), Filter.of(metadata=ADA)
+    counts, scope = ScopeCounter(server, PostgresStatements(PostgresDialect("public"))), Filter.of(metadata=ADA)
     try:
         await older.execute("BEGIN; UPDATE memory_items SET token = 1 WHERE id = 'item 0'")
         await younger.execute("BEGIN; DELETE FROM memory_items WHERE id = 'item 1'")
         query(url, "UPDATE memory_items SET token = 1 WHERE id = 'item 2'")  # It began last and ends first.
         await caught_up(group, url)
-        assert (await counts.of(scope, ["tea"])).total == 3
+        assert (await counts.count(scope, ["tea"])).total == 3
         await younger.execute("COMMIT")
         await caught_up(group, url)
-        assert (await counts.of(scope, ["tea"])).total == 2
+        assert (await counts.count(scope, ["tea"])).total == 2
     finally:
         await server.close()
         await older.close()

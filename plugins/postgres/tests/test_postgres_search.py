@@ -363,6 +363,39 @@ async def test_a_large_scope_is_ranked_like_a_small_one(store: PostgresMemorySto
         assert len(same) >= 8
 
 
+NAMES = ('Zoë "Zork" Quill', "line\nbreak", "tab\there", "back\\slash", "100%_sure", "José", "Grüße", "running", "name")
+
+
+async def test_a_speaker_of_a_large_scope_is_found_by_any_word_of_the_name(store: PostgresMemoryStore) -> None:
+    reference = InMemoryStore()
+    called = {"tool_calls": [{"id": "1", "name": "hidden", "arguments": {"name": "hidden"}}]}
+    turns = [
+        AIMemory(
+            id=f"{number:04}",
+            content=COMMON[number % 400],
+            metadata=MemoryMetadata(user_id="u", session_id=f"s{number}"),
+            name=NAMES[number % 100] if number % 100 < len(NAMES) else None,
+            **(called if number % 3 else {}),
+        )
+        for number in range(1_200)
+    ]
+    await fill([store, reference], turns)
+    for query in ("zork", "zoe", "line", "break", "there", "slash", "100", "jose", "grüsse", "run", "hidden", "name"):
+        ours = await store.search_ranked(query=query, metadata=MemoryMetadata(user_id="u"), mode="text", limit=5)
+        theirs = await reference.search_ranked(query=query, metadata=MemoryMetadata(user_id="u"), mode="text", limit=5)
+        assert [entry.item.id for entry in ours] == [entry.item.id for entry in theirs], query
+
+
+async def test_a_damaged_row_does_not_fail_the_search_for_a_speaker(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    async with PostgresMemoryStore(url) as store:
+        await store.add_many(conversation(1_200))
+        await connection.execute("UPDATE memory_items SET extra_json = '{\"name\": ' WHERE id = '0-7'")
+        found = await store.search_ranked(query="telescope unheard", mode="text", metadata=MemoryMetadata(user_id="u"))
+    await connection.close()
+    assert found[0].item.id in ("0-700", "0-1500")
+
+
 async def test_a_common_word_does_not_hide_a_rare_one_in_a_huge_scope(store: PostgresMemoryStore) -> None:
     turns = [
         HumanMemory(

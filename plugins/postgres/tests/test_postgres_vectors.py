@@ -128,19 +128,17 @@ async def test_removing_items_removes_their_vectors(store: PostgresMemoryStore, 
     assert await vectors() == set()
 
 
-async def test_vectors_of_the_fourth_schema_are_found_and_divided_by_reindexing(
+async def test_an_item_with_one_vector_and_several_passages_is_divided_by_reindexing(
     store: PostgresMemoryStore, url: str
 ) -> None:
     filler = "nothing of note was said in the meeting about the budget. " * 30
     await store.add(HumanMemory(id="long", content=f"{filler}{SENTENCES[2]}. {filler}", metadata=ALICE))
     await fetch(url, "DELETE FROM memory_vectors WHERE part > 0")
-    await fetch(url, "ALTER TABLE memory_vectors DROP COLUMN part, DROP COLUMN parts, ADD PRIMARY KEY (item_id)")
-    await fetch(url, "UPDATE memory_schema SET version = 4")
-    async with PostgresMemoryStore(url, embeddings=NamedEmbeddings("one", 64)) as opened:
-        found = {each.item.id: each for each in await opened.search_ranked(query=SENTENCES[2], mode="semantic")}
-        assert (len(found), found["long"].passage) == (4, "")
-        await opened.reindex()
-        found = {each.item.id: each for each in await opened.search_ranked(query=SENTENCES[2], mode="semantic")}
+    await fetch(url, "UPDATE memory_vectors SET parts = 1")
+    found = {each.item.id: each for each in await store.search_ranked(query=SENTENCES[2], mode="semantic")}
+    assert (len(found), found["long"].passage) == (4, "")
+    await store.reindex()
+    found = {each.item.id: each for each in await store.search_ranked(query=SENTENCES[2], mode="semantic")}
     assert (len(found), SENTENCES[2] in found["long"].passage) == (4, True)
 
 

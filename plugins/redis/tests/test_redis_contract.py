@@ -1,9 +1,8 @@
-"""What the grown contract asks of Redis in particular: atomic scripts, cheap indexes, and data of the schema before."""
+"""What the grown contract asks of Redis in particular: atomic scripts, cheap indexes, and migrations."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -12,8 +11,10 @@ from typing import Any
 import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.errors import TurnConflictError
+from memoranda.errors import StoreError, TurnConflictError
 from memoranda_redis import RedisMemoryStore
+from memoranda_redis import store as redis_store
+from memoranda_redis._connection import Run, Script
 
 ADA = MemoryMetadata(user_id="ada", session_id="s")
 
@@ -199,53 +200,47 @@ async def test_an_import_that_is_over_already_is_never_shown(store: RedisMemoryS
     assert await store.count(include_deleted=True) == 0
 
 
-# The schema before
+# Migrations
 
 
-async def write_as_before(raw: Any, base: str, number: int, *, hidden: bool = False, life: int = 0) -> None:
-    """Write an item as schema 1 had it."""
-    created = f"2024-05-0{number}T00:00:00.000000+00:00"
-    # The item that was added first was created last.
-    member = f"{created}{9 - number:016}id{number}"
-    family = "hidden" if hidden else "live"
-    scope = ["ada", "s", None, None, {}]
-    body = {"memory_type": "human", "status": "accepted", "updated_at": created, "metadata": scope}
-    fields: dict[str, Any] = {"c": f"said {number}", "j": json.dumps(body), "v": "2", "m": member, "k": "human"}
-    fields |= {"w": "accepted", "o": uuid.uuid4().hex, "u": "ada", "s": "s"} | ({"h": "1"} if hidden else {})
-    if life:
-        moment = int(time.time() * 1000) + life
-        fields["x"] = json.dumps([f"id{number}", member, "ada", "s", False, False])
-        await raw.zadd(f"{base}ttl", {fields["x"]: moment})
-    await raw.hset(f"{base}i:id{number}", mapping=fields)
-    if life:
-        await raw.pexpire(f"{base}i:id{number}", life)
-    for index in (family, f"{family}:user_id:ada", f"{family}:session_id:s"):
-        await raw.zadd(f"{base}{index}", {member: 0})
+async def rename_sessions(run: Run) -> None:
+    """Stand for the first migration; it may run twice."""
+    await run(Script("redis.call('SET', KEYS[1] .. 'first', '1')"), [])
 
 
-async def test_what_the_schema_before_wrote_is_brought_along(url: str, raw: Any, namespace: str) -> None:
+async def count_renamed(run: Run) -> None:
+    """Stand for the second one, which builds on the first."""
+    await run(Script("redis.call('SET', KEYS[1] .. 'second', redis.call('GET', KEYS[1] .. 'first') + 1)"), [])
+
+
+async def fail(run: Run) -> None:
+    """Stand for a migration that is interrupted."""
+    await run(Script("return redis.error_reply('interrupted')"), [])
+
+
+async def test_migrations_run_in_order_and_the_items_stay(
+    store: RedisMemoryStore, url: str, raw: Any, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.add(HumanMemory(id="kept", content="x", metadata=ADA))
+    monkeypatch.setattr(redis_store, "MIGRATIONS", (rename_sessions, count_renamed))
+
+    for _ in range(2):
+        async with RedisMemoryStore(url, namespace=namespace) as later:
+            assert [item.id for item in await later.search(metadata=ADA)] == ["kept"]
+
     base = f"memoranda:{{{namespace}}}:"
-    await raw.set(f"{base}schema", 1)
-    await raw.set(f"{base}added", 9)
-    for number in (1, 2, 3):
-        await write_as_before(raw, base, number)
-    await write_as_before(raw, base, 4, hidden=True)
-    await write_as_before(raw, base, 5, life=600_000)
+    assert await raw.mget(f"{base}schema", f"{base}first", f"{base}second") == ["3", "1", "2"]
 
-    async with RedisMemoryStore(url, namespace=namespace) as store:
-        assert [item.id for item in await store.search(metadata=ADA)] == ["id5", "id3", "id2", "id1"]
-        assert [item.id for item in await store.search(metadata=ADA, order="added")] == ["id1", "id2", "id3", "id5"]
-        assert [(owner.value, owner.count) async for owner in store.owners("session_id")] == [("s", 4)]
-        assert (await store.get_many(["id1"]))[0].version == 2
-        assert await store.restore("id4") == 1
-        findings = await store.doctor()
-        assert all(finding.ok for finding in findings if finding.name != "persistence")  # The server keeps nothing.
-        mortal = await store.get("id5")
-        assert mortal is not None
-        assert mortal.expires_at is not None
-        present = time.time()
-        store.clock = lambda: present + 601
-        assert await store.get("id5") is None
-        assert await store.count() == 4
-    assert await raw.get(f"{base}schema") == "2"
-    assert not await raw.exists(f"{base}ttl")
+
+async def test_an_interrupted_migration_runs_again(
+    store: RedisMemoryStore, url: str, raw: Any, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_store, "MIGRATIONS", (rename_sessions, fail))
+    with pytest.raises(StoreError):
+        await RedisMemoryStore(url, namespace=namespace).init()
+    assert await raw.get(f"memoranda:{{{namespace}}}:schema") == "2"
+
+    monkeypatch.setattr(redis_store, "MIGRATIONS", (rename_sessions, count_renamed))
+    async with RedisMemoryStore(url, namespace=namespace):
+        pass
+    assert await raw.get(f"memoranda:{{{namespace}}}:schema") == "3"

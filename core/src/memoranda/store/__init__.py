@@ -55,7 +55,6 @@ from memoranda.store.filters import (
     metadata_matches,
     names_nothing,
 )
-from memoranda.store.gathering import Gathering
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
 from memoranda.store.observers import Observers
@@ -100,7 +99,6 @@ __all__ = [
     "FieldEquals",
     "Filter",
     "Finding",
-    "Gathering",
     "InBranch",
     "InMemoryStore",
     "InScope",

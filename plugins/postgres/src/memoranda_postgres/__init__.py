@@ -9,7 +9,7 @@ from memoranda.lazy import lazy_names
 if TYPE_CHECKING:
     from memoranda_postgres.store import PostgresMemoryStore
 
-# Listing plugins imports this package, and must not load a driver.
+# Listing plugins imports this package, which must not load a driver.
 __getattr__, __dir__ = lazy_names(__name__, {"store": ["PostgresMemoryStore"]})
 
 __all__ = ["PostgresMemoryStore"]

@@ -1,4 +1,4 @@
-"""Connections: a small pool of our own, or one that was given."""
+"""Connections: a small pool of our own, or the caller's pool."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from memoranda.loops import PerLoop, hang_up, run_in
 Connection = Any  # asyncpg ships no types
 
 _LOOK = 0.002
-"""How many seconds pass between two looks at whether another event loop has left room."""
+"""How many seconds pass between two checks if another event loop has left room."""
 
 _LONG_IDLE = 1.0
-"""After how many seconds of idleness a connection's place goes to another event loop that has too few."""
+"""After how many idle seconds a connection gives up its place to an event loop that has too few."""
 
 
 class Connections(Protocol):
-    """Where connections come from and go back to."""
+    """A source of connections."""
 
     async def acquire(self, deadline: float) -> Connection:
         """Return a connection for one call; raises TimeoutError at the deadline (of the loop's clock)."""
@@ -34,47 +34,47 @@ class Connections(Protocol):
         """Give a connection back; a broken one is dropped."""
 
     async def renew(self) -> None:
-        """Drop the idle connections: the server that they lead to is gone or not the right one any more."""
+        """Drop the idle connections, because their server is gone or no longer the primary."""
 
     async def close(self, timeout: float) -> None:
-        """Wait for calls under way, no longer than this, and release what is ours."""
+        """Wait for pending calls, at most this long, and close our own connections."""
 
 
 class _Home:
-    """The connections of one event loop; only that loop uses them."""
+    """The connections of one event loop, used only there."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.size = 0
-        """How many there are, those included that are being opened."""
+        """How many there are, including those being opened."""
         self.idle: list[tuple[float, Connection]] = []
-        """Those that nobody uses, each with the time since when; the one that was used last is used next."""
+        """The unused ones, each with the time since when; the last used one is used next."""
         self.asks = False
-        """Whether one of those who wait is asking other loops for a place."""
+        """True while a waiting task asks other loops for a place."""
         self.every: set[Connection] = set()
         self.abandoned = False
-        """Whether its loop was closed or blocked when all of this was given up."""
+        """True if the connections were given up because the loop was closed or blocked."""
         self.waiters: deque[asyncio.Future[Connection | None]] = deque()
         self.all_back: asyncio.Future[None] | None = None
 
     def take_idle(self) -> Connection | None:
-        """Return an idle connection if there is one; other threads may take those of a loop that stands still."""
+        """Return an idle connection if there is one; other threads may take those of a stopped loop."""
         with contextlib.suppress(IndexError):
             return self.idle.pop()[1]
         return None
 
     def hang_up(self, connection: Connection) -> None:
-        """Close a connection for the server; what is left to do for the loop is done later."""
-        transport = getattr(connection, "_transport", None)  # The driver has no public way to it.
+        """Close the socket of a connection; its loop does the rest later."""
+        transport = getattr(connection, "_transport", None)  # The driver has no public access to it.
         if transport is not None:
             hang_up(transport, self.loop)
 
     def keep(self, connection: Connection) -> None:
-        """Keep a connection until somebody needs it."""
+        """Keep a connection for the next caller."""
         self.idle.append((time.monotonic(), connection))
 
     def wake(self, connection: Connection | None) -> bool:
-        """Hand a connection, or the word to look again, to who waits longest."""
+        """Hand a connection to the longest waiting task, or let it look again."""
         while self.waiters:
             waiter = self.waiters.popleft()
             if not waiter.done():
@@ -84,7 +84,7 @@ class _Home:
         return False
 
     def check_all_back(self) -> None:
-        """Tell whoever closes when nothing is in use any more."""
+        """Wake the task that closes, once nothing is in use."""
         if self.all_back is not None and not self.all_back.done() and self.size == len(self.idle):
             self.all_back.set_result(None)
 
@@ -92,15 +92,12 @@ class _Home:
 class OwnPool:
     """At most ``max_size`` connections, opened when they are needed and kept, each for the event loop that opened it.
 
-    A loop has its own as long as it lives; when it ends, they are closed. Where all that are allowed belong to other
-    loops, one that has none is given the place of one that is idle there, or else of the next that comes back; one
-    that has some makes do with them, and is given the places of those that were long idle.
+    A loop's connections are closed when it ends. If other loops have all allowed connections, a loop without any gets
+    the place of an idle one, or of the next one released; a loop with some gets only the places of long idle ones.
 
-    It does less than asyncpg's pool. There is no reset query between calls: a call of ours leaves nothing behind but
-    possibly an open transaction, and a connection that has one is dropped. Nor is there a task for each release and a
-    proxy for each connection. Measured in one process and in turns, with the pool of asyncpg 0.32 and a ``reset`` that
-    does nothing, a ``get`` takes 1.9 times as long (1.6 times in sixteen coroutines), a mixture with adds and searches
-    1.2 to 1.4 times, and adds that are gathered about the same.
+    It does less than asyncpg's pool, whose ``get`` takes 1.9 times as long, even without its reset query. Our calls
+    leave nothing behind but possibly an open transaction, and such a connection is dropped. There is no task for each
+    release and no proxy for each connection.
     """
 
     def __init__(self, connect: Callable[[float], Awaitable[Connection]], max_size: int, where: str) -> None:
@@ -121,9 +118,9 @@ class OwnPool:
             home.keep(await self._opened(home, deadline))
 
     async def acquire(self, deadline: float) -> Connection:
-        """Return an idle connection of this event loop, a new one, or the next that comes back.
+        """Return an idle connection of this event loop, a new one, or the next one released.
 
-        Raises StoreClosedError from the beginning of :meth:`close` on, and where the loop was blocked meanwhile.
+        Raises StoreClosedError once :meth:`close` has begun, and if the loop was blocked meanwhile.
         """
         if self._closing:
             raise StoreClosedError(self._where)
@@ -142,10 +139,10 @@ class OwnPool:
                 return handed
 
     async def release(self, connection: Connection, *, broken: bool) -> None:
-        """Hand the connection to who waits longest, or keep it."""
+        """Hand the connection to the longest waiting task, or keep it."""
         home = self._home_of.get(connection)
         if home is None:
-            return  # Its event loop was given up, and all its connections with it.
+            return  # Its event loop was given up with all its connections.
         if broken or connection.is_closed() or connection.is_in_transaction() or self._is_wanted_elsewhere():
             self._drop(home, connection)
         elif not home.wake(connection):
@@ -153,7 +150,7 @@ class OwnPool:
         home.check_all_back()
 
     async def renew(self) -> None:
-        """Drop the idle connections of this event loop; the others find out by themselves."""
+        """Drop the idle connections of this event loop; other loops notice by themselves."""
         if self._closing:
             return  # They are being closed.
         home = self._homes.here()
@@ -161,9 +158,9 @@ class OwnPool:
             self._drop(home, connection)
 
     async def close(self, timeout: float) -> None:
-        """Wait until all connections are back, then close them; what does not come back in time is left to itself.
+        """Wait until all connections are released, then close them; those not released in time are left alone.
 
-        Those of an event loop that is blocked are cut off.
+        Connections of a blocked event loop are cut off.
         """
         self._closing = True
         await self._homes.close(lambda home: self._closed(home, timeout))
@@ -179,21 +176,21 @@ class OwnPool:
         while (connection := home.take_idle()) is not None:
             try:
                 await connection.close(timeout=max(0.05, min(2.0, deadline - time.monotonic())))
-            except Exception:  # noqa: BLE001  # a server that is gone needs no goodbye
+            except Exception:  # noqa: BLE001 - a server that is gone needs no goodbye
                 connection.terminate()
             self._drop(home, connection)
 
     async def _closed_with_loop(self, home: _Home) -> None:
-        """Close all connections of an event loop that comes to its end: nobody is left who could use them."""
+        """Close all connections of an event loop that ends, even those in use."""
         await self._closed(home, 0.0)
         for connection in list(home.every):
             self._drop(home, connection)
-        await asyncio.sleep(0)  # The driver ends what it has to do for those that were in use.
+        await asyncio.sleep(0)  # Let the driver finish those that were in use.
 
     def _abandon(self, home: _Home) -> None:
-        """Close the connections of an event loop that was closed, or is still or blocked while the store closes."""
+        """Close the connections of an event loop that is closed, stopped, or blocked while the store closes."""
         home.abandoned = True
-        if home.loop.is_running():  # It is blocked, and does the rest when it goes on.
+        if home.loop.is_running():  # It is blocked, and does the rest when it resumes.
             for connection in list(home.every):
                 home.hang_up(connection)
             home.loop.call_soon_threadsafe(self._let_go, home)
@@ -203,15 +200,15 @@ class OwnPool:
     def _let_go(self, home: _Home) -> None:
         home.idle.clear()
         for connection in list(home.every):
-            self._drop(home, connection, stands_still=True)
+            self._drop(home, connection, stopped=True)
         with self._guard:
-            self._size -= home.size  # What was just being opened.
+            self._size -= home.size  # Connections that were being opened.
             home.size = 0
         while home.wake(None):
             pass
 
     def _has_room(self, home: _Home) -> bool:
-        """Take a place for one more connection, if there is one."""
+        """Reserve a place for one more connection; return False if there is none."""
         with self._guard:
             if self._size >= self._max_size:
                 return False
@@ -233,12 +230,12 @@ class OwnPool:
         self._home_of[connection] = home
         return connection
 
-    def _drop(self, home: _Home, connection: Connection, stands_still: bool = False) -> None:
-        """End a connection, and give up its place."""
+    def _drop(self, home: _Home, connection: Connection, stopped: bool = False) -> None:
+        """Terminate a connection and free its place."""
         if self._home_of.pop(connection, None) is None:
             return
         home.every.discard(connection)
-        if stands_still:
+        if stopped:
             home.hang_up(connection)
         with contextlib.suppress(RuntimeError):  # Its loop is closed.
             connection.terminate()
@@ -248,12 +245,12 @@ class OwnPool:
         with self._guard:
             self._size -= 1
             home.size -= 1
-        # One is enough to open another connection; where there is none left to come back, nobody else would be woken.
+        # One task is enough to open another connection; if none is left to be released, wake all of them.
         while home.wake(None) and not home.size:
             pass
 
     async def _handed(self, home: _Home, deadline: float) -> Connection | None:
-        """Wait for a connection that comes back to this event loop, or for word that there may be room for another."""
+        """Wait for a released connection of this event loop; None if there may be room for a new one."""
         if not home.size and not home.asks:
             await self._ask_for_room(home, deadline)
             return None
@@ -264,7 +261,7 @@ class OwnPool:
             async with asyncio.timeout_at(deadline):
                 return await waiter
         except BaseException:
-            # What was handed over in the moment of giving up goes to the next one.
+            # A connection handed over at the moment of giving up goes to the next task.
             if waiter.done() and not waiter.cancelled():
                 if waiter.result() is None:
                     home.wake(None)
@@ -272,10 +269,10 @@ class OwnPool:
                     await self.release(waiter.result(), broken=False)
             raise
 
-    # Places that other event loops have
+    # Places of other event loops
 
     async def _ask_for_room(self, home: _Home, deadline: float) -> None:
-        """Wait until there is room for a connection in an event loop that has none."""
+        """Wait for room for the first connection of an event loop."""
         home.asks = True
         try:
             while self._size >= self._max_size:
@@ -287,37 +284,37 @@ class OwnPool:
                     raise TimeoutError
                 await asyncio.sleep(_LOOK)
         except BaseException:
-            home.wake(None)  # The next one asks.
+            home.wake(None)  # Let the next task ask.
             raise
         finally:
             home.asks = False
 
     def _collect_long_idle(self) -> None:
-        """Have other event loops give up what they have not used for long; who comes later finds the room."""
+        """Have other event loops give up long idle connections, which makes room for later callers."""
         before = time.monotonic() - _LONG_IDLE
         for loop, other in self._homes.elsewhere():
             if other.idle and other.idle[0][0] < before:
                 self._tell(loop, other, self._give_long_idle)
 
     def _tell(self, loop: asyncio.AbstractEventLoop, home: _Home, give: Callable[[_Home, bool], None]) -> None:
-        """Have an event loop give up connections; from one that stands still they are taken."""
+        """Have an event loop give up connections; take those of a stopped loop."""
         if not loop.is_running():
             give(home, True)
             return
-        with contextlib.suppress(RuntimeError):  # It was closed in this moment.
+        with contextlib.suppress(RuntimeError):  # It was just closed.
             loop.call_soon_threadsafe(give, home, False)
 
-    def _give_place(self, home: _Home, stands_still: bool) -> None:
+    def _give_place(self, home: _Home, stopped: bool) -> None:
         if home.idle and self._is_wanted_elsewhere() and (connection := home.take_idle()) is not None:
-            self._drop(home, connection, stands_still)
+            self._drop(home, connection, stopped)
 
-    def _give_long_idle(self, home: _Home, stands_still: bool) -> None:
+    def _give_long_idle(self, home: _Home, stopped: bool) -> None:
         before = time.monotonic() - _LONG_IDLE
         while home.idle and home.idle[0][0] < before:
-            self._drop(home, home.idle.pop(0)[1], stands_still)
+            self._drop(home, home.idle.pop(0)[1], stopped)
 
     def _is_wanted_elsewhere(self) -> bool:
-        """Whether an event loop that has no connection waits for a place; it is given the next one that is left."""
+        """Return True if an event loop without a connection waits for a place; it gets the next free one."""
         while self._homeless:
             with contextlib.suppress(IndexError):
                 if self._homeless.popleft().asks:
@@ -326,9 +323,9 @@ class OwnPool:
 
 
 class GivenPool:
-    """A pool that the caller owns. It is never closed here, and its own reset after each call is left to it.
+    """The caller's pool, which is never closed here and keeps its own reset after each call.
 
-    It belongs to one event loop, as its maker knows, and only that loop may use it.
+    Only the event loop that created it may use it.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -345,9 +342,9 @@ class GivenPool:
         return connection
 
     async def release(self, connection: Connection, *, broken: bool) -> None:
-        """Give it back; a broken connection is terminated first, so that the pool opens another one."""
+        """Give a connection back; a broken one is terminated first, so that the pool opens another."""
         self._out -= 1
-        # asyncpg takes a connection that was lost back by itself, and then refuses every question about it.
+        # asyncpg takes back a lost connection by itself, and then raises for every call on it.
         with contextlib.suppress(asyncpg.InterfaceError):
             if broken or connection.is_closed() or connection.is_in_transaction():
                 connection.terminate()
@@ -356,11 +353,11 @@ class GivenPool:
             self._all_back.set_result(None)
 
     async def renew(self) -> None:
-        """Have the pool open new connections instead of those that it has."""
+        """Have the pool replace its connections."""
         await self._pool.expire_connections()
 
     async def close(self, timeout: float) -> None:
-        """Wait until our connections are back."""
+        """Wait until our connections are released."""
         await run_in(self._loop, lambda: self._back(timeout))
 
     async def _back(self, timeout: float) -> None:

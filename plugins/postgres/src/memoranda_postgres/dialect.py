@@ -1,19 +1,14 @@
-"""How the shared statements are said to PostgreSQL."""
+"""PostgreSQL's dialect of the shared statements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
 from memoranda.store import (
-    Archived,
-    Below,
     Condition,
-    Created,
-    Expiry,
-    FieldEquals,
     Filter,
     InScope,
     Listing,
@@ -29,24 +24,14 @@ from memoranda_sql import Change, Dialect, Parameters, Statement, Statements
 
 SEQUENCE = "added"
 
-SAID = f"{SEQUENCE} > 0"
-"""What holds for every item, and is said where items are read in the order of adding."""
+EVERY_ITEM = f"{SEQUENCE} > 0"
+"""A condition that every item meets; it lets the index in the order of adding serve a statement."""
 
 MOMENT = "moment"
-"""The time of ``created_at``, which stands beside the text: a quarter as long, and of the same order."""
+"""The column with the time of ``created_at``: a quarter as long as the text, and in the same order."""
 
 _LIKE_SPECIAL = str.maketrans({"\\": r"\\", "%": r"\%", "_": r"\_"})
 _NO_LIMIT = 2**31
-_MOST_TEXTS = 500
-_BOUND_AS_THEY_ARE: Mapping[type[Condition], Callable[[Any], tuple[str, ...]]] = {
-    InScope: lambda condition: (condition.value,),
-    FieldEquals: lambda condition: (condition.text,),
-    Archived: lambda condition: (),
-    Expiry: lambda condition: (condition.now,),
-    Below: lambda condition: key_bounds(condition.place),
-    Created: lambda condition: tuple(time for time in (condition.since, condition.until) if time is not None),
-}
-"""The kinds whose text is given by their shape, with what each binds; a statement of others is made for each search."""
 
 _COLUMN_TYPES = {
     "metadata": "jsonb",
@@ -60,29 +45,15 @@ _COLUMN_TYPES = {
 }
 
 _AS_TEXT = (TERM_KEYS, MOMENT)
-"""Columns whose values a statement is given as text; the driver takes ends of the calendar for no end at all."""
-
-USUAL: Mapping[str, tuple[Any, str]] = {
-    "updated_at": (None, "NULL::text"),
-    "task_id": (None, "NULL::text"),
-    "agent_id": (None, "NULL::text"),
-    "namespace": ("", "''"),
-    "archived": (False, "false"),
-    "expires_at": ("", "''"),
-    "exact_metadata": (None, "NULL::text"),
-    "folded": (None, "NULL::text"),
-    "deleted": (0, "0"),
-    "version": (1, "1"),
-}
-"""What most rows have in these columns, and how that is said: it need not be sent for each, nor taken apart."""
+"""Columns that statements take as text; the driver would turn the ends of the calendar into infinite times."""
 
 
 def quoted(name: str) -> str:
-    """Return an identifier as PostgreSQL wants it quoted."""
+    """Return a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
-# What has nothing but ids in its metadata has them in its columns too, which are read sooner than JSON.
+# Metadata that holds only ids is read from their columns, which is quicker than JSON.
 _METADATA = (
     "CASE WHEN metadata ? 'extra' OR metadata ? 'namespace' THEN coalesce(exact_metadata, metadata::text) ELSE '{}' END"
 )
@@ -93,20 +64,20 @@ def _selected(columns: Sequence[str]) -> str:
     return ", ".join(f"{_MADE[column]} AS {column}" if column in _MADE else column for column in columns)
 
 
-def _as_said(text: str, order: Order) -> str:
-    """Return a statement so that the index in the order of adding serves it, if that is its order.
+def _in_order_of_adding(text: str, order: Order) -> str:
+    """Return a statement that the index in the order of adding serves, if that is its order.
 
-    The index holds only what every item meets and no other statement asks for. The server takes a user's session for a
-    single item, since it does not know that a session is one user's, and would else sort all of one by its time.
+    The index has a condition that every item meets and no other statement has. Without it, the server expects a single
+    item in a session of a user, since it does not know that a session belongs to one user, and takes an index by time.
     """
-    return text.replace(" WHERE ", f" WHERE {SAID} AND ", 1) if order == "added" else text
+    return text.replace(" WHERE ", f" WHERE {EVERY_ITEM} AND ", 1) if order == "added" else text
 
 
 class PostgresDialect(Dialect):
     """PostgreSQL's side of the shared statements.
 
-    ``schema`` qualifies every name, so that nothing depends on a connection's search path. ``partitioned`` says that
-    the table is divided by user: its unique key is then owner and id, and a table of ids keeps each id unique over all.
+    ``schema`` qualifies every name, so that nothing depends on a connection's search path. A ``partitioned`` table is
+    divided by user: its unique key is owner and id, and a table of ids keeps each id unique over all partitions.
     """
 
     sequence = SEQUENCE
@@ -118,7 +89,7 @@ class PostgresDialect(Dialect):
     def __init__(self, schema: str, *, partitioned: bool = False) -> None:
         self.schema = quoted(schema)
         self.names = (schema, "memory_items", "memory_ids")
-        """The schema and the tables without quotes, as the driver's own functions want them."""
+        """The schema and the tables without quotes, as the driver's functions take them."""
         self.table = f"{self.schema}.memory_items"
         self.ids = f"{self.schema}.memory_ids"
         self.vectors = f"{self.schema}.memory_vectors"
@@ -135,7 +106,7 @@ class PostgresDialect(Dialect):
             self.conflict_key = "owner, id"
 
     def selected(self, columns: Sequence[str]) -> str:
-        """Return what selects these columns, the metadata as it was written."""
+        """Return the select list of these columns, with the metadata as it was written."""
         return _selected(columns)
 
     def placeholder(self, position: int) -> str:
@@ -143,11 +114,11 @@ class PostgresDialect(Dialect):
         return f"${position}"
 
     def moment(self, parameters: Parameters, time: Any) -> str:
-        """Return a time as the column of moments has it; all texts of times are in UTC."""
+        """Return a time as a value of the moment column; all times are in UTC."""
         return f"{parameters.add(time)}::text::timestamp"
 
     def scope_column(self, field: str) -> str:
-        """Return the plain column that repeats the field of the JSON: a partition key cannot be a generated one."""
+        """Return the plain column that repeats the field of the JSON; a partition key cannot be a generated column."""
         return field
 
     def archived(self) -> str:
@@ -155,16 +126,16 @@ class PostgresDialect(Dialect):
         return "archived"
 
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
-        """Return the conditions on the two columns of a byte each that indexes hold."""
+        """Return the conditions on the two flags that indexes hold."""
         found = [] if deleted is None else ["hidden" if deleted else "NOT hidden"]
         return found if archived is None else [*found, "archived" if archived else "NOT archived"]
 
     def archived_by(self) -> str:
-        """Take it from the JSON, of archived items alone."""
+        """Return the id from the JSON; only archived items have one."""
         return "CASE WHEN archived THEN extra_json::json ->> 'archived_by' END"
 
     def by_id(self, placeholder: str) -> str:
-        """Return the condition on the id; in a partitioned table it also leads to the one partition to look in."""
+        """Return the condition on the id; in a partitioned table it also selects the partition."""
         if not self.partitioned:
             return f"id = {placeholder}"
         return f"id = {placeholder} AND owner = (SELECT owner FROM {self.ids} WHERE id = {placeholder})"
@@ -172,7 +143,7 @@ class PostgresDialect(Dialect):
     def by_ids(self, placeholder: str) -> str:
         """Return the condition that finds the rows of an array of ids.
 
-        ``= ANY`` of a parameter would compare every row with every id where the planner does not know the table yet.
+        With ``= ANY`` of a parameter, a planner without statistics would compare every row with every id.
         """
         given = f"(SELECT unnest({placeholder}::text[]))"
         if not self.partitioned:
@@ -180,7 +151,7 @@ class PostgresDialect(Dialect):
         return f"(owner, id) IN (SELECT owner, id FROM {self.ids} WHERE id IN {given})"
 
     def lock_by_ids(self, placeholder: str) -> str:
-        """Return the statement that locks the items of an array of ids, in the one order that all writers keep to."""
+        """Return the statement that locks the items of an array of ids, in the order that all writers use."""
         table = self.ids if self.partitioned else self.table
         return f"SELECT id FROM {table} WHERE id IN (SELECT unnest({placeholder}::text[])) ORDER BY id FOR UPDATE"
 
@@ -189,27 +160,27 @@ class PostgresDialect(Dialect):
         return f"{FOLDED} LIKE {parameters.add(f'%{folded.translate(_LIKE_SPECIAL)}%')}"
 
     def extra_equals(self, parameters: Parameters, key: str, value: Any) -> str:
-        """Compare as JSONB, which compares numbers by value and objects whatever the order of their keys."""
+        """Compare as JSONB, which compares numbers by value and ignores the order of keys."""
         name, wanted = parameters.add(key), parameters.add(jsonb_text(json_text(value)))
         return f"metadata -> 'extra' -> {name}::text = {wanted}::jsonb"
 
     def below(self, parameters: Parameters, place: tuple[str, ...]) -> str:
-        """Return the range of the keys; that none of them is the root's is said for the partial index."""
+        """Return the range of the keys, with the condition of the partial index."""
         first, end = key_bounds(place)
         return f"(namespace >= {parameters.add(first)} AND namespace < {parameters.add(end)} AND namespace > '')"
 
     def expiry(self, parameters: Parameters, now: str, expired: bool) -> str:
-        """Compare the column; it is empty for most items."""
+        """Return the condition on the time of expiry, which is empty for most items."""
         time = parameters.add(now)
         found = f"expires_at {'<=' if expired else '>'} {time}"
         return f"({found} AND expires_at > '')" if expired else f"(expires_at = '' OR {found})"
 
     def value(self, parameters: Parameters, condition: Value) -> str:
-        """Return what a condition on a value means; see :mod:`memoranda_postgres.values`."""
+        """Return the condition on a value; see :mod:`memoranda_postgres.values`."""
         return value_condition(self.by_ids, parameters, condition)
 
     def any_id(self, parameters: Parameters, ids: Sequence[str]) -> str:
-        """Return the condition that finds the rows of several ids, which are bound together."""
+        """Return the condition that finds the rows of several ids, bound as one array."""
         return self.by_ids(parameters.add(list(ids)))
 
     def same(self, left: str, right: str) -> str:
@@ -217,11 +188,11 @@ class PostgresDialect(Dialect):
         return f"{left} IS NOT DISTINCT FROM {right}"
 
     def limit(self, parameters: Parameters, count: int) -> str:
-        """Write the number into the text: a plan for an unknown limit would sort everything that matches."""
+        """Write the number into the text; a plan for an unknown limit would sort every match."""
         return "" if count >= _NO_LIMIT else f"LIMIT {count}"
 
     def next_version(self) -> str:
-        """Leave the version alone where the row was written by this very call, whose answer was lost on the way."""
+        """Keep the version of a row that this very call wrote before its answer was lost."""
         return "CASE WHEN stored.token = excluded.token THEN stored.version ELSE stored.version + excluded.version END"
 
     def column_type(self, column: str) -> str:
@@ -230,35 +201,14 @@ class PostgresDialect(Dialect):
 
 
 class PostgresStatements(Statements):
-    """The shared statements, and what only PostgreSQL has."""
+    """The shared statements, and those of PostgreSQL alone."""
 
     dialect: PostgresDialect
 
-    def __init__(self, dialect: PostgresDialect) -> None:
-        super().__init__(dialect)
-        self._searches: dict[tuple[Any, ...], str] = {}
-
     def search(self, wanted: Filter, page: Page, columns: Sequence[str] = ()) -> Statement:
-        """Select a page of the items that match. The text of a plain search is made once for each set of conditions."""
-        conditions = wanted.conditions
-        if (
-            columns
-            or page.offset
-            or self.dialect.partitioned
-            or any(type(condition) not in _BOUND_AS_THEY_ARE for condition in conditions)
-        ):
-            text, values = super().search(wanted, page, columns)
-            return _as_said(text, page.order), values
-        key = (page, *(condition.shape for condition in conditions))
-        known = self._searches.get(key)
-        if known is not None:
-            bound = (_BOUND_AS_THEY_ARE[type(condition)](condition) for condition in conditions)
-            return known, [value for values in bound for value in values]
-        text, values = super().search(wanted, page)
-        text = _as_said(text, page.order)
-        if len(self._searches) < _MOST_TEXTS:
-            self._searches[key] = text
-        return text, values
+        """Select a page of the items that match."""
+        text, values = super().search(wanted, page, columns)
+        return _in_order_of_adding(text, page.order), values
 
     def page(
         self,
@@ -274,10 +224,10 @@ class PostgresStatements(Statements):
         text, values = super().page(
             wanted, after=after, size=size, include_deleted=include_deleted, deleted_only=deleted_only, order=order
         )
-        return _as_said(text, order), values
+        return _in_order_of_adding(text, order), values
 
     def owners_page(self, listing: Listing, wanted: Filter, after: str | None, size: int) -> Statement:
-        """Select the next owners in order, each with its number of items and the times of the first and the last."""
+        """Select the next owners in order, each with its number of items and its first and last time."""
         parameters = Parameters(self.dialect)
         column = self.dialect.owner_column(listing.by)
         where = f"{self.conditions(parameters, wanted)} AND {self.dialect.has_owner(column)}"
@@ -290,99 +240,83 @@ class PostgresStatements(Statements):
         return text, parameters.values
 
     def condition(self, parameters: Parameters, condition: Condition) -> str:
-        """Return the text of one condition; a user's leads to the one partition where the items are."""
+        """Return the text of one condition; a user also selects the partition."""
         found = super().condition(parameters, condition)
         if self.dialect.partitioned and type(condition) is InScope and condition.field == "user_id":
             found += f" AND owner = {parameters.add(owner_of(condition.value))}"
         return found
 
     def locking(self, change: Change, item_id: str | None, *, hidden: bool = False) -> str:
-        """Return the text of a change that locks many rows in the order in which they are added.
+        """Return the text of a change that locks its rows in the order of their ids.
 
-        Those of a partitioned table are locked beforehand. With ``hidden`` the change is one of hidden rows alone.
+        Rows of a partitioned table are locked beforehand. ``hidden`` says that it changes only hidden rows.
         """
         text, _ = change.statement
         if item_id is not None or self.dialect.partitioned:
             return text
         if hidden:
-            # What was hidden lately the planner does not know of: it would compare every row with every other. Each
-            # that is locked is looked up by its key.
+            # The planner does not know of rows that were hidden lately, and would compare every row with every other.
+            # Here each locked row is looked up by its key.
             return f"{change.change} WHERE id IN ({self.chosen(change)} FOR UPDATE)"
-        # The conditions stand twice, so that both ways to the rows go through an index.
+        # The conditions come twice, so that both scans use an index.
         return f"{text} AND id IN ({self.chosen(change)} FOR UPDATE)"
 
     def chosen(self, change: Change) -> str:
-        """Return the text that selects the ids of the rows that a change would reach, in the order of locking."""
+        """Return the query of the ids of the rows that a change affects, in the order of locking."""
         return f"SELECT id FROM {self.dialect.table} WHERE {change.where} ORDER BY id"
 
     def among(self, change: Change, placeholder: str) -> str:
-        """Return the text of a change of a partitioned table that reaches only rows of an array of ids.
+        """Return the text of a change of a partitioned table, limited to the rows of an array of ids.
 
-        Each is looked up by its key and only then compared with the conditions: a plan that went from the conditions
-        to the array would compare every row with every id where the planner does not know the table yet.
+        Each row is looked up by its key before it is compared with the conditions. The other way round, a planner
+        without statistics would compare every row with every id.
         """
         given = (
             f"SELECT owner AS its_owner, id AS its_id FROM {self.dialect.ids} "
             f"WHERE id IN (SELECT unnest({placeholder}::text[]))"
         )
-        there = f"SELECT * FROM {self.dialect.table} WHERE owner = its_owner AND id = its_id OFFSET 0"
-        meant = f"SELECT owner, id FROM ({given}) AS given CROSS JOIN LATERAL ({there}) AS there WHERE {change.where}"
-        return f"{change.change} WHERE (owner, id) IN ({meant})"
+        found = f"SELECT * FROM {self.dialect.table} WHERE owner = its_owner AND id = its_id OFFSET 0"
+        matching = (
+            f"SELECT owner, id FROM ({given}) AS given CROSS JOIN LATERAL ({found}) AS found WHERE {change.where}"
+        )
+        return f"{change.change} WHERE (owner, id) IN ({matching})"
 
     def upsert_arrays(self, fields: tuple[str, ...], *, numbered: bool) -> str:
         """Return the text that upserts rows given as one array per column, in the order of ``insert_columns``.
 
-        Rows are written in the order of their ids, so that two such statements never wait for each other. Unless the
-        rows come ``numbered``, their numbers are drawn here in the order of the arrays. ``fields`` are those that a row
-        of the same id must share besides the user.
+        Rows are written in the order of their ids, so that two such statements never deadlock. Unless the rows come
+        ``numbered``, their numbers are drawn here in the order of the arrays. ``fields`` are those that a row of the
+        same id must share besides the user.
         """
         return self._claimed(self._from_arrays(SEQUENCE if numbered else self._drawn), fields)
-
-    @property
-    def varying_columns(self) -> tuple[str, ...]:
-        """The columns that ``upsert_usual`` binds, in its order."""
-        return tuple(name for name in self.insert_columns if name not in USUAL and name not in (SEQUENCE, MOMENT))
-
-    def upsert_usual(self, fields: tuple[str, ...]) -> str:
-        """Return the text that upserts rows as ``upsert_arrays`` does, which all have what is usual.
-
-        Their times are of the form in which times are stored, and their numbers are drawn here.
-        """
-        columns = self.varying_columns
-        told = {name: f"{text} AS {name}" for name, (_, text) in USUAL.items()}
-        told |= {SEQUENCE: self._drawn, MOMENT: f"created_at::timestamp AS {MOMENT}"}
-        return self._claimed(self._selected(columns, told), fields)
 
     @property
     def _drawn(self) -> str:
         return f"nextval('{self.dialect.numbers_literal}') AS {SEQUENCE}"
 
     def insert_or_lock_arrays(self) -> str:
-        """Return the text that inserts those of the rows, given as in ``upsert_arrays``, whose ids are new.
+        """Return the text that inserts the rows with new ids, given as in ``upsert_arrays``, and returns their ids.
 
-        The others are locked and left as they are. It returns the ids of what was inserted.
+        The others are locked and left as they are.
         """
         drawn = f"coalesce({SEQUENCE}, nextval('{self.dialect.numbers_literal}'))"
         source = f'{self._from_arrays(drawn)} ORDER BY id COLLATE "C"'
-        # A row that meets a conflict is locked before the condition is looked at.
+        # A conflicting row is locked before the condition is evaluated.
         return self.upsert_text(source, "false", "stored.id")
 
     def _from_arrays(self, number: str) -> str:
-        """Return the text that selects rows given as one array per column, with this expression for their numbers."""
-        return self._selected(self.insert_columns, {SEQUENCE: number})
-
-    def _selected(self, columns: Sequence[str], told: Mapping[str, str]) -> str:
-        """Return the text that selects the columns of an insert from arrays of these, and others as they are told."""
+        """Return the query of rows given as one array per column, with this expression for their numbers."""
+        columns = self.insert_columns
         arrays = ", ".join(
             f"${at}::{'text' if name in _AS_TEXT else self.dialect.column_type(name)}[]"
             for at, name in enumerate(columns, 1)
         )
-        told = {**{name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT}, **told}
-        names = ", ".join(told.get(name, name) for name in self.insert_columns)
-        return f"SELECT {names} FROM unnest({arrays}) AS given ({', '.join(columns)})"
+        expressions = {name: f"{name}::{self.dialect.column_type(name)}" for name in _AS_TEXT} | {SEQUENCE: number}
+        selected = ", ".join(expressions.get(name, name) for name in columns)
+        return f"SELECT {selected} FROM unnest({arrays}) AS given ({', '.join(columns)})"
 
     def claim_ids(self) -> str:
-        """Return the text that locks ids, given as arrays of them and of owners, and reserves those that are new."""
+        """Return the text that locks ids, given as arrays of ids and owners, and reserves new ones."""
         return self._claim("unnest($1::text[], $2::text[]) AS given (id, owner)")
 
     def _claim(self, given: str) -> str:
@@ -414,7 +348,7 @@ class PostgresStatements(Statements):
         columns = ", ".join(self.insert_columns)
         if not self.dialect.partitioned:
             return self.upsert_same(f'SELECT {columns} FROM ({given}) AS given ORDER BY id COLLATE "C"', fields)
-        # The partitions know nothing of each other, so an id is first claimed for its owner in the table of ids.
+        # No constraint spans the partitions, so an id is first claimed for its owner in the table of ids.
         claims = f"WITH given AS MATERIALIZED ({given}), claimed AS ({self._claim('given')} RETURNING id) "
         chosen = (
             f"SELECT {columns} FROM given WHERE given.id IN (SELECT claimed.id FROM claimed) "

@@ -1,4 +1,4 @@
-"""What asyncpg raises, in memoranda's own errors, and which of it is worth another try."""
+"""Translating asyncpg's errors to memoranda's, and deciding which calls may be retried."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import asyncpg
 
 from memoranda.errors import CorruptStoreError, InputError, MemoryError, StoreError, StoreUnavailableError
 
-# The server says that it stopped serving this connection before or instead of doing what was asked: it commits and
-# answers without looking up in between. Or the driver found the connection ended before it sent anything.
+# The server stopped serving this connection before it did anything: it never stops between a commit and its answer. Or
+# the driver found the connection closed before it sent anything.
 NOT_DONE = (
     asyncpg.AdminShutdownError,
     asyncpg.CannotConnectNowError,
@@ -17,7 +17,7 @@ NOT_DONE = (
     asyncpg.InternalClientError,
 )
 
-# The transaction was rolled back to let others go on.
+# The transaction was rolled back in favour of others.
 ROLLED_BACK = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 READ_ONLY = (asyncpg.ReadOnlySQLTransactionError,)
@@ -30,22 +30,22 @@ LOST = (
 )
 
 FOREIGN = (asyncpg.PostgresError, *NOT_DONE, *LOST)
-"""Everything that is translated; what else is raised inside a call is memoranda's own, or a mistake to be seen."""
+"""Every error that is translated; any other is memoranda's own, or a bug that should be seen."""
 
 _REFUSED_LOGIN = (asyncpg.InvalidAuthorizationSpecificationError,)
 
 
 def location(dsn: str) -> str:
-    """Return the host and database of a URL for messages, and nothing that could be a part of a password."""
+    """Return the host and database of a URL for messages, without anything that could be part of a password."""
     parts = urlsplit(dsn)
-    # A password with an unescaped / ? or # ends up in a later part of the URL, and its @ with it.
+    # A password with an unescaped / ? or # extends into a later part of the URL, together with its @.
     if any("@" in part for part in (parts.path, parts.query, parts.fragment)):
         return "PostgreSQL"
     return f"PostgreSQL at {parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def may_retry(error: BaseException, *, repeatable: bool) -> bool:
-    """Whether the same call may be made again: always if nothing was done, else only if doing it twice is harmless."""
+    """Return True if the call may be repeated: if nothing was done, or if doing it twice is harmless."""
     if isinstance(error, TimeoutError):
         return False
     if isinstance(error, (*NOT_DONE, *ROLLED_BACK, *READ_ONLY)) or isinstance(error.__cause__, NOT_DONE):
@@ -54,10 +54,10 @@ def may_retry(error: BaseException, *, repeatable: bool) -> bool:
 
 
 def translated(error: BaseException, where: str, timeout: float) -> MemoryError:
-    """Return the error to raise for what the driver raised. It quotes nothing of the statement or its values."""
+    """Return the error to raise for a driver's error. It quotes nothing of the statement or its values."""
     if isinstance(error, TimeoutError):
         return StoreUnavailableError(
-            f"{where} did not answer within {timeout:g} seconds. Whether a write under way was done is not known; "
+            f"{where} did not answer within {timeout:g} seconds. A pending write may or may not have been done; "
             f"adding the same item again is safe."
         )
     if isinstance(error, READ_ONLY):
@@ -78,13 +78,13 @@ def translated(error: BaseException, where: str, timeout: float) -> MemoryError:
         return StoreUnavailableError(f"{where}: there is no such database. Create it, for example with createdb.")
     if isinstance(error, asyncpg.ProtocolViolationError):
         return StoreUnavailableError(
-            f"{where} refused how it was spoken to. PgBouncer does so for settings like options or search_path in the "
-            f"URL: leave them out, name the schema with schema=, or let PgBouncer ignore_startup_parameters."
+            f"{where} refused the connection's settings. PgBouncer refuses settings like options or search_path "
+            f"in the URL: leave them out, name the schema with schema=, or let PgBouncer ignore_startup_parameters."
         )
     if isinstance(error, LOST + NOT_DONE + ROLLED_BACK):
         return StoreUnavailableError(
-            f"{where} could not be reached or broke off the call ({_kind(error)}). Whether a write under way was done "
-            f"is not known; adding the same item again is safe."
+            f"{where} could not be reached or broke off the call ({_kind(error)}). A pending write may or may not have "
+            f"been done; adding the same item again is safe."
         )
     if isinstance(error, asyncpg.PostgresError):
         return _refusal(error, where)

@@ -1,4 +1,4 @@
-"""What ``memoranda doctor`` looks at in a PostgreSQL store."""
+"""The checks of ``memoranda doctor`` on a PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any
 from memoranda.store import Finding
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
-from memoranda_postgres.pooling import pooler_finding
+from memoranda_postgres.pooler import pooler_finding
 from memoranda_postgres.retrieval import named_model
 from memoranda_postgres.schema import (
     add_indexes,
     add_trigrams,
     create_extension,
     extension_schema,
-    lock,
+    lock_schema,
     present_indexes,
+    schema_version,
 )
 from memoranda_postgres.server import Server
-from memoranda_postgres.tables import SCHEMA_VERSION, indexes, trigram_index
+from memoranda_postgres.tables import indexes, trigram_index
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import WHITESPACE, terms_fingerprint
 
@@ -31,7 +32,7 @@ async def examine(
     *,
     repair: bool,
 ) -> list[Finding]:
-    """Return what is there and what is lost without it; with ``repair``, create first what is missing."""
+    """Return the findings; with ``repair``, first create missing extensions and indexes."""
     if repair:
         await server.run(lambda connection: _repair(server, statements, connection))
     return await server.run(lambda connection: _findings(statements, embeddings, vectors, connection, server))
@@ -39,7 +40,7 @@ async def examine(
 
 async def _repair(server: Server, statements: PostgresStatements, connection: Connection) -> None:
     async with server.transaction(connection):
-        await lock(connection)
+        await lock_schema(connection)
         await add_trigrams(connection, statements.dialect)
         await create_extension(connection, "vector")
         await add_indexes(connection, statements.dialect)
@@ -50,13 +51,13 @@ async def _findings(
 ) -> list[Finding]:
     dialect = statements.dialect
     meta = await connection.fetchrow(f"SELECT * FROM {dialect.meta}")
-    there = await present_indexes(connection, dialect)
+    present = await present_indexes(connection, dialect)
     return [
         await _server_finding(connection, server),
         pooler_finding(await server.look_for_pooler(connection), server.statement_cache_size),
-        Finding("schema", True, f"version {SCHEMA_VERSION}, {_layout(meta['partitions'])}"),
-        *(_index_finding(index.name, index.serves, there) for index in indexes()),
-        await _trigram_finding(connection, there),
+        Finding("schema", True, f"version {schema_version()}, {_layout(meta['partitions'])}"),
+        *(_index_finding(index.name, index.serves, present) for index in indexes()),
+        await _trigram_finding(connection, present),
         _terms_finding(meta["terms"]),
         await _vector_finding(statements, embeddings, vectors, connection, meta),
         await _rows_finding(connection, dialect.table),
@@ -76,8 +77,8 @@ def _layout(partitions: int) -> str:
     return f"{partitions} partitions by user" if partitions else "one table"
 
 
-def _index_finding(name: str, serves: str, there: set[str]) -> Finding:
-    if name in there:
+def _index_finding(name: str, serves: str, present: set[str]) -> Finding:
+    if name in present:
         return Finding(f"index {name}", True, f"serves {serves}")
     return Finding(
         f"index {name}",
@@ -87,15 +88,15 @@ def _index_finding(name: str, serves: str, there: set[str]) -> Finding:
     )
 
 
-async def _trigram_finding(connection: Connection, there: set[str]) -> Finding:
+async def _trigram_finding(connection: Connection, present: set[str]) -> Finding:
     schema = await extension_schema(connection, "pg_trgm")
-    if schema is not None and trigram_index(schema).name in there:
+    if schema is not None and trigram_index(schema).name in present:
         return Finding("pg_trgm", True, "substring search goes through a trigram index")
     lost = "substring search is right, but reads every item of its scope"
     available = await connection.fetchval("SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_trgm')")
     if schema is not None or available:
         return Finding("pg_trgm", False, f"its index is missing; {lost}", "Run 'memoranda doctor --repair'.")
-    # Nothing is wrong with a server that does not have it.
+    # A server without it is not at fault.
     return Finding("pg_trgm", True, f"not on this server (PostgreSQL's contrib package brings it); {lost}")
 
 
@@ -118,7 +119,7 @@ async def _vector_finding(
             "Install pgvector and have an administrator run CREATE EXTENSION vector." if embeddings is not None else "",
         )
     if meta["vector_model"] is None:
-        return Finding("pgvector", True, "there; no vectors are kept, since no embedder was ever given")
+        return Finding("pgvector", True, "installed; no vectors are stored, since no embedder was ever given")
     model = named_model(meta["vector_model"], meta["vector_dimension"])
     if vectors is not None and (meta["vector_model"], meta["vector_dimension"]) != (vectors.model, vectors.dimension):
         return Finding(
@@ -140,7 +141,7 @@ async def _vector_finding(
 
 
 async def _rows_finding(connection: Connection, table: str) -> Finding:
-    """Count the rows whose columns contradict their JSON, as a change by hand would leave them."""
+    """Count the rows whose columns contradict their JSON, as after a change by hand."""
     wrong = await connection.fetchval(
         f"SELECT count(*) FROM {table} WHERE user_id IS DISTINCT FROM metadata ->> 'user_id' "
         f"OR session_id IS DISTINCT FROM metadata ->> 'session_id' OR task_id IS DISTINCT FROM metadata ->> 'task_id' "

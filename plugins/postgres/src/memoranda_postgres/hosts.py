@@ -1,10 +1,10 @@
-"""Several hosts in one URL: finding the one that takes writes, also while one of them answers nobody.
+"""Several hosts in one URL: finding the primary, even while one of the hosts does not answer.
 
-The driver asks them one after the other, and one that accepts connections and says nothing takes all the time there is.
-Here each has a head start over the next, and the first that is what is wanted wins.
+The driver tries them one after the other, and a host that accepts connections but never answers uses up the whole
+timeout. Here each host has a head start over the next, and the first suitable one wins.
 
-A primary that was replaced and does not know it, because it was frozen or cut off, still takes itself for one.
-Each promotion begins a new timeline, so whoever has seen the new primary never goes back to the old one.
+A primary that was replaced while it was frozen or cut off still believes to be one. Each promotion starts a new
+timeline, so a store that has seen the new primary never goes back to the old one.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _WANTED = "target_session_attrs"
 
 
 def single_hosts(dsn: str) -> list[str]:
-    """Return a URL for each host of a URL. Without a word on what is wanted of several hosts, it is the primary."""
+    """Return a URL for each host of a URL. Of several hosts the primary is wanted, unless the URL says otherwise."""
     parts = urlsplit(dsn)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     places = _in_query(query) if "host" in query else parts.netloc.rpartition("@")[2].split(",")
-    # With this one the driver must see all hosts at once: a primary will do where there is no standby.
+    # For this value the driver must see all hosts: a primary is accepted if there is no standby.
     if len(places) == 1 or query.get(_WANTED) == "prefer-standby":
         return [dsn]
     kept = {name: value for name, value in query.items() if name not in ("host", "port")}
-    # It stands last, where it is looked for.
+    # It comes last, where Hosts looks for it.
     kept[_WANTED] = kept.pop(_WANTED, "primary")
     return [_at(parts._replace(query=urlencode(kept)), place) for place in places]
 
 
 def at_host(dsn: str, place: str) -> str:
-    """Return the URL with another host in place of its own; what was wanted of those is left out."""
+    """Return the URL with another host, without target_session_attrs."""
     parts = urlsplit(dsn)
     kept = [
         (name, value)
@@ -57,14 +57,14 @@ def _at(parts: Any, place: str) -> str:
 
 def _in_query(query: dict[str, str]) -> list[str]:
     hosts, ports = query["host"].split(","), query.get("port", "").split(",")
-    # One port is that of all.
+    # A single port is that of all hosts.
     ports = ports * len(hosts) if len(ports) == 1 else ports
     encoded = (host.replace("/", "%2F") for host in hosts)
     return [f"{host}:{port}" if port else host for host, port in zip(encoded, ports, strict=False)]
 
 
 class Hosts:
-    """The hosts of a URL, the one that was right last time first."""
+    """The hosts of a URL, the last suitable one first."""
 
     def __init__(self, dsn: str) -> None:
         self._urls = single_hosts(dsn)
@@ -73,11 +73,11 @@ class Hosts:
 
     @property
     def several(self) -> bool:
-        """Whether there is another one to turn to."""
+        """True if there are several hosts."""
         return len(self._urls) > 1
 
     async def connect(self, attempt: Attempt) -> Any:
-        """Return a connection to a host that is what is wanted; raises the most telling of what went wrong."""
+        """Return a connection to a suitable host; raises the most informative of the hosts' errors."""
         if not self.several:
             return await attempt(self._urls[0])
         url, connection = await _first(self._urls, partial(self._opened, attempt))
@@ -86,7 +86,7 @@ class Hosts:
         return connection
 
     async def moved(self, connection: Any, attempt: Attempt) -> bool:
-        """Whether another host than this connection's is what is wanted now."""
+        """Return True if another host than this connection's is the suitable one now."""
         here = self._led_to.get(connection)
         others = [url for url in self._urls if url != here]
         if here is None or not others:
@@ -100,12 +100,12 @@ class Hosts:
         return True
 
     async def _opened(self, attempt: Attempt, url: str) -> Any:
-        """Return a connection, unless it leads to a primary that was replaced."""
+        """Return a connection, unless its host is a primary that was replaced."""
         connection = await attempt(url)
         if not url.endswith((f"{_WANTED}=primary", f"{_WANTED}=read-write")):
             return connection
         try:
-            # In one transaction, for the sake of a pooler.
+            # In one transaction, since there may be a pooler.
             async with connection.transaction():
                 timeline = (await connection.fetchval("SELECT pg_walfile_name(pg_current_wal_lsn())"))[:8]
             if timeline < self._timeline:
@@ -118,9 +118,9 @@ class Hosts:
 
 
 async def _first(urls: Sequence[str], open_at: Callable[[str], Coroutine[Any, Any, Any]]) -> tuple[str, Any]:
-    """Return the first connection that comes about, and its URL; the others are dropped.
+    """Return the first connection that succeeds, and its URL; the others are dropped.
 
-    While one host says nothing, those that were not what is wanted are asked again: the next primary is among them.
+    While one host does not answer, unsuitable ones are asked again: the next primary is among them.
     """
     tasks: dict[asyncio.Task[Any], str] = {}
     waiting = list(urls)
@@ -155,13 +155,13 @@ async def _dropped(tasks: list[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-        # One that came about in the same moment as the winner.
+        # It succeeded at the same time as the winner.
         if not isinstance(outcome, BaseException):
             outcome.terminate()
 
 
 def _weight(error: Exception) -> int:
-    """Rank what hosts say: that they are no primary says more than that they are gone, a refused login most of all."""
+    """Rank the errors of hosts: not being a primary says more than being gone, and a refused login says most."""
     if isinstance(error, OSError):
         return 0
     return 1 if isinstance(error, (asyncpg.TargetServerAttributeNotMatched, asyncpg.CannotConnectNowError)) else 2

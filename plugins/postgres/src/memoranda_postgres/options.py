@@ -1,4 +1,4 @@
-"""Reading the options of a store and of its URL."""
+"""The options of a store and of its URL."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ URL_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "replicas": str,
     "replica_lag": float,
 }
-"""The options of ours that a URL may hold, and how each is read."""
+"""Our options that a URL may hold, and the parser of each."""
 
-# asyncpg takes any other name for a setting of the server, which then refuses every connection.
+# asyncpg passes any other name to the server as a setting, and the server then refuses the connection.
 _DRIVER_OPTIONS = {
     "application_name", "database", "dbname", "gsslib", "host", "krbsrvname", "options", "passfile",
     "password", "port", "search_path", "service", "servicefile", "ssl_max_protocol_version",
@@ -39,7 +39,7 @@ UNREADABLE = (
 
 
 def checked_schema(schema: str | None) -> None:
-    """Raise InputError for what cannot be the name of a schema; PostgreSQL cuts longer names off."""
+    """Raise InputError for an impossible name of a schema; PostgreSQL would cut off a longer one."""
     if schema is None:
         return
     if not isinstance(schema, str) or "\0" in schema or not 0 < len(schema.encode(errors="replace")) < 64:
@@ -47,7 +47,7 @@ def checked_schema(schema: str | None) -> None:
 
 
 def checked_dsn(dsn: str) -> str:
-    """Return the URL. Raises InputError, quoting nothing of it, where it is none of PostgreSQL's."""
+    """Return the URL. Raises InputError, quoting nothing of it, if it is not a PostgreSQL URL."""
     if not isinstance(dsn, str) or not dsn.lower().startswith(("postgresql://", "postgres://")):
         raise InputError("A PostgreSQL URL begins with postgresql:// or postgres://.", field="dsn")
     check_place(dsn, field="dsn")
@@ -58,7 +58,7 @@ def checked_dsn(dsn: str) -> str:
 
 
 def take_url_options(url: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the URL as the driver takes it, and our own options from its query and from the keywords together."""
+    """Return the URL for the driver, and our own options from its query and the keywords."""
     dsn, options = take_known_options(checked_dsn(url), URL_OPTIONS, given)
     for name, _ in parse_qsl(urlsplit(dsn).query, keep_blank_values=True):
         if name not in _DRIVER_OPTIONS:

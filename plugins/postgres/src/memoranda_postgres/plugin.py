@@ -1,4 +1,4 @@
-"""What memoranda-postgres offers to memoranda."""
+"""The plugin hooks of memoranda-postgres."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making what searches rely on: the table of vectors, and terms and vectors of items that lack them."""
+"""Creating the table of vectors, and recomputing terms and vectors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any
 from memoranda.embeddings import Embeddings
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
-from memoranda_postgres.locking import lock_items
 from memoranda_postgres.retrieval import named_model
-from memoranda_postgres.schema import create_extension, extension_schema, lock
+from memoranda_postgres.schema import create_extension, extension_schema, lock_schema
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, TEXT_COLUMNS, keys_text, searchable
 from memoranda_postgres.vectors import Vectors
@@ -21,7 +20,7 @@ from memoranda_ranking import Weights, embed_passages, has_text, normalised, ter
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-"""Called with the number of items done and of all."""
+"""Called with the numbers of items done and in all."""
 
 _PAGE = 500
 
@@ -29,7 +28,7 @@ _PAGE = 500
 async def open_vectors(
     server: Server, statements: PostgresStatements, embeddings: Embeddings, weights: Weights | None, store: str
 ) -> Vectors | None:
-    """Return the vectors of a store, with a table if there is none yet; None where pgvector is not to be had."""
+    """Return the vectors of a store, creating their table if needed; None where pgvector is not available."""
 
     async def work(connection: Connection) -> Vectors | None:
         extension = await extension_schema(connection, "vector")
@@ -46,7 +45,7 @@ async def open_vectors(
                     )
                 return vectors
         async with server.transaction(connection):
-            await lock(connection)
+            await lock_schema(connection)
             extension = await create_extension(connection, "vector")
             if extension is None:
                 logger.warning("%s has no pgvector, so the embedder is not used: there is no semantic search.", store)
@@ -63,7 +62,7 @@ async def open_vectors(
 async def fill_vectors(
     server: Server, vectors: Vectors | None, embeddings: Embeddings, rows: Sequence[tuple[str, str, int]]
 ) -> None:
-    """Embed the contents of items, given as id, content and version, and keep the vectors."""
+    """Embed items, given as id, content and version, and store the vectors."""
     rows = [row for row in rows if has_text(row[1])]
     if vectors is None:
         return
@@ -84,7 +83,7 @@ async def rebuild(
     embeddings: Embeddings | None,
     progress: Progress | None,
 ) -> int:
-    """Make the terms of all items and the vectors of live ones, and return the number of items."""
+    """Recompute the terms of all items and the vectors of live ones; return the number of items."""
     dialect = statements.dialect
     total = int((await server.fetch(f"SELECT count(*) FROM {dialect.table}", ()))[0][0])
     done = 0
@@ -124,7 +123,7 @@ async def _write_terms(
     connection: Connection, server: Server, dialect: PostgresDialect, columns: list[list[Any]]
 ) -> None:
     async with server.transaction(connection):
-        locked = await lock_items(server, connection, dialect, columns[0])
+        locked = await server.lock_items(connection, dialect, columns[0])
         await connection.execute(
             f"UPDATE {dialect.table} AS stored SET folded = made.folded, {TERM_KEYS} = made.keys::integer[] "
             f"FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[]) AS made (id, version, folded, keys) "
@@ -140,16 +139,16 @@ async def _make_vectors(
 ) -> None:
     async def start(connection: Connection) -> None:
         async with server.transaction(connection):
-            await lock(connection)
+            await lock_schema(connection)
             if await vectors.stored_model(connection) != (vectors.model, vectors.dimension):
                 await vectors.create(connection)
             elif await vectors.most_missing(connection):
-                # Building the index over all rows in the end is many times faster than growing it row by row.
+                # Building the index at the end is many times faster than filling it row by row.
                 await vectors.drop_index(connection)
 
     async def finish(connection: Connection) -> None:
         async with server.transaction(connection):
-            await lock(connection)
+            await lock_schema(connection)
             await vectors.create_index(connection)
 
     await server.run(start)

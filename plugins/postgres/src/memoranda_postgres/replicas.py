@@ -1,8 +1,8 @@
-"""Reading from replicas: which calls may go there, which replica will do, and which is left alone for a while.
+"""Reading from replicas.
 
 Writes go to the primary. A read goes to a replica that has everything this store wrote for the user in question and is
-at most ``lag`` seconds behind; if there is none, it goes to the primary. So a store reads its own writes. Of what other
-processes wrote, the last ``lag`` seconds may be missing. A store keeps to one replica for as long as that will do.
+at most ``lag`` seconds behind; if there is none, it goes to the primary. So a store reads its own writes, while other
+processes' writes of the last ``lag`` seconds may be missing. A store stays with one replica while that is good enough.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from memoranda.store import Finding
 from memoranda.urls import check_place
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.faults import FOREIGN, translated
-from memoranda_postgres.horizon import Horizon, Users
 from memoranda_postgres.hosts import at_host
 from memoranda_postgres.server import Server, ServerOptions
+from memoranda_postgres.wal_positions import Users, WalPositions
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ _POSITION = (
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What is read, and for whom: an embedder that is asked in between may use a store of its own."""
+    """The server and the users of a read; an embedder that is called meanwhile may use a store of its own."""
 
     server: ReplicatedServer
     users: Users
@@ -52,7 +52,7 @@ _on_primary: ContextVar[bool] = ContextVar("memoranda_postgres_on_primary", defa
 
 @contextlib.contextmanager
 def on_primary() -> Generator[None, None, None]:
-    """Have every read inside, of this task and those it starts, go to the primary."""
+    """Send every read in this context, of this task and those it starts, to the primary."""
     token = _on_primary.set(True)
     try:
         yield
@@ -61,11 +61,11 @@ def on_primary() -> Generator[None, None, None]:
 
 
 class Replica:
-    """One replica, how far it is known to have come, and until when it is left alone."""
+    """One replica, its last known position, and until when it is avoided."""
 
     def __init__(self, options: ServerOptions, place: str) -> None:
         self.place = place
-        # It is connected to when it is first read from, and given up quickly: there is always the primary.
+        # It connects on the first read and is given up quickly, since there is always the primary.
         reached = min(_REACHED_IN, options.connect_timeout)
         options = replace(
             options,
@@ -77,56 +77,56 @@ class Replica:
         self.server = Server(options, pauses=_NO_PAUSES)
         self._position = 0
         self._answered = float("-inf")
-        self._away_until = 0.0
+        self._avoided_until = 0.0
 
-    async def will_do(self, needed: int) -> bool:
-        """Whether it is there and has come so far; it is asked only when that is not known."""
+    async def has_reached(self, needed: int) -> bool:
+        """Return True if the replica answers and has replayed so far; it is asked only where that is unknown."""
         now = time.monotonic()
-        if now < self._away_until:
+        if now < self._avoided_until:
             return False
-        # One that was behind a moment ago is not asked again by every read; for other users it may do.
+        # Not every read asks again a replica that was behind a moment ago; it may suffice for other users.
         known_for = _ASKED_EVERY if self._position >= needed else _BEHIND_FOR
         if now - self._answered >= known_for:
             try:
                 async with asyncio.timeout(_REACHED_IN):
                     self._position = await self.position()
             except (StoreError, TimeoutError):
-                self.leave_alone()
+                self.avoid()
                 return False
             self._answered = time.monotonic()
         return self._position >= needed
 
     async def position(self) -> int:
-        """Return how far it has come."""
+        """Return the position that the replica has replayed."""
         return int((await self.server.fetch(_POSITION, ()))[0][0])
 
-    def leave_alone(self) -> None:
-        """Read elsewhere for a while."""
-        self._away_until = time.monotonic() + _GONE_FOR
+    def avoid(self) -> None:
+        """Read elsewhere for some seconds."""
+        self._avoided_until = time.monotonic() + _GONE_FOR
 
 
 class ReplicatedServer(Server):
-    """A primary that has replicas: work that only reads is done on one of them where that will do."""
+    """A primary with replicas; work that only reads runs on a replica that is recent enough."""
 
     def __init__(self, options: ServerOptions, places: Sequence[str], lag: float) -> None:
         super().__init__(options)
         self.lag = lag
         self._replicas = [Replica(options, place) for place in places]
         self._current = randrange(len(self._replicas))
-        self._horizon = Horizon(lag)
-        self._next_look = 0.0
+        self._positions = WalPositions(lag)
+        self._next_sample = 0.0
 
     @property
     def _is_direct(self) -> bool:
-        return False  # A pooler may stand before a replica alone.
+        return False  # There may be a pooler in front of a replica only.
 
     async def open(self) -> None:
-        """Connect to the primary, and only to it: a replica that is away keeps nobody from working."""
+        """Connect to the primary alone, so that an unreachable replica stops nothing."""
         await super().open()
         for replica in self._replicas:
             await replica.server.open()
         with contextlib.suppress(StoreError):
-            await self._look()
+            await self._sample_position()
 
     async def close(self) -> None:
         """Disconnect from all of them."""
@@ -136,28 +136,28 @@ class ReplicatedServer(Server):
 
     @contextlib.contextmanager
     def reading(self, users: Users) -> Iterator[None]:
-        """Say that what is inside only reads items of these users; None stands for all."""
+        """Mark a context that only reads items of these users; None means all."""
         token = _reading.set(_Read(self, users))
         try:
             yield
         finally:
-            # A call that was given up with its loop ends in another context, where nothing was set.
+            # A call that was abandoned with its loop ends in another context, where nothing was set.
             with contextlib.suppress(ValueError):
                 _reading.reset(token)
 
     @contextlib.contextmanager
     def writing(self, users: Users) -> Iterator[None]:
-        """Say that what is inside writes items of these users, whether it succeeds or not."""
+        """Mark a context that writes items of these users, even if it fails."""
         try:
             yield
         except BaseException:
-            # It may have been done; and a conflict means that somebody else has written what was not read yet.
-            self._horizon.lost(users)
+            # It may have been done, and a conflict means that another writer was faster than our last read.
+            self._positions.lost(users)
             raise
-        self._horizon.wrote(users)
+        self._positions.wrote(users)
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
-        """Do the work, on a replica if it only reads."""
+        """Run the work, on a replica if it only reads."""
         read = _reading.get()
         if read is None or read.server is not self or _on_primary.get():
             return await super().run(work, repeatable=repeatable)
@@ -168,20 +168,20 @@ class ReplicatedServer(Server):
             raise translated(error, self.where, self.timeout) from error
 
     async def _read(self, work: Callable[[Connection], Awaitable[T]], users: Users) -> T:
-        if time.monotonic() >= self._next_look:
-            await self._look_quickly()
-        needed = self._horizon.needed(users)
+        if time.monotonic() >= self._next_sample:
+            await self._sample_position_quickly()
+        needed = self._positions.needed(users)
         for offset in range(len(self._replicas)) if needed is not None else ():
             number = (self._current + offset) % len(self._replicas)
             replica = self._replicas[number]
-            if not await replica.will_do(needed or 0):
+            if not await replica.has_reached(needed or 0):
                 continue
             try:
                 async with asyncio.timeout(replica.server.timeout):
                     found = await replica.server.run(work)
             except (StoreError, TimeoutError):
-                # Also where it broke the query off to get on with its changes. The primary knows better in any case.
-                replica.leave_alone()
+                # Also after a conflict with replay, which cancels the query. The primary can always answer.
+                replica.avoid()
                 continue
             self._current = number
             return found
@@ -195,33 +195,33 @@ class ReplicatedServer(Server):
         return done
 
     async def _note(self, connection: Connection) -> None:
-        """Learn the primary's position after a write; the write is done whether this succeeds or not."""
-        begun = self._horizon.begin()
+        """Learn the primary's position after a write; the write stands even if this fails."""
+        begun = self._positions.begin()
         try:
             rows = await super()._done(connection, lambda given: given.fetch(_POSITION, timeout=self.timeout))
         except FOREIGN:
-            self._horizon.lost(None)
+            self._positions.lost(None)
         else:
-            self._horizon.observed(begun, int(rows[0][0]), time.monotonic())
+            self._positions.observed(begun, int(rows[0][0]), time.monotonic())
 
-    async def _look_quickly(self) -> None:
-        """Learn the primary's position from time to time; without it, what was seen last must do."""
-        self._next_look = time.monotonic() + min(_ASKED_EVERY, self.lag / 4)
+    async def _sample_position_quickly(self) -> None:
+        """Learn the primary's position from time to time; if that fails, the last one counts."""
+        self._next_sample = time.monotonic() + min(_ASKED_EVERY, self.lag / 4)
         try:
             async with asyncio.timeout(_ASKED_EVERY):
-                await self._look()
+                await self._sample_position()
         except (StoreError, TimeoutError):
-            self._next_look = time.monotonic() + _GONE_FOR
+            self._next_sample = time.monotonic() + _GONE_FOR
 
-    async def _look(self) -> None:
-        begun = self._horizon.begin()
+    async def _sample_position(self) -> None:
+        begun = self._positions.begin()
         rows = await super().run(lambda connection: connection.fetch(_POSITION, timeout=self.timeout))
-        self._horizon.observed(begun, int(rows[0][0]), time.monotonic())
+        self._positions.observed(begun, int(rows[0][0]), time.monotonic())
 
     async def findings(self) -> list[Finding]:
-        """Return what ``memoranda doctor`` says of each replica."""
-        await self._look()
-        newest = self._horizon.needed(()) or 0
+        """Return the findings of ``memoranda doctor`` on each replica."""
+        await self._sample_position()
+        newest = self._positions.needed(()) or 0
         return [await self._finding(replica, newest) for replica in self._replicas]
 
     async def _finding(self, replica: Replica, newest: int) -> Finding:
@@ -238,7 +238,7 @@ class ReplicatedServer(Server):
 
 
 def checked_places(replicas: Any) -> list[str]:
-    """Return the places of replicas, given as text with commas in between or as a list of host or host:port."""
+    """Return the replicas' addresses, given as comma-separated text or as a list of host or host:port."""
     given = replicas.split(",") if isinstance(replicas, str) else replicas
     for place in given if isinstance(given, Sequence) else [None]:
         if not isinstance(place, str) or not place or "@" in place or "/" in place:

@@ -1,4 +1,4 @@
-"""Ranked search: candidates from the server, ranked by the core's own functions."""
+"""Ranked search: candidates come from the server, the ranking from the core."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
 from memoranda.store import Filter, RankedItem, SearchMode, readable
-from memoranda_postgres.counts import Counts
+from memoranda_postgres.candidates import CandidateReader
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.known import version_of
-from memoranda_postgres.passages import Nearness
+from memoranda_postgres.passage_vectors import Nearness
 from memoranda_postgres.rows import item_of
+from memoranda_postgres.scope_counts import ScopeCounter
 from memoranda_postgres.server import Server
-from memoranda_postgres.text import SEEN, Answers, Hit, TextSearch
+from memoranda_postgres.text_search import READ_HIT, Hit, TextSearch, version_of
 from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
     HEARD,
@@ -36,10 +36,10 @@ from memoranda_ranking import (
 )
 
 _OFF_LOOP = 300
-"""From this many passages on, the ranking runs in a thread: it takes milliseconds, in which others want their turn."""
+"""From this many passages on, the ranking runs in a thread, since it would block the event loop for milliseconds."""
 
 _GONE = 20
-"""How many of the best may be gone by the time that they are read."""
+"""How many of the best items may be gone by the time they are read."""
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ Types = Callable[[], Mapping[str, type[MemoryItem]]]
 
 
 class Retrieval:
-    """Ranks for one store."""
+    """Ranks the items of one store."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class Retrieval:
         self._vectors = vectors
         self._text = TextSearch(server, statements)
         self._columns = statements.dialect.item_columns
-        self._known: KnownTurns[str] = KnownTurns()
-        self._counts = Counts(server, statements)
+        self._turn_cache: KnownTurns[str] = KnownTurns()
+        self._counter = ScopeCounter(server, statements)
 
     def forget(self) -> None:
-        """Keep nothing of what was purged."""
-        self._known = KnownTurns()
-        self._counts.forget()
+        """Drop all caches, so that none outlives purged items."""
+        self._turn_cache = KnownTurns()
+        self._counter.clear()
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:
         """Return the best items, best first."""
@@ -80,25 +80,25 @@ class Retrieval:
         if mode == "semantic":
             return await self._semantic(query, wanted, scope, limit, store)
         if mode == "hybrid":
-            # What is found by words needs no vector, which some embedders take long to make.
-            async with _beside(self._query_vector(query, scope, store)) as vector:
+            # Candidates by words need no vector, which some embedders take long to compute.
+            async with _in_background(self._query_vector(query, scope, store)) as vector:
                 return await self._ranked(query, wanted, scope, limit, vector)
         return await self._ranked(query, wanted, scope, limit, None)
 
     async def _ranked(
         self, query: str, wanted: Filter, scope: Filter, limit: int, vector: asyncio.Task[list[float]] | None
     ) -> list[RankedItem]:
-        """Rank by words, and with a vector by meaning, too."""
+        """Rank by words and, with a vector, by meaning."""
 
         async def nearest(most: int, size: int) -> list[Hit]:
             return [] if vector is None else await self._nearest(await vector, scope, most, size)
 
-        known = self._known  # What is purged meanwhile is not kept with what others read after it.
-        answers = Answers(self._text, scope, wanted, query_terms(query), known, self._counts, nearest)
+        cache = self._turn_cache  # After a purge meanwhile, others already use a new one.
+        reader = CandidateReader(self._text, scope, wanted, query_terms(query), cache, self._counter, nearest)
         filtered = wanted != scope
-        gathering = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
-        candidates = await gathered_async(gathering, answers.answer)
-        near = Nearness({}, {}) if vector is None else await self._similarities(await vector, answers)
+        questions = gather(query, self._weights, limit, filtered=filtered, meaning=vector is not None)
+        candidates = await gathered_async(questions, reader.answer)
+        near = Nearness({}, {}) if vector is None else await self._similarities(await vector, reader)
 
         def scored() -> list[Scored]:
             return rank_hybrid(
@@ -112,13 +112,13 @@ class Retrieval:
                 nearest=near.passage,
             )
 
-        ranked = scored() if len(answers.turns) < _OFF_LOOP else await asyncio.to_thread(scored)
+        ranked = scored() if len(reader.turns) < _OFF_LOOP else await asyncio.to_thread(scored)
         return await self._items(ranked, wanted, limit)
 
     async def _items(self, scored: Sequence[Scored], wanted: Filter, limit: int) -> list[RankedItem]:
         """Return the first ``limit`` that match, reading no more rows than that takes."""
         ranked: list[RankedItem] = []
-        # Where nothing is filtered, hardly any of the best is missing.
+        # Without a filter, hardly any of the best is missing.
         step = max(min(limit, 500), 50 if wanted != wanted.scope() else 1)
         for start in range(0, len(scored), step):
             part = scored[start : start + step]
@@ -129,9 +129,9 @@ class Retrieval:
                 break
         return ranked[:limit]
 
-    async def _similarities(self, vector: Sequence[float], answers: Answers) -> Nearness:
-        """Return how near each of the items is that were found."""
-        versions = {turn.passage.key: version_of(mark) for mark, turn in answers.turns.items()}
+    async def _similarities(self, vector: Sequence[float], reader: CandidateReader) -> Nearness:
+        """Return how near each candidate is."""
+        versions = {turn.passage.key: version_of(mark) for mark, turn in reader.turns.items()}
         return await self._present_vectors().similarities(vector, versions)
 
     async def _semantic(self, query: str, wanted: Filter, scope: Filter, limit: int, store: str) -> list[RankedItem]:
@@ -147,12 +147,12 @@ class Retrieval:
         return ranked
 
     def _readable(self, rows: Sequence[Any]) -> list[MemoryItem]:
-        """Return the items of rows, of which they are the first columns."""
+        """Return the items of rows that begin with the columns of an item."""
         types = self._types()
         return readable(lambda row: item_of(row, types), rows)
 
     async def _nearest(self, vector: Sequence[float], scope: Filter, most: int, size: int) -> list[Hit]:
-        nearest = await self._present_vectors().nearest(vector, scope, most, size, SEEN)
+        nearest = await self._present_vectors().nearest(vector, scope, most, size, READ_HIT)
         return [Hit(*near.row[: len(Hit._fields)]) for near in nearest]
 
     async def _query_vector(self, query: str, scope: Filter, store: str) -> list[float]:
@@ -170,8 +170,8 @@ class Retrieval:
 
 
 @contextlib.asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, T]) -> AsyncGenerator[asyncio.Task[T], None]:
-    """Have work go on beside what is inside; it is broken off where that ends without it."""
+async def _in_background(work: Coroutine[Any, Any, T]) -> AsyncGenerator[asyncio.Task[T], None]:
+    """Run work in a task while the block runs; cancel it if it is unfinished when the block ends."""
     task = asyncio.create_task(work)
     try:
         yield task
@@ -179,9 +179,9 @@ async def _beside(work: Coroutine[Any, Any, T]) -> AsyncGenerator[asyncio.Task[T
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # Whoever waited for it has been told.
+            task.exception()  # Mark it as retrieved; the code that awaited the task has raised it.
 
 
 def named_model(model: str, dimension: int) -> str:
-    """Return a model as messages name it."""
+    """Return the name of a model for messages."""
     return f"{model} ({dimension} dimensions)"

@@ -1,7 +1,7 @@
-"""How an item becomes a row of PostgreSQL's and a row an item.
+"""Converting items to rows and back.
 
-``metadata`` is whole, as JSONB compares it. Columns repeat facts of the item's JSON for indexes, and the ids of the
-scope, which is all that the metadata of most items says: these are read from their columns alone.
+``metadata`` is complete, in the form that JSONB compares. Columns repeat parts of it for indexes. The metadata of most
+items holds only the ids of the scope, which are then read from their columns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, utc_text
 from memoranda.shapes import json_text
@@ -21,17 +21,39 @@ from memoranda_sql import ITEM_COLUMNS, Row, pack, unpack
 READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)
 """The columns that :func:`item_of` reads, in its order; statements that return items select these first."""
 
+CALENDAR_ENDS = ("0001-01-01T00:00:00.000000+00:00", "9999-12-31T23:59:59.999999+00:00")
+"""Times that the driver would encode as infinite ones; a statement takes them as text, and COPY cannot."""
+
 _WITHOUT_CALLS = json_text(further_values(AIMemory(content="")))
 
-# A float that JSON writes with an exponent would come back from JSONB as a whole number.
+# JSONB would return a float that is written with an exponent as a whole number.
 _EXPONENT = re.compile(r"\d[eE][+-]?\d")
+
+
+class Addition(NamedTuple):
+    """An item to be written: its columns so far, and the scope fields in which a row of the same id must equal it.
+
+    ``within`` is set only where fields cannot express the scope. ``times`` is how often the batch has the item. A
+    ``deleted`` item is hidden from the start. ``moment`` is the item's time where ``created_at`` is not in the stored
+    form.
+    """
+
+    row: Row
+    further: tuple[Any, ...]
+    token: int
+    fields: tuple[str, ...]
+    within: MemoryMetadata | None
+    vectors: Sequence[Sequence[float]] | None = None
+    times: int = 1
+    number: int | None = None
+    deleted: bool = False
+    moment: str | None = None
 
 
 def jsonb_text(text: str) -> str:
     """Return JSON text as JSONB keeps it without loss: large floats are written out with their decimal point.
 
-    JSONB holds numbers as decimals. Written out, a float stays a float and equals only the numbers that Python's float
-    equals.
+    JSONB stores numbers as decimals. Written out, a float stays a float and equals the same numbers as in Python.
     """
     return _exact(json.loads(text)) if _EXPONENT.search(text) else text
 
@@ -47,7 +69,7 @@ def _exact(value: Any) -> str:
 
 
 def kept_by_jsonb(value: Any) -> bool:
-    """Whether JSONB gives a value back as it was: it sorts the keys of objects, and its nought has no sign."""
+    """Return True if JSONB returns a value unchanged: it sorts the keys of objects, and its zero has no sign."""
     if isinstance(value, float):
         return value != 0 or math.copysign(1, value) > 0
     if isinstance(value, Mapping):
@@ -57,7 +79,7 @@ def kept_by_jsonb(value: Any) -> bool:
 
 
 def moment_of(created_at: str) -> str:
-    """Return the time of a row as the server can read it, that is also of one whose text was written by hand."""
+    """Return the time of a row as the server can read it, even if its text was written by hand."""
     try:
         return created_at if utc_text(created_at) == created_at else "-infinity"
     except ValueError:
@@ -65,19 +87,19 @@ def moment_of(created_at: str) -> str:
 
 
 def owner_of(user_id: str | None) -> str:
-    """Return the partition key of a user; nobody's items have one too, since a key may not be NULL."""
+    """Return the partition key of a user; items without a user need one too, since a key cannot be NULL."""
     return "" if user_id is None else f"u{user_id}"
 
 
 @lru_cache(maxsize=1024)
 def _named(*scope: str | None) -> str:
-    """Return the JSON of metadata with these ids alone; JSONB spends as much on a null."""
+    """Return the JSON of metadata with these ids only, without nulls, which JSONB would store."""
     return json_text({name: value for name, value in zip(SCOPE_FIELDS, scope, strict=True) if value is not None})
 
 
 def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
     """Return the item of a row that begins with ``READ_COLUMNS``. Raises CorruptStoreError if it cannot be read."""
-    # One after the other: this is done for every row that is read.
+    # Unpacked at once, since this runs for every row that is read.
     item_id, content, memory_type, status, text, extra, created, updated, version, user, session, task, agent, *_ = row
     metadata: MemoryMetadata | str = text
     if text == "{}":
@@ -95,10 +117,10 @@ def item_of(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_
 
 
 def packed(item: MemoryItem) -> tuple[Row, tuple[Any, ...]]:
-    """Return the row of an item, with metadata as JSONB compares it, and the columns that stand beside the row.
+    """Return the row of an item, with metadata in the form that JSONB compares, and further columns.
 
-    These repeat facts of the item's JSON: its scope and namespace, whether it is archived and when it expires. Then
-    comes the exact text of the metadata, where JSONB would give back another.
+    These repeat its scope and namespace, whether it is archived, and when it expires. The last one is the exact text of
+    the metadata, where JSONB would return another.
     """
     row, metadata = pack(item), item.metadata
     scope = metadata.user_id, metadata.session_id, metadata.task_id, metadata.agent_id

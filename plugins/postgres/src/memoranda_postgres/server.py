@@ -1,7 +1,7 @@
-"""The server as the store sees it: calls that are bounded in time, tried again where that is safe, and that stay home.
+"""Calls of the server: bounded in time, and retried where that is safe.
 
-A store belongs to the process that opened it: elsewhere its connections would be shared with that one, so use from
-there is refused at once. So is use of a given pool in another event loop than the one it was opened in.
+A store belongs to the process that opened it. A forked child would share its connections, so use from there is refused
+at once. So is use of a given pool in another event loop.
 """
 
 from __future__ import annotations
@@ -18,46 +18,47 @@ import asyncpg
 
 from memoranda.errors import InputError, StoreClosedError, StoreMisuseError
 from memoranda_postgres.connections import Connection, Connections, GivenPool, OwnPool
+from memoranda_postgres.dialect import PostgresDialect
 from memoranda_postgres.faults import FOREIGN, LOST, NOT_DONE, READ_ONLY, location, may_retry, translated
 from memoranda_postgres.hosts import Hosts
 from memoranda_postgres.options import UNREADABLE
-from memoranda_postgres.pooling import Pooler, look_for_pooler
+from memoranda_postgres.pooler import Pooler, look_for_pooler
 
 T = TypeVar("T")
 
 UNHURRIED = 24 * 3600.0
-"""The timeout of what takes as long as there are rows, like building an index."""
+"""The timeout of work that grows with the table, like building an index."""
 
 ROWS_A_SECOND = 100
-"""How many rows even a slow server locks, writes or removes in a second."""
+"""How many rows even a slow server locks, writes or removes each second."""
 
 _CACHED_STATEMENTS = 100
 
 _NO_DIFFERENCE = contextlib.nullcontext()
 
 _SUSPECT_AFTER = 3.0
-"""How long a call may go without an answer before the other hosts of the URL are asked whether one took its place."""
+"""How long a call may go unanswered before the other hosts of the URL are asked if one has taken over."""
 
 _NEXT_PRIMARY_WITHIN = 3.0
-"""How long opening waits for a primary where all hosts say that they are none."""
+"""How long opening waits for a primary if no host is one."""
 
 PAUSES = (0.0, 0.05, 0.15, 0.4, 0.8, 1.2, None)
-"""How long to wait before each further try, two and a half seconds in all, about what a restart takes; None ends it."""
+"""The pauses before each retry, about as long as a restart takes in all; None ends them."""
 
 _PATTERN = " LIKE $"
-"""What stands before a pattern that is bound, and before nothing else."""
+"""The text before a bound pattern, and before nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How the server is reached. ``repr`` shows no password, since ``dsn`` is not shown at all."""
+    """How to reach the server. ``repr`` hides the password, with all of ``dsn``."""
 
     dsn: str
     min_size: int
     max_size: int
     ssl: Any
     statement_cache_size: int | None
-    """How many prepared statements a connection keeps; None is as many as whatever is in between allows."""
+    """How many prepared statements a connection keeps; None to decide by the pooler, if any."""
     connect_timeout: float
     timeout: float
 
@@ -101,18 +102,18 @@ class Server:
         self._connections = pool
 
     def time_for(self, rows: int) -> float:
-        """Return how many seconds a statement may take that locks, writes or removes so many rows."""
+        """Return the timeout of a statement that locks, writes or removes so many rows."""
         return self.timeout + rows / ROWS_A_SECOND
 
     async def close(self) -> None:
-        """Wait for calls under way, no longer than one call may take, and disconnect."""
+        """Wait for pending calls, at most as long as one call may take, and disconnect."""
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.close(self.timeout)
 
     @contextlib.asynccontextmanager
     async def bounded(self) -> AsyncGenerator[None, None]:
-        """End what is inside when the time for connecting and for one call together is over."""
+        """Limit a block to the time for connecting plus one call."""
         seconds = self.options.connect_timeout + self.timeout
         try:
             async with asyncio.timeout(seconds):
@@ -129,7 +130,7 @@ class Server:
             )
 
     def check_home(self, store: object) -> None:
-        """Raise StoreMisuseError in a forked child and, with a pool that was given, in another event loop."""
+        """Raise StoreMisuseError in a forked child and, with a given pool, in another event loop."""
         self.check_process(store)
         if self._given is not None and asyncio.get_running_loop() is not self._loop:
             raise StoreMisuseError(
@@ -138,10 +139,10 @@ class Server:
             )
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
-        """Do the work on a connection and return what it returns; translate what the driver raises.
+        """Do the work on a connection and return its result, translating the driver's errors.
 
-        Work that is ``repeatable`` has the same effect and answer when it is done again after its answer was lost.
-        Other work is tried again only if the server certainly did not do it.
+        ``repeatable`` work has the same effect and result when it is repeated after its answer was lost. Other work is
+        retried only if the server certainly did not do it.
         """
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -162,7 +163,7 @@ class Server:
                 if isinstance(error, LOST) and self._connections is not connections:
                     raise StoreClosedError(self.where) from error
                 if isinstance(error, LOST + NOT_DONE + READ_ONLY):
-                    # The other idle connections lead to the same server that is gone, or is no primary any more.
+                    # The other idle connections have the same server, which is gone or no longer the primary.
                     await connections.renew()
                 again = (connection is None and isinstance(error, LOST + NOT_DONE)) or may_retry(
                     error, repeatable=repeatable
@@ -189,16 +190,16 @@ class Server:
         return chosen
 
     async def look_for_pooler(self, connection: Connection) -> Pooler:
-        """Return what stands between this connection and the server."""
+        """Return the pooler between this connection and the server."""
         async with self.transaction(connection):
             return await look_for_pooler(connection, self.timeout)
 
     def reading(self, users: Iterable[str | None] | None) -> contextlib.AbstractContextManager[None]:
-        """Say that what is inside only reads items of these users (None: of any)."""
+        """Mark a context that only reads items of these users; None means all."""
         return _NO_DIFFERENCE
 
     def writing(self, users: Iterable[str | None] | None) -> contextlib.AbstractContextManager[None]:
-        """Say that what is inside writes items of these users (None: of any), whether it succeeds or not."""
+        """Mark a context that writes items of these users, even if it fails; None means all."""
         return _NO_DIFFERENCE
 
     async def fetch(self, text: str, values: Any) -> list[Any]:
@@ -209,11 +210,10 @@ class Server:
         return rows
 
     async def _planned(self, connection: Connection, text: str, values: Any) -> list[Any]:
-        """Run a query that the server plans for these very values.
+        """Run a query with a plan for these very values.
 
-        The plan of a statement that is kept has to do for every pattern. For one that is in few items it would go
-        through all of them, newest first, in place of an index. A pooler keeps track of no statement without a name
-        beyond a transaction.
+        A cached plan serves every pattern: for a rare one it would read all items, newest first, instead of using an
+        index. A pooler does not keep an unnamed statement beyond a transaction.
         """
         async with contextlib.nullcontext() if self._is_direct else self.transaction(connection):
             statement = await connection.prepare(text, name="", timeout=self.timeout)
@@ -222,19 +222,34 @@ class Server:
 
     @property
     def _is_direct(self) -> bool:
-        """Whether all connections are known to lead to the server itself."""
-        return self._pooler is not None and not self._pooler.met
+        """True if connections are known to have no pooler."""
+        return self._pooler is not None and not self._pooler.present
 
     async def change_rows(self, text: str, values: Any, count: int) -> list[Any]:
-        """Run a statement that changes about so many rows and return what it returns; it is not repeated blindly."""
+        """Run a statement that changes about so many rows and return its rows; it is not repeated blindly."""
         rows: list[Any] = await self.run(
             lambda connection: connection.fetch(text, *values, timeout=self.time_for(count)), repeatable=False
         )
         return rows
 
+    async def lock_items(self, connection: Connection, dialect: PostgresDialect, ids: Sequence[str]) -> list[str]:
+        """Lock the existing items of these ids, hidden ones too, until the transaction ends; return their ids.
+
+        Every writer locks items first, in the order of their ids, and only then touches what belongs to them, such as
+        vectors. So no two writers wait for each other in a circle. An item's lock is its row; a new item is locked by
+        being inserted. An item that was purged and added again while this waited is not among the returned ids and must
+        not be written.
+
+        In a partitioned table the lock is the row in the table of ids, and a later statement reads or writes the item.
+        A statement that waits for a row and continues with its newer version must not read a partitioned table: some
+        releases of PostgreSQL 18 crash on it.
+        """
+        rows = await connection.fetch(dialect.lock_by_ids("$1"), list(ids), timeout=self.time_for(len(ids)))
+        return [row["id"] for row in rows]
+
     @contextlib.asynccontextmanager
     async def transaction(self, connection: Connection) -> AsyncGenerator[None, None]:
-        """Do what is inside in one transaction, all or nothing; one that is open already takes it in."""
+        """Run a block in one transaction, joining one that is already open."""
         if connection.is_in_transaction():
             yield
             return
@@ -242,14 +257,14 @@ class Server:
         try:
             yield
         except Exception as error:
-            # A connection that was lost or gave no answer is dropped, which rolls back as well.
+            # A lost connection is dropped, which rolls back too.
             if not isinstance(error, LOST) and not connection.is_closed():
                 await connection.execute("ROLLBACK", timeout=self.timeout)
             raise
         await connection.execute("COMMIT", timeout=self.timeout)
 
     async def _done(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do the work on a connection, where there are no prepared statements in a transaction of its own."""
+        """Do the work on a connection; without prepared statements, in a transaction of its own."""
         if not self._hosts.several:
             return await (work(connection) if self.statement_cache_size else self._wrapped(connection, work))
         watch = asyncio.create_task(self._watch(connection))
@@ -259,13 +274,13 @@ class Server:
             watch.cancel()
 
     async def _watch(self, connection: Connection) -> None:
-        """Break a call off whose host does not answer while another host has taken its place."""
+        """Break off a call whose host does not answer once another host has taken over."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_SUSPECT_AFTER)
             attempt = partial(self._connected_to, deadline=loop.time() + self.options.connect_timeout)
             if await self._hosts.moved(connection, attempt):
-                # Whoever waits on it is told that it is lost, and tries again on the other one where that is safe.
+                # The call sees a lost connection and is retried on the other host where that is safe.
                 connection.terminate()
                 return
 
@@ -274,7 +289,7 @@ class Server:
             return await work(connection)
 
     async def _connect(self, deadline: float) -> Connection:
-        """Return a new connection; the first of all is looked at, and replaced where a pooler asks for another kind."""
+        """Return a new connection; the first one is checked for a pooler, and replaced if that needs another cache."""
         connection = await self._connected(deadline)
         if self.options.statement_cache_size is None and self._pooler is None:
             before = self.statement_cache_size
@@ -303,18 +318,18 @@ class Server:
                 timeout=timeout,
                 command_timeout=options.timeout,
                 statement_cache_size=self.statement_cache_size,
-                # A long-lived statement must not outlive a change of the schema by another process.
+                # A cached statement should not long outlive a migration by another process.
                 max_cached_statement_lifetime=300,
                 # asyncpg prefers this to what the URL says.
                 server_settings={} if "application_name=" in options.dsn else {"application_name": "memoranda"},
                 **({} if options.ssl is None else {"ssl": options.ssl}),
             )
         except (ValueError, asyncpg.ClientConfigurationError):
-            # What the driver says of an unreadable URL quotes it, the password included.
+            # The driver's message for an unreadable URL quotes it, with the password.
             raise InputError(UNREADABLE, field="dsn") from None
 
     async def _patiently(self, work: Callable[[], Awaitable[None]], deadline: float) -> None:
-        """Wait for a server that is still starting, and a while for the next primary; report all else at once."""
+        """Wait for a server that is starting, and a while for the next primary; raise anything else at once."""
         loop = asyncio.get_running_loop()
         no_primary_until = loop.time() + _NEXT_PRIMARY_WITHIN
         while True:
@@ -330,5 +345,5 @@ class Server:
 
 
 def _breaks(error: BaseException) -> bool:
-    """Whether the connection may be in any state after this error: it is lost, or somebody broke off in the middle."""
+    """Return True if the connection is unusable after this error: it is lost, or a call was cancelled on it."""
     return not isinstance(error, Exception) or isinstance(error, LOST + NOT_DONE + READ_ONLY)

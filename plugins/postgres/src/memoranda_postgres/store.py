@@ -5,53 +5,34 @@ from __future__ import annotations
 import contextlib
 import logging
 import ssl as tls
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asyncpg import InvalidCatalogNameError
 
 from memoranda.errors import EmbeddingError, InputError, StoreUnavailableError
-from memoranda.items import MemoryItem, MemoryMetadata, Payload
+from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
 from memoranda.shapes import seconds, whole_number
-from memoranda.store import (
-    BASE_CAPABILITIES,
-    BaseStore,
-    Capability,
-    Filter,
-    Finding,
-    Listing,
-    Order,
-    Owner,
-    Page,
-    RankedItem,
-    SearchMode,
-    Write,
-    copy_item,
-    readable,
-)
+from memoranda.store import BASE_CAPABILITIES, Capability, Filter, Finding, RankedItem, SearchMode, Write, copy_item
 from memoranda.turns import aside
-from memoranda_postgres.additions import Addition
-from memoranda_postgres.batches import Batches
+from memoranda_postgres.conditional_writes import ConditionalWrites
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
+from memoranda_postgres.expiry import ExpiryWriter
 from memoranda_postgres.health import examine
-from memoranda_postgres.lifetimes import Touches
-from memoranda_postgres.listing import owners
 from memoranda_postgres.options import checked_dsn, checked_schema, take_url_options
+from memoranda_postgres.reading import ReadingStore, users_of
 from memoranda_postgres.reindexing import Progress, fill_vectors, open_vectors, rebuild
 from memoranda_postgres.removing import Removals
 from memoranda_postgres.replicas import ReplicatedServer, checked_places, on_primary
 from memoranda_postgres.retrieval import Retrieval
-from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
-from memoranda_postgres.schema import Layout, is_there, prepare
+from memoranda_postgres.rows import Addition, item_of
+from memoranda_postgres.schema import Layout, has_tables, prepare
 from memoranda_postgres.server import Server, ServerOptions
-from memoranda_postgres.terms import user_of
 from memoranda_postgres.vectors import Vectors
 from memoranda_postgres.writing import Writer
 from memoranda_ranking import embed_passages, has_text, normalised
-from memoranda_sql import PAYLOAD_COLUMNS, unpack_payload
 
 if TYPE_CHECKING:
     from memoranda.embeddings import Embeddings
@@ -59,29 +40,30 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PAGE = 500
-_ITEM_WIDTH = len(READ_COLUMNS)
 
-
-class PostgresMemoryStore(BaseStore):
+class PostgresMemoryStore(ReadingStore):
     """A store in a PostgreSQL database, for many processes and machines at once.
 
-    ``dsn`` is a URL as PostgreSQL itself takes it, or give ``pool``, an asyncpg pool, which is never closed here. The
-    store's own pool opens ``min_size`` connections at first and has ``max_size`` at most, in all event loops together.
-    ``schema`` names the schema of the tables; by default the connection's own. ``ssl`` is what asyncpg takes: True, a
-    mode like ``"verify-full"`` or an SSLContext. ``statement_cache_size`` is how many prepared statements each
-    connection keeps: by default 100, and none behind a pooler that keeps none itself, which is found out. Connecting
-    takes at most ``connect_timeout`` seconds, and every call at most ``timeout``, or a second more for each hundred
-    items that it writes or removes. ``partitions`` divides a new table by user into so many parts. ``embeddings`` turns
-    on semantic search where the server has pgvector; ``weights`` are those of the text ranking. ``replicas`` are hosts
-    to read from (``"db2,db3:5433"``), with the user, password and database of ``dsn``: a read goes there if this
-    store's own writes are there already and others' of longer than ``replica_lag`` seconds ago, else to the primary.
+    ``dsn`` is a URL as PostgreSQL itself takes it.
 
-    Calls may come from any event loop of the process that opened the store; each loop has connections of its own, which
+    * ``pool`` is an asyncpg pool to use instead; the store never closes it.
+    * ``schema`` names the schema of the tables; by default the connection's own.
+    * The store's own pool opens ``min_size`` connections at first and ``max_size`` at most, over all event loops.
+    * ``ssl`` is what asyncpg takes: True, a mode like ``"verify-full"`` or an SSLContext.
+    * ``statement_cache_size`` is how many prepared statements each connection keeps: by default 100, or none behind a
+      pooler that does not support them, which is detected.
+    * Connecting takes at most ``connect_timeout`` seconds, and every call at most ``timeout``, plus a second for each
+      hundred items that it writes or removes.
+    * ``partitions`` divides a new table by user into that many parts.
+    * ``embeddings`` turns on semantic search where the server has pgvector; ``weights`` are those of the text ranking.
+    * ``replicas`` are hosts to read from (``"db2,db3:5433"``), with the user, password and database of ``dsn``. A read
+      goes to a replica that has this store's writes and lags at most ``replica_lag`` seconds, else to the primary.
+
+    Calls may come from any event loop of the process that opened the store. Each loop has its own connections, which
     are closed when it ends, so ``max_size`` should be no less than the number of loops that run at once. A given pool
-    serves the loop alone in which the store was opened. A forked child must open its own store. Elsewhere a call raises
-    StoreMisuseError. A connection that breaks is replaced, and the call is made again where that is safe; otherwise
-    StoreUnavailableError says so.
+    serves only the loop in which the store was opened, and a forked child must open its own store; a call from
+    elsewhere raises StoreMisuseError. A broken connection is replaced, and the call is repeated where that is safe;
+    otherwise it raises StoreUnavailableError.
     """
 
     capabilities = BASE_CAPABILITIES | {
@@ -129,18 +111,17 @@ class PostgresMemoryStore(BaseStore):
         places = checked_places(replicas)
         lag = seconds(replica_lag, "replica_lag")
         if places and pool is not None:
-            raise InputError("replicas need the URL of the primary; a given pool does not tell it.", field="replicas")
+            raise InputError("replicas need the URL of the primary, which a given pool hides.", field="replicas")
         self._server = ReplicatedServer(options, places, lag) if places else Server(options, pool)
         self._schema = schema
         self._partitions = partitions
         self._embeddings = embeddings
         self._weights = weights
         self._layout: Layout
-        self._statements: PostgresStatements
         self._writer: Writer
         self._removals: Removals
-        self._batches: Batches
-        self._touches: Touches
+        self._conditional: ConditionalWrites
+        self._expiry: ExpiryWriter
         self._retrieval: Retrieval
         self._vectors: Vectors | None = None
 
@@ -165,8 +146,7 @@ class PostgresMemoryStore(BaseStore):
     ) -> PostgresMemoryStore:
         """Return the store of a URL. Its query may hold the options of the same names, and PostgreSQL's own.
 
-        Raises InputError for an option that neither knows, and for one that has one value there and another as a
-        keyword.
+        Raises InputError for an unknown option, and for one with different values in the URL and as a keyword.
         """
         given = {
             "schema": schema,
@@ -214,7 +194,7 @@ class PostgresMemoryStore(BaseStore):
             raise
         try:
             async with self._server.bounded():
-                return await self._server.run(lambda connection: is_there(connection, self._schema))
+                return await self._server.run(lambda connection: has_tables(connection, self._schema))
         finally:
             await self._server.close()
 
@@ -228,7 +208,7 @@ class PostgresMemoryStore(BaseStore):
             raise
 
     async def _prepare(self) -> None:
-        """Bring the tables up to date and make everything that works on them."""
+        """Bring the tables up to date and create everything that works on them."""
         writes = self.access != "read"
         self._layout = await prepare(self._server, self._schema, self._partitions, repr(self), migrate=writes)
         dialect = PostgresDialect(self._layout.schema, partitioned=self._layout.partitions > 0)
@@ -236,8 +216,8 @@ class PostgresMemoryStore(BaseStore):
         self._vectors = await self._opened_vectors()
         self._writer = Writer(self._server, self._statements, self._vectors, has_vectors=self._layout.has_vectors)
         self._removals = Removals(self._server, self._statements, has_vectors=self._layout.has_vectors)
-        self._batches = Batches(self._server, self._statements, self._writer, self._removals)
-        self._touches = Touches(self._server, self._statements, self._writer)
+        self._conditional = ConditionalWrites(self._server, self._statements, self._writer, self._removals)
+        self._expiry = ExpiryWriter(self._server, self._statements, self._writer)
         self._retrieval = Retrieval(
             self._server,
             self._statements,
@@ -248,7 +228,7 @@ class PostgresMemoryStore(BaseStore):
         )
 
     async def _opened_vectors(self) -> Vectors | None:
-        """Return the vectors, with a table if there is none; None without an embedder or without pgvector."""
+        """Return the vectors, creating their table if needed; None without an embedder or without pgvector."""
         self.capabilities = type(self).capabilities
         if self._embeddings is None or (self.access == "read" and not self._layout.has_vectors):
             return None
@@ -277,7 +257,8 @@ class PostgresMemoryStore(BaseStore):
 
     async def _apply(self, write: Write) -> int:
         if write.owned and write.is_plain and self._vectors is None:
-            await self._add_large(write)
+            with self._server.writing(_users(write.adds)):
+                await self._writer.add_large(write.adds, write.within)
             return 0
         additions = await aside(
             len(write.adds), self._writer.additions, write.adds, write.within, keep_created=write.keep_created
@@ -285,100 +266,39 @@ class PostgresMemoryStore(BaseStore):
         if write.hidden:
             additions = [addition._replace(deleted=addition.row.id in write.hidden) for addition in additions]
         additions = await self._embedded(additions)
-        # An id that is deleted may be anybody's.
-        with self._server.writing(None if write.deletes else _users_of(write.adds)):
+        # A deleted id may belong to any user.
+        with self._server.writing(None if write.deletes else _users(write.adds)):
             if write.deletes or write.keep_created or write.fresh or write.expected is not None:
-                removed = await self._batches.apply(write, additions)
+                removed = await self._conditional.apply(write, additions)
                 if removed and write.purge:
                     self._retrieval.forget()
                 return removed
             await self._writer.add_together(additions)
             return 0
 
-    async def _add_large(self, write: Write) -> None:
-        with self._server.writing(_users_of(write.adds)):
-            await self._writer.add_large(write.adds, write.within)
-
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         kept = [copy_item(item) for item in items]
         additions = await self._embedded([self._writer.addition(item, None) for item in kept])
-        with self._server.writing(_users_of(items)):
+        with self._server.writing(_users(items)):
             return await self._writer.update_together(kept, additions, within)
 
     async def _embedded(self, additions: list[Addition]) -> list[Addition]:
-        """Return the additions with their vectors, where this store keeps some."""
+        """Return the additions with their vectors, if this store has vectors."""
         if self._vectors is None:
             return additions
         rows = [addition.row for addition in additions if not addition.deleted and has_text(addition.row.content)]
-        # What an item says already has its vector.
-        vectors = await self._vectors.known({row.id: row.content for row in rows}) if rows else {}
-        asked = [row for row in rows if row.id not in vectors]
-        made = await embed_passages(self._embeddings, [row.content for row in asked], self._vectors.weights.passage)
-        vectors |= {row.id: list(map(normalised, passages)) for row, passages in zip(asked, made, strict=True)}
+        # Unchanged contents keep their vectors.
+        vectors = await self._vectors.present({row.id: row.content for row in rows}) if rows else {}
+        new = [row for row in rows if row.id not in vectors]
+        made = await embed_passages(self._embeddings, [row.content for row in new], self._vectors.weights.passage)
+        vectors |= {row.id: list(map(normalised, passages)) for row, passages in zip(new, made, strict=True)}
         return [addition._replace(vectors=vectors.get(addition.row.id)) for addition in additions]
 
     # Reading
 
-    async def _get(self, item_id: str) -> MemoryItem | None:
-        text, values = self._statements.get(item_id)
-        with self._server.reading(None):
-            rows = await self._server.fetch(text, values)
-        return item_of(rows[0], self.item_types) if rows else None
-
-    async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
-        text, values = self._statements.get_many(ids)
-        with self._server.reading(None):
-            rows = await self._server.fetch(text, values)
-        return [item_of(row, self.item_types) for row in rows]
-
-    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        return self._items(await self._found(wanted, page))
-
-    async def _payloads(self, wanted: Filter, page: Page) -> list[Payload]:
-        return readable(unpack_payload, await self._found(wanted, page, PAYLOAD_COLUMNS))
-
-    async def _found(self, wanted: Filter, page: Page, columns: Sequence[str] = ()) -> list[Any]:
-        """Return a page of the rows that match: these columns of each, or all that items are read from."""
-        wanted = await self._with_past(wanted)
-        text, values = self._statements.search(wanted, page, columns)
-        with self._server.reading(_users(wanted)):
-            return await self._server.fetch(text, values)
-
-    async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        wanted = await self._with_past(wanted)
-        text, values = self._statements.count(wanted, include_deleted=include_deleted)
-        with self._server.reading(_users(wanted)):
-            rows = await self._server.fetch(text, values)
-        return int(rows[0][0])
-
-    async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
-        after: tuple[str, int] | None = None
-        wanted = await self._with_past(wanted)
-        while True:
-            text, values = self._statements.page(
-                wanted, after=after, size=_PAGE, include_deleted=include_deleted, order=order
-            )
-            with self._server.reading(_users(wanted)):
-                rows = await self._server.fetch(text, values)
-            for item in self._items(rows):
-                yield item
-            if len(rows) < _PAGE:
-                return
-            last = rows[-1]
-            time = last["updated_at"] if order == "updated" else moment_of(last["created_at"])
-            after = time, last[_ITEM_WIDTH]
-
-    async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        async for owner in owners(self._server, self._statements, listing, wanted):
-            yield owner
-
-    def _items(self, rows: Sequence[Any]) -> list[MemoryItem]:
-        """Return the items of rows; a row that cannot be read is left out and named in the log."""
-        return readable(partial(item_of, types=self.item_types), rows)
-
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         wanted = await self._with_past(wanted)
-        with self._server.reading(_users(wanted)):
+        with self._server.reading(users_of(wanted)):
             return await self._retrieval.rank(query, wanted, limit, mode, repr(self))
 
     def on_primary(self) -> contextlib.AbstractContextManager[None]:
@@ -391,37 +311,31 @@ class PostgresMemoryStore(BaseStore):
     # Removing
 
     async def _clear(self, wanted: Filter) -> int:
-        with self._server.writing(_users(wanted)):
+        with self._server.writing(users_of(wanted)):
             return await self._removals.hide(wanted)
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
         wanted = Filter(metadata=within, archived=None).also(*self._alive())
-        with self._server.writing(_users(wanted)):
+        with self._server.writing(users_of(wanted)):
             return bool(await self._removals.hide(wanted, item_id))
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        with self._server.writing(_users(wanted)):
+        with self._server.writing(users_of(wanted)):
             if self._vectors is None:
-                return await self._removals.show(wanted, item_id)
-            rows = await self._removals.show_contents(wanted, item_id)
+                return await self._removals.restore(wanted, item_id)
+            rows = await self._removals.restore_contents(wanted, item_id)
             await self._embed_again(rows)
         return len(rows)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        with self._server.writing(_users(wanted)):
+        with self._server.writing(users_of(wanted)):
             purged = await self._removals.purge(wanted, item_id, deleted_only=deleted_only)
         if purged:
             self._retrieval.forget()
         return purged
 
-    # Branches
-
-    async def _place(self, item_id: str) -> int | None:
-        rows = await self._server.fetch(*self._statements.place(item_id))
-        return int(rows[0][0]) if rows else None
-
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
-        with self._server.writing(_users(wanted)):
+        with self._server.writing(users_of(wanted)):
             row = await self._removals.take(wanted, purge=purge)
         if row is not None and purge:
             self._retrieval.forget()
@@ -431,20 +345,20 @@ class PostgresMemoryStore(BaseStore):
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
         with self._server.writing(None):
-            return await self._touches.touch(ids, ttl, now, within)
+            return await self._expiry.touch(ids, ttl, now, within)
 
     async def _sweep(self, wanted: Filter) -> int:
-        with self._server.writing(_users(wanted)):
+        with self._server.writing(users_of(wanted)):
             swept = await self._removals.purge(wanted, None, deleted_only=False)
         if swept:
             self._retrieval.forget()
         return swept
 
     async def _soonest_expiry(self) -> str | None:
-        return await self._touches.soonest()
+        return await self._expiry.soonest()
 
     async def _embed_again(self, rows: Sequence[tuple[str, str, int]]) -> None:
-        """Make vectors for items that came back; a failing embedder leaves them for reindex()."""
+        """Embed restored items; where the embedder fails, reindex() does it later."""
         try:
             await fill_vectors(self._server, self._vectors, self._embeddings, rows)
         except EmbeddingError as error:
@@ -453,18 +367,18 @@ class PostgresMemoryStore(BaseStore):
     # Upkeep
 
     async def reindex(self, progress: Progress | None = None) -> int:
-        """Make the terms and vectors of all items anew and return how many items there are.
+        """Recompute the terms and vectors of all items and return how many items there are.
 
-        Vectors of another model are dropped first. Searching goes on meanwhile and finds what is done. Safe to break
-        off and to call again. ``progress`` is called with the number of items done and of all.
+        Vectors of another model are dropped first. Searches go on meanwhile and find what is done so far. Safe to
+        interrupt and to call again. ``progress`` is called with the numbers of items done and in all.
         """
         self._ensure_open()
         return await rebuild(self._server, self._statements, self._vectors, self._embeddings, progress)
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
-        """Return which extensions, indexes and vectors there are and what is lost without them.
+        """Return the state of extensions, indexes and vectors, and what is lost without each.
 
-        With ``repair``, extensions and indexes that are missing are created where the server allows it.
+        With ``repair``, missing extensions and indexes are created where the server permits it.
         """
         self._ensure_open()
         found = await examine(self._server, self._statements, self._embeddings, self._vectors, repair=repair)
@@ -472,12 +386,5 @@ class PostgresMemoryStore(BaseStore):
         return found + replicas
 
 
-def _users_of(items: Sequence[MemoryItem]) -> set[str | None]:
-    """Return the users of items."""
+def _users(items: Sequence[MemoryItem]) -> set[str | None]:
     return {item.metadata.user_id for item in items}
-
-
-def _users(wanted: Filter) -> tuple[str | None, ...] | None:
-    """Return the only user whose items a filter can match, or None where it does not name one."""
-    user = user_of(wanted)
-    return None if user is None else (user,)

@@ -1,9 +1,9 @@
-"""What is made of a content for searching, and how the full-text index holds it.
+"""The searchable form of a content, and how the full-text index holds it.
 
-``term_keys`` holds a number for each different term of the content, and one more that stands for the user: of an index
-on them the server reads what the lists of a term and of a user have in common, however many items others have. The
-terms themselves are not kept by the server: a ranking makes those of the few items that it looks at, and remembers them
-for the next one. Two terms that share a number are told apart there, and two users by the condition on the scope.
+``term_keys`` holds a number for each distinct term of the content and one for the user. In the index on it, the server
+intersects the list of a term with that of a user, however many items other users have. The terms themselves are not
+stored: a ranking computes those of the few items that it looks at, and caches them. Terms that share a number are told
+apart there, and users by the condition on the scope.
 """
 
 from __future__ import annotations
@@ -19,45 +19,41 @@ from memoranda_sql import Parameters
 TERM_KEYS = "term_keys"
 
 TEXT_COLUMNS = ("folded", TERM_KEYS)
-"""What is made of the content for searching."""
+"""The columns computed from the content for searching."""
 
 FOLDED = 'coalesce(folded, lower(content COLLATE "C"))'
-"""The case-folded content. It is kept only where folding does more than PostgreSQL does to ASCII."""
+"""The case-folded content. It is stored only where folding changes more than ASCII letters."""
 
-TERMS_VECTOR = TERM_KEYS
-"""The expression of the full-text index."""
+_MOST = 0x7FFFFFFF  # Terms have numbers from 0 up, users negative ones.
 
-_MOST = 0x7FFFFFFF  # Terms have the numbers from nought on, users those below it.
-
-
-MadeT = TypeVar("MadeT")
+ValueT = TypeVar("ValueT")
 
 
-class Kept(dict[str, MadeT]):
-    """What is made of texts, as far as memory is spent on it; quicker to ask than any cache function."""
+class TextCache(dict[str, ValueT]):
+    """Caches values computed from texts, up to a bound; a lookup is quicker than with ``functools.lru_cache``."""
 
     most = 1 << 16
 
-    def __init__(self, make: Callable[[str], MadeT]) -> None:
+    def __init__(self, compute: Callable[[str], ValueT]) -> None:
         super().__init__()
-        self._make = make
+        self._compute = compute
 
-    def __missing__(self, text: str) -> MadeT:
+    def __missing__(self, text: str) -> ValueT:
         if len(self) >= self.most:
             self.clear()
-        made = self[text] = self._make(text)
-        return made
+        value = self[text] = self._compute(text)
+        return value
 
 
 def _number(text: str) -> int:
     return crc32(text.encode()) & _MOST
 
 
-term_key = Kept(_number).__getitem__
-"""Returns the number of a term. It is stored: another way to make it is another schema."""
+term_key = TextCache(_number).__getitem__
+"""Returns the number of a term. It is stored, so computing it differently needs a migration."""
 
-_key_text = Kept(lambda term: str(_number(term))).__getitem__
-_user_number = Kept(_number).__getitem__
+_key_text = TextCache(lambda term: str(_number(term))).__getitem__
+_user_number = TextCache(_number).__getitem__
 
 
 def user_key(user_id: str) -> int:
@@ -71,24 +67,24 @@ def user_of(scope: Filter) -> str | None:
 
 
 def has_term(parameters: Parameters, term: str, scope: Filter) -> str:
-    """Return the condition on the items of a scope which a term finds."""
+    """Return the condition that finds the items of a scope that have a term."""
     user = user_of(scope)
     keys = [term_key(term)] if user is None else [term_key(term), user_key(user)]
-    return f"{TERMS_VECTOR} @> {parameters.add(keys)}::integer[]"
+    return f"{TERM_KEYS} @> {parameters.add(keys)}::integer[]"
 
 
 def term_keys(terms: Iterable[str], user_id: str | None) -> list[int]:
-    """Return the numbers of an item's terms and of its user, in order and each once."""
+    """Return the numbers of an item's terms and of its user, each once and unsorted."""
     keys = set(map(term_key, terms))
     if user_id is not None:
         keys.add(user_key(user_id))
-    return sorted(keys)
+    return list(keys)
 
 
 def keys_text(content: str, user_id: str | None) -> str:
-    """Return the keys of an item as the text of an array, in no order.
+    """Return the keys of an item as the text of an array, unsorted.
 
-    An array of arrays of different lengths cannot be bound, and the driver would look at every number twice.
+    An array of arrays of different lengths cannot be bound, and the driver would inspect every number twice.
     """
     keys = set(map(_key_text, index_terms(content)))
     if user_id is not None:
@@ -97,11 +93,11 @@ def keys_text(content: str, user_id: str | None) -> str:
 
 
 def searchable(content: str, user_id: str | None) -> tuple[str | None, list[int]]:
-    """Return what is kept of a content for searching: the folded text where ``FOLDED`` is not that, and the keys."""
-    return kept_folding(content), term_keys(index_terms(content), user_id)
+    """Return the values of ``TEXT_COLUMNS``: the folded text, None where it need not be stored, and the sorted keys."""
+    return stored_folding(content), sorted(term_keys(index_terms(content), user_id))
 
 
-def kept_folding(content: str) -> str | None:
+def stored_folding(content: str) -> str | None:
     """Return the case-folded content, or None where only ASCII letters change."""
     if content.isascii():
         return None

@@ -1,32 +1,31 @@
-"""Rows on their way into the tables, on a connection that has a transaction for them."""
+"""Writing rows and their vectors, on a connection that is in a transaction."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from datetime import datetime
 from typing import Any
 
-from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
-from memoranda_postgres.copying import HEADER, TRAILER, copied
-from memoranda_postgres.dialect import MOMENT, USUAL, PostgresStatements
-from memoranda_postgres.locking import lock_items
-from memoranda_postgres.rows import owner_of
+from memoranda_postgres.dialect import PostgresStatements
+from memoranda_postgres.rows import Addition, owner_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.terms import kept_folding, keys_text
+from memoranda_postgres.terms import keys_text, stored_folding, term_keys
 from memoranda_postgres.vectors import Vectors
-from memoranda_ranking import has_text
+from memoranda_ranking import has_text, index_terms
 
-TOGETHER = 500
-"""How many rows one statement writes at most: making and sending them holds the event loop for some milliseconds."""
+MOST_ROWS = 500
+"""How many rows one statement writes at most; encoding and sending them blocks the event loop for milliseconds."""
 
-_COPIED_TOGETHER = 10_000
 _TURN = 100
+"""After how many copied rows other tasks get a turn."""
+
+_TIME_WITHOUT_ZONE = len("2023-05-08T13:56:00.000000")
 
 
 class Upserts:
-    """Writes rows and their vectors for one store."""
+    """Writes the rows and vectors of one store."""
 
     def __init__(
         self, server: Server, statements: PostgresStatements, vectors: Vectors | None, *, has_vectors: bool
@@ -37,24 +36,14 @@ class Upserts:
         self._vectors = vectors
         self._has_vectors = has_vectors
         self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
-        place_of = {name: place for place, name in enumerate(statements.insert_columns)}
-        self._usual = [(place_of[name], value) for name, (value, _) in USUAL.items()]
-        self._varying = [place_of[name] for name in statements.varying_columns]
-        self._created, self._moment = place_of["created_at"], place_of[MOMENT]
 
     def bound(self, additions: list[Addition]) -> tuple[str, Sequence[Any]]:
         """Return the statement that writes items of different ids and the same shared fields."""
         fields = additions[0].fields
         if len(additions) == 1:
             return self._text("one", fields), self._values(additions[0])
-        columns = self._arrays(additions)
-        if additions[0].number is not None:
-            return self._text("numbered", fields), columns
-        if any(columns[place] != [value] * len(additions) for place, value in self._usual) or (
-            columns[self._moment] != columns[self._created]
-        ):
-            return self._text("drawn", fields), columns
-        return self._text("usual", fields), [columns[place] for place in self._varying]
+        form = "drawn" if additions[0].number is None else "numbered"
+        return self._text(form, fields), self._arrays(additions)
 
     async def write(self, connection: Connection, additions: list[Addition]) -> dict[str, int]:
         """Write items of different ids and the same shared fields and return the versions of those not refused."""
@@ -67,10 +56,10 @@ class Upserts:
         return versions
 
     async def claim(self, connection: Connection, additions: list[Addition]) -> set[str]:
-        """Lock the items of these ids, whether they are there or not, and return the ids of those that were written.
+        """Lock the items of these ids, which come in order, and return the ids of those that were inserted.
 
-        They come in the order of their ids. Nobody else can add one that is not there: either its row is written here
-        already, or, in a partitioned table, its id is reserved.
+        No other call can add a new one: either its row is inserted here already, or, in a partitioned table, its id is
+        reserved.
         """
         in_time = self._server.time_for(len(additions))
         if self._dialect.partitioned:
@@ -83,18 +72,18 @@ class Upserts:
         return {row["id"] for row in rows}
 
     async def locked(self, connection: Connection, ids: list[str]) -> list[Any]:
-        """Lock the items of these ids that are there, hidden ones too, and return their rows."""
+        """Lock the existing items of these ids, hidden ones too, and return their rows."""
         columns = f"{self._dialect.item_columns}, deleted, token"
         text = f"SELECT {columns} FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}"
         if self._dialect.partitioned:
-            ids = await lock_items(self._server, connection, self._dialect, ids)
+            ids = await self._server.lock_items(connection, self._dialect, ids)
         else:
             text = f"{text} ORDER BY id FOR UPDATE"
         rows: list[Any] = await connection.fetch(text, ids, timeout=self._server.time_for(len(ids)))
         return rows
 
-    async def any_there(self, connection: Connection, ids: list[str]) -> bool:
-        """Whether there is an item of any of these ids, hidden or not."""
+    async def any_exist(self, connection: Connection, ids: list[str]) -> bool:
+        """Return True if an item of any of these ids exists, hidden or not."""
         found: bool = await connection.fetchval(
             f"SELECT EXISTS (SELECT FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')})",
             ids,
@@ -105,60 +94,51 @@ class Upserts:
     async def copy(
         self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
     ) -> None:
-        """Write rows whose ids are new by COPY, which takes half the time of an insert.
+        """Write rows whose ids are new by COPY, in three quarters of the time of an insert, without vectors.
 
-        ``owners`` are the ids of all and their users. The additions themselves may be made as they are asked for, while
-        the server is busy with those before. They are copied without their vectors.
+        ``owners`` holds the ids of all of them and their users. The additions may be generated lazily, while the server
+        stores those before.
         """
-        for start in range(0, len(owners), _COPIED_TOGETHER):
-            some = owners[start : start + _COPIED_TOGETHER]
-            await self._copy_some(connection, some, islice(additions, len(some)))
-
-    async def _copy_some(
-        self, connection: Connection, owners: Sequence[tuple[str, str | None]], additions: Iterator[Addition]
-    ) -> None:
         schema, table, ids = self._dialect.names
+        timeout = self._server.time_for(len(owners))
         if self._dialect.partitioned:
             await connection.copy_records_to_table(
                 ids,
                 schema_name=schema,
                 columns=("id", "owner"),
                 records=[(item_id, owner_of(user_id)) for item_id, user_id in owners],
-                timeout=self._server.time_for(len(owners)),
+                timeout=timeout,
             )
-        await connection.copy_to_table(
+        await connection.copy_records_to_table(
             table,
             schema_name=schema,
             columns=self._statements.insert_columns,
-            source=self._unhurried(additions),
-            format="binary",
-            timeout=self._server.time_for(len(owners)),
+            records=self._records(additions),
+            timeout=timeout,
         )
 
-    async def _unhurried(self, additions: Iterator[Addition]) -> AsyncGenerator[bytes, None]:
-        """Yield the rows; making them and their terms takes a while, in which other calls get their turn."""
-        yield HEADER
-        while some := [copied(each, partitioned=self._dialect.partitioned) for each in islice(additions, _TURN)]:
-            yield b"".join(some)
-            await asyncio.sleep(0)
-        yield TRAILER
+    async def _records(self, additions: Iterator[Addition]) -> AsyncGenerator[tuple[Any, ...], None]:
+        """Yield the rows for COPY, giving other tasks a turn from time to time."""
+        for count, addition in enumerate(additions, 1):
+            row = addition.row
+            keys = term_keys(index_terms(row.content), addition.further[0])
+            moment = datetime.fromisoformat(row.created_at[:_TIME_WITHOUT_ZONE])
+            yield self._columns(addition, keys, addition.number or 0, moment)
+            if count % _TURN == 0:
+                await asyncio.sleep(0)
 
     async def draw(self, connection: Connection, count: int) -> Sequence[int | None]:
-        """Return as many new numbers, in their order; None stands for one that the statement draws itself."""
+        """Return as many new numbers, in order; None stands for one that the statement draws itself."""
         if count <= 1:
             return [None] * count
-        drawn = f"SELECT nextval('{self._dialect.numbers_literal}') AS number FROM generate_series(1, {count})"
-        first, last = await connection.fetchrow(
-            f"SELECT min(number), max(number) FROM ({drawn}) AS drawn", timeout=self._server.time_for(count)
+        rows = await connection.fetch(
+            f"SELECT nextval('{self._dialect.numbers_literal}') FROM generate_series(1, {count})",
+            timeout=self._server.time_for(count),
         )
-        # Numbers that others drew at the same time lie in between; then only the list itself will do.
-        if last - first + 1 == count:
-            return range(first, last + 1)
-        rows = await connection.fetch(drawn, timeout=self._server.time_for(count))
         return sorted(row[0] for row in rows)
 
     async def _drop_vectors(self, connection: Connection, ids: Sequence[str]) -> None:
-        """Remove the vectors of items that are hidden now, as deleting them would, or that have no text any more."""
+        """Remove the vectors of items that are hidden or no longer have text."""
         if ids and self._has_vectors:
             await connection.execute(
                 f"DELETE FROM {self._dialect.vectors} WHERE item_id = ANY($1::text[])",
@@ -169,15 +149,15 @@ class Upserts:
     async def keep_vectors(
         self, connection: Connection, additions: Iterable[Addition], versions: Mapping[str, int]
     ) -> None:
-        """Store the vectors of the items that have got these versions."""
+        """Store the vectors of the items that got these versions."""
         if self._vectors is not None:
             kept = [
                 (addition.row.id, versions[addition.row.id], addition.vectors)
                 for addition in additions
                 if addition.vectors is not None and addition.row.id in versions
             ]
-            for start in range(0, len(kept), TOGETHER):
-                await self._vectors.keep(connection, kept[start : start + TOGETHER])
+            for start in range(0, len(kept), MOST_ROWS):
+                await self._vectors.keep(connection, kept[start : start + MOST_ROWS])
 
     def _text(self, form: str, fields: tuple[str, ...]) -> str:
         text = self._texts.get((form, fields))
@@ -186,8 +166,6 @@ class Upserts:
                 text = self._statements.upsert_one(fields)
             elif form == "claim":
                 text = self._statements.insert_or_lock_arrays()
-            elif form == "usual":
-                text = self._statements.upsert_usual(fields)
             else:
                 text = self._statements.upsert_arrays(fields, numbered=form == "numbered")
             self._texts[form, fields] = text
@@ -197,18 +175,16 @@ class Upserts:
         return [list(column) for column in zip(*map(self._values, additions), strict=True)]
 
     def _values(self, addition: Addition) -> tuple[Any, ...]:
-        """Return the values of the insert columns; a statement is given the keys and the moment as text."""
-        row, user_id = addition.row, addition.further[0]
-        values = (
-            *row[:-1],
-            None if row.updated_at == row.created_at else row.updated_at,
-            *addition.further,
-            kept_folding(row.content),
-            keys_text(row.content, user_id),
-            addition.token,
-            addition.number,
-            row.created_at if addition.moment is None else addition.moment,
-        )
+        """Return the values of the insert columns for a statement, which takes the keys and the moment as text."""
+        row = addition.row
+        moment = row.created_at if addition.moment is None else addition.moment
+        return self._columns(addition, keys_text(row.content, addition.further[0]), addition.number, moment)
+
+    def _columns(self, addition: Addition, keys: Any, number: int | None, moment: Any) -> tuple[Any, ...]:
+        row = addition.row
+        updated_at = None if row.updated_at == row.created_at else row.updated_at
+        folded = stored_folding(row.content)
+        values = (*row[:-1], updated_at, *addition.further, folded, keys, addition.token, number, moment)
         if self._dialect.partitioned:
-            return (*values, owner_of(user_id), int(addition.deleted), addition.times)
+            return (*values, owner_of(addition.further[0]), int(addition.deleted), addition.times)
         return (*values, int(addition.deleted), addition.times)

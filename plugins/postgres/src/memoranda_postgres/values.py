@@ -1,7 +1,7 @@
-"""What a condition on a value means in SQL: for every operator and type exactly what ``Value.matches`` says.
+"""Conditions on values in SQL, equal to ``Value.matches`` for every operator and type.
 
-Values are compared as JSONB, which compares numbers by value and objects whatever the order of their keys, and knows no
-truth value for a number. Texts are ordered by their bytes, which is the order of their characters' numbers.
+Values are compared as JSONB, which compares numbers by value, ignores the order of keys, and never takes a boolean for
+a number. Texts are ordered by their bytes, which is the order of code points.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from memoranda_postgres.rows import jsonb_text, moment_of
 from memoranda_sql import Parameters
 
 ByIds = Callable[[str], str]
-"""Gives the condition that finds the rows of an array of ids, of which this is the placeholder."""
+"""Returns the condition that finds the rows of an array of ids, given its placeholder."""
 
 UPDATED = "coalesce(updated_at, created_at)"
-"""When an item was changed. The column is empty where that was when it was made."""
+"""When an item was changed. The column is NULL if it was not changed since it was created."""
 
 _MADE = {"updated_at": UPDATED, "expires_at": "nullif(expires_at, '')"}
 
@@ -30,7 +30,7 @@ _ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
 def value_condition(by_ids: ByIds, parameters: Parameters, condition: Value) -> str:
-    """Return the condition. Names of fields stand in the text; keys of ``extra`` and values are bound."""
+    """Return the condition. Names of fields are part of the text; keys of ``extra`` and values are bound."""
     if condition.in_extra:
         return _of_json(parameters, condition, f"metadata -> 'extra' -> {parameters.add(condition.name)}::text")
     if condition.name in _TEXT_COLUMNS:
@@ -43,7 +43,7 @@ def value_condition(by_ids: ByIds, parameters: Parameters, condition: Value) -> 
 
 
 def _of_json(parameters: Parameters, condition: Value, found: str) -> str:
-    """Compare an expression that is NULL where there is no such value."""
+    """Compare an expression that is NULL where the value is missing."""
     operator, value = condition.operator, condition.value
     if operator == "$exists":
         return f"({found}) IS {'NOT ' if value else ''}NULL"
@@ -64,9 +64,9 @@ def _ordered(parameters: Parameters, found: str, operator: str, value: Any) -> s
 
 
 def _of_field(parameters: Parameters, condition: Value) -> str:
-    """Compare a field that travels in ``extra_json``, where one that is None is left out or null.
+    """Compare a field of ``extra_json``, where None is left out or null.
 
-    Only rows whose text has the name in it are taken apart.
+    Only rows whose text contains the name are parsed.
     """
     name = condition.name
     found = f"CASE WHEN extra_json LIKE '{{%\"{name}\"%' THEN nullif(extra_json::jsonb -> '{name}', 'null'::jsonb) END"
@@ -78,7 +78,7 @@ def _of_field(parameters: Parameters, condition: Value) -> str:
 
 
 def _of_text(by_ids: ByIds, parameters: Parameters, condition: Value) -> str:
-    """Compare a column of text, in which NULL stands for a field that is None."""
+    """Compare a text column, in which NULL means None."""
     operator, value = condition.operator, condition.value
     column = _MADE.get(condition.name, condition.name)
     if operator == "$exists" or (value is None and operator in ("$eq", "$ne")):

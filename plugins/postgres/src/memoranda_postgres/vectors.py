@@ -1,9 +1,8 @@
-"""Vectors in a table of their own, next to the items, through pgvector.
+"""Vectors in a table of their own, through pgvector.
 
-They are kept at length one, for a long item one for each of its passages. They belong to one version of their item:
-after a change by a process that has no embedder they are out of date, and are not found until ``reindex`` has made new
-ones. An item without text has none. Only one model's vectors are kept; its name and dimension stand in the table of the
-schema's version.
+A vector has length one; a long item has one for each of its passages. Vectors belong to one version of their item:
+after a change by a process without an embedder they are stale, and are not found until ``reindex`` replaces them. An
+item without text has none. All vectors are of one model, whose name and dimension are in the table of the schema.
 """
 
 from __future__ import annotations
@@ -19,19 +18,28 @@ from memoranda.embeddings import Embeddings
 from memoranda.store import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
-from memoranda_postgres.locking import lock_items
-from memoranda_postgres.passages import KEY, PART, PARTS, Kept, Near, Nearness, best_of_each, in_batches, numbered
+from memoranda_postgres.passage_vectors import (
+    KEY,
+    PART,
+    PARTS,
+    ItemVectors,
+    Near,
+    Nearness,
+    best_of_each,
+    in_batches,
+    numbered,
+)
 from memoranda_postgres.rows import READ_COLUMNS
 from memoranda_postgres.server import UNHURRIED, Server
 from memoranda_ranking import WHITESPACE, Weights, divided, usual_weights
 from memoranda_sql import Parameters
 
 EXACT_BELOW = 20_000
-"""Up to this many items a scope is compared one by one, which finds all and takes some milliseconds."""
+"""Scopes of up to this many items are compared one by one, which is exact and takes milliseconds."""
 
 _INDEX = "memory_vectors_embedding"
 _MORE = 4
-"""How many times more passages are looked at where those that were are not enough items."""
+"""By which factor more passages are read if the first ones belong to too few items."""
 
 _TOGETHER = 1_000
 """About how many vectors one statement writes at most."""
@@ -44,7 +52,7 @@ _COLUMNS = ", ".join(READ_COLUMNS)
 
 
 class Vectors:
-    """The vectors of one store. ``extension`` is the quoted schema that pgvector lives in."""
+    """The vectors of one store. ``extension`` is the quoted schema of pgvector."""
 
     def __init__(
         self,
@@ -70,10 +78,10 @@ class Vectors:
         return None if row is None or row["vector_model"] is None else (row["vector_model"], row["vector_dimension"])
 
     async def create(self, connection: Connection) -> None:
-        """Make an empty table for the present model, in place of any other. Needs a transaction."""
+        """Create an empty table for this store's model, replacing any other. Needs a transaction."""
         dialect = self._dialect
         items = dialect.ids if dialect.partitioned else dialect.table
-        # Whoever writes has these before the vectors, and whoever reads too.
+        # All readers and writers lock this table before the vectors.
         await connection.execute(f"LOCK TABLE {items} IN ACCESS EXCLUSIVE MODE")
         await connection.execute(f"DROP TABLE IF EXISTS {dialect.vectors}")
         await connection.execute(
@@ -86,9 +94,9 @@ class Vectors:
         )
 
     async def create_index(self, connection: Connection) -> None:
-        """Build the index, unless it is there or the vectors are too long for one. Needs a transaction."""
+        """Build the index, unless it exists or the vectors are too long for one. Needs a transaction."""
         if self.dimension <= _MOST_INDEXED:
-            # A graph that does not fit into this memory is built many times slower.
+            # Building a graph that does not fit into memory is many times slower.
             await connection.execute(
                 "SELECT set_config('maintenance_work_mem', '256MB', true) "
                 "WHERE pg_size_bytes(current_setting('maintenance_work_mem')) < pg_size_bytes('256MB')"
@@ -104,16 +112,16 @@ class Vectors:
         await connection.execute(f"DROP INDEX IF EXISTS {self._dialect.schema}.{_INDEX}")
 
     async def most_missing(self, connection: Connection) -> bool:
-        """Whether more items lack a vector than have one."""
+        """Return True if more items lack a vector than have one."""
         items, vectors = self._dialect.table, self._dialect.vectors
         found: bool = await connection.fetchval(
             f"SELECT (SELECT count(*) FROM {items} WHERE deleted = 0) > 2 * (SELECT count(*) FROM {vectors})"
         )
         return found
 
-    async def known(self, contents: Mapping[str, str]) -> dict[str, Sequence[Sequence[float]]]:
-        """Return the present vectors of those ids that have one for this very content, of this store's model."""
-        # Ids before vectors, as with all who lock both: a change of the model is waited for, never in a circle.
+    async def present(self, contents: Mapping[str, str]) -> dict[str, Sequence[Sequence[float]]]:
+        """Return the vectors of those ids that have one for this very content, of this store's model."""
+        # Ids before vectors, the order of all who lock both, so that a change of the model cannot deadlock.
         given = f"SELECT id, content, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}"
         rows = await self._server.fetch(
             f"SELECT id, content, embedding::real[] AS vector FROM ({given}) AS given JOIN {self._dialect.vectors} "
@@ -127,16 +135,15 @@ class Vectors:
                 found.setdefault(row["id"], []).append(row["vector"])
         return dict(found)
 
-    async def keep(self, connection: Connection, vectors: Sequence[Kept]) -> None:
-        """Store the vectors of versions of items in place of others, in the transaction that wrote or locked those.
+    async def keep(self, connection: Connection, vectors: Sequence[ItemVectors]) -> None:
+        """Replace the vectors of items, in the transaction that wrote or locked the items.
 
-        Where another process has made the table over to another model, nothing is kept: the items are there, and
-        reindexing finds them.
+        If another process has switched the table to another model, nothing is stored; reindexing will find the items.
         """
         for some in in_batches(vectors, _TOGETHER):
             await self._keep_some(connection, some)
 
-    async def _keep_some(self, connection: Connection, vectors: Sequence[Kept]) -> None:
+    async def _keep_some(self, connection: Connection, vectors: Sequence[ItemVectors]) -> None:
         owners, parts, counts = numbered([passages for _, _, passages in vectors])
         flat: list[float] = []
         for _, _, passages in vectors:
@@ -165,11 +172,11 @@ class Vectors:
             timeout=self._server.time_for(len(owners)),
         )
 
-    async def keep_present(self, connection: Connection, vectors: Sequence[Kept]) -> None:
-        """Store vectors that were made after their items, as far as those are still there and of these versions."""
+    async def keep_present(self, connection: Connection, vectors: Sequence[ItemVectors]) -> None:
+        """Store vectors computed after their items were, for items that still exist in the same version."""
         ids = [item_id for item_id, _, _ in vectors]
         async with self._server.transaction(connection):
-            ids = await lock_items(self._server, connection, self._dialect, ids)
+            ids = await self._server.lock_items(connection, self._dialect, ids)
             rows = await connection.fetch(
                 f"SELECT id, version FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')} AND deleted = 0",
                 ids,
@@ -214,14 +221,14 @@ class Vectors:
         return None
 
     async def similarities(self, vector: Sequence[float], versions: Mapping[str, int]) -> Nearness:
-        """Return how near each of these items is, by their ids, that has vectors of its version."""
-        # The query is a vector once, and not for every row, since a plan that is kept does not know it.
+        """Return how near these items are, by their ids, as far as they have vectors of their versions."""
+        # As a subquery, so that a cached plan does not convert the query's vector for every row.
         given = f"(SELECT $1::real[]::{self._vector})"
-        # Of a vector of zeros the engine says that its distance is not a number.
+        # The distance of a vector of zeros is not a number.
         cosine = f"coalesce(1 - nullif(embedding {self._distance} {given}, 'NaN'), 0)"
         read = ("item_id", "item_version", cosine, "part", "parts")
-        # As five values, which are read sooner than five for each row. The ids go as JSON, since the driver looks at
-        # every value of an array several times, and as one array, which takes half of what a join by each does.
+        # Five arrays are read faster than five values for each row. The ids go as JSON, since the driver inspects every
+        # value of an array several times, and become one array, which takes half the time of a join.
         text = (
             f"SELECT {', '.join(f'array_agg({column})' for column in read)} FROM {self._dialect.vectors} "
             f"WHERE item_id = ANY (ARRAY(SELECT json_array_elements_text($2::text::json)))"
@@ -238,11 +245,11 @@ class Vectors:
         return Nearness(similarities | {key: near.similarity for key, near in divided.items()}, divided)
 
     def missing(self, page: int) -> AsyncGenerator[list[Lacking], None]:
-        """Yield pages of live items with text that have no present vector."""
+        """Yield pages of live items with text but without a present vector."""
         return self._lacking(f"item_id IS NULL AND btrim(content, $2) <> '' ORDER BY id LIMIT {page}", WHITESPACE)
 
     async def undivided(self, page: int) -> AsyncGenerator[list[Lacking], None]:
-        """Yield pages of live items that have one vector and several passages."""
+        """Yield pages of live items with one vector but several passages."""
         size = self.weights.passage
         async for rows in self._lacking(f"parts = 1 AND length(content) > $2 ORDER BY id LIMIT {page}", int(size)):
             yield [row for row in rows if len(divided(row[1], size)) > 1]
@@ -270,7 +277,7 @@ class Vectors:
         where = self._statements.conditions(parameters, wanted)
         last = self._dialect.limit(parameters, limit)
         damping = f"{float(self.weights.damping)!r}::double precision"
-        # Behind OFFSET 0 the distance is a mere number, for which no index can be used.
+        # OFFSET 0 keeps the planner from using the vector index.
         inner = f"{self._dialect.item_columns}, {MOMENT}, added, part, parts"
         text = (
             f"SELECT {columns or _COLUMNS}, 1 - distance AS cosine, part, parts FROM ("

@@ -1,4 +1,4 @@
-"""Memoranda's Redis store: episodic memory with a time to live."""
+"""Memoranda's Redis plugin: episodic memory that expires, and a store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memoranda_redis.manager import ShortTermMemoryManager, get_short_term_memory
     from memoranda_redis.store import RedisMemoryStore
 
-# Listing plugins imports this package, and must not load a driver.
+# Listing plugins imports this package, which must not load a driver.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

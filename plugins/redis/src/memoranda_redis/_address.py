@@ -1,4 +1,4 @@
-"""Redis URLs: reading them, and showing them without their secrets."""
+"""Redis URLs: parsing them, and displaying them without secrets."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _POOL_OPTIONS = ("connection_class", "max_connections", "timeout", "decode_respo
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A Redis URL, read once. ``shown`` names the server without its secrets."""
+    """A parsed Redis URL. ``display`` names the server without secrets."""
 
     url: str = field(repr=False)
     cluster: bool
-    shown: str
+    display: str
     options: dict[str, Any] = field(repr=False)
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Return the address that a URL names. Raises InputError, which never quotes a password."""
+        """Parse a URL. Raises InputError, which never quotes a password."""
         if not isinstance(url, str):
             raise InputError(f"redis_url must be text, not {type(url).__name__}.", field="redis_url")
         scheme, _, rest = url.partition("://")
@@ -44,44 +44,44 @@ class Address:
         check_place(plain, field="redis_url", needs_host=scheme.endswith("+cluster"))
         try:
             options = dict(parse_url(plain))
-            place = _shown(scheme, options)
+            display = _display(scheme, options)
             _check_options(options)
             _check_database(plain, scheme, options)
         except TypeError as error:
             raise _unknown_option(str(error), url) from None
         except Exception:  # noqa: BLE001 - the driver raises many kinds for a value that it cannot take
-            # The driver's own text may quote parts of the URL, and with them a password.
+            # The driver's message may quote parts of the URL, and so a password.
             raise InputError(
                 "The Redis URL cannot be read: its port, database or one of its options is wrong, or its password "
                 "holds a character that must be written in percent form.",
                 field="redis_url",
             ) from None
-        return cls(plain, scheme.endswith("+cluster"), place, options)
+        return cls(plain, scheme.endswith("+cluster"), display, options)
 
     def connection_options(self) -> dict[str, Any]:
         """Return the options of a single connection, as the driver calls them."""
         return {name: value for name, value in self.options.items() if name not in _POOL_OPTIONS}
 
 
-def _shown(scheme: str, options: dict[str, Any]) -> str:
+def _display(scheme: str, options: dict[str, Any]) -> str:
     if "path" in options:
         return f"{scheme}://{options['path']}"
     user = ""
     if options.get("password"):
         user = f"{options['username']}:***@" if options.get("username") else "***@"
     elif options.get("username"):
-        user = "***@"  # A name alone is often a password that lacks its colon.
+        user = "***@"  # A name alone is often a password without its colon.
     return f"{scheme}://{user}{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Build a connection that is never opened: the driver refuses options that it does not know."""
+    """Build a connection without opening it: the driver refuses unknown options."""
     kind = options.get("connection_class", Connection)
     kind(**{name: value for name, value in options.items() if name not in _POOL_OPTIONS})
 
 
 def _unknown_option(refusal: str, url: str) -> InputError:
-    """Return the error for an option that the driver refused; it names the argument and quotes no value."""
+    """Return the error for an option that the driver refused, naming the option and no value."""
     found = _REFUSED_NAME.search(refusal)
     return unknown_option(
         found[1] if found else "",
@@ -92,7 +92,7 @@ def _unknown_option(refusal: str, url: str) -> InputError:
 
 
 def _check_database(plain: str, scheme: str, options: dict[str, Any]) -> None:
-    """Refuse a path that is no database number; the driver would silently use database 0."""
+    """Refuse a path that is not a database number; the driver would silently use database 0."""
     path = unquote(urlsplit(plain).path).strip("/")
     if scheme == "unix":
         return

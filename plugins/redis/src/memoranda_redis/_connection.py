@@ -1,6 +1,6 @@
-"""One way to a Redis: bounded in connections and time, on every event loop, alone or as a cluster.
+"""Connections to a Redis server or cluster, on every event loop, bounded in number and time.
 
-Nothing here knows what is stored. Driver exceptions end here: what leaves is one of :mod:`memoranda.errors`.
+Driver exceptions end here: callers see those of :mod:`memoranda.errors`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,11 +30,11 @@ _NEVER_THERE = "\0never there"
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _LOST = (driver.ConnectionError, driver.TimeoutError)
-# The command was not done, or it is one of those that may be done again, which all of ours are. The driver closes the
-# connections of calls under way when it learns of another layout of the cluster; these meet an AttributeError.
+# The command was not done, or may be repeated, as all of ours may. When the driver learns of a new cluster layout, it
+# closes connections that are in use, and their calls raise AttributeError.
 _UNSETTLED = (*_LOST, driver.ClusterError, driver.RedisClusterException, driver.TryAgainError, AttributeError)
 _REFUSAL_TYPES = (driver.NoPermissionError, driver.OutOfMemoryError, driver.ReadOnlyError)
-# What a script meets arrives as plain text.
+# Errors inside a script arrive as plain text.
 _REFUSALS = (
     "OOM",
     "NOPERM",
@@ -52,7 +52,7 @@ _REFUSALS = (
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script, and the hash that Redis knows it by once it has seen it."""
+    """A Lua script, and the hash by which Redis knows it once loaded."""
 
     source: str
     sha: str = field(init=False)
@@ -61,8 +61,12 @@ class Script:
         object.__setattr__(self, "sha", hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest())
 
 
+Run = Callable[[Script, Sequence[Any]], Awaitable[Any]]
+"""Runs a script with these arguments."""
+
+
 class _RefusedError(Exception):
-    """The server refused the user name or password; to try again would only lock the account."""
+    """The server refused the user name or password; retrying could lock the account."""
 
 
 class _AbandonedError(Exception):
@@ -70,7 +74,7 @@ class _AbandonedError(Exception):
 
 
 class _Client(ABC):
-    """The driver's connections for one event loop; callers beyond the bound wait."""
+    """The driver's connections of one event loop; callers beyond the bound wait."""
 
     def __init__(self, max_connections: int) -> None:
         self.connecting = asyncio.Lock()
@@ -85,10 +89,10 @@ class _Client(ABC):
 
     @abstractmethod
     async def execute(self, *words: Any) -> Any:
-        """Return what the server answers to one command; a lost connection is retried, with growing pauses."""
+        """Run one command and return the reply, retrying after a lost connection with growing pauses."""
 
     async def close(self) -> None:
-        """Wait for calls under way, whose deadline bounds the wait, and close every connection."""
+        """Wait for pending calls, which their deadline bounds, and close every connection."""
         self.closed = True
         while self.active:
             self.idle.clear()
@@ -101,7 +105,7 @@ class _Client(ABC):
         """Close every connection."""
 
     def abandon(self) -> None:
-        """Close every connection of an event loop that cannot do so; its calls under way end when it goes on."""
+        """Close every connection of an event loop that cannot do so; its pending calls end when it resumes."""
         self.closed = self.abandoned = True
         for connection in self._every():
             _hang_up(connection, self._loop)
@@ -114,8 +118,8 @@ class _Client(ABC):
 class _ServerClient(_Client):
     """Connections to one server.
 
-    The driver's own pool and client cost as much again as the round trip; its connections and its retries are all that
-    is needed here.
+    The driver's own pool and client cost as much as the round trip itself, so only its connections and retries are
+    used.
     """
 
     def __init__(self, address: Address, max_connections: int, timeout: float) -> None:
@@ -125,7 +129,7 @@ class _ServerClient(_Client):
             "socket_connect_timeout": timeout,
             "protocol": 2,
             **address.connection_options(),
-            # The caller's deadline bounds waiting and retrying alike.
+            # The caller's deadline bounds both waiting and retrying.
             "socket_timeout": None,
             "retry": Retry(NoBackoff(), 0),
         }
@@ -158,13 +162,13 @@ class _ServerClient(_Client):
                 return await self._retry.call_with_retry(attempt, give_up)
             finally:
                 self._busy.discard(connection)
-                if self.abandoned:  # It may have been opened since.
+                if self.abandoned:  # The connection may have been opened since.
                     await connection.disconnect(nowait=True)
                 elif connection.is_connected:
                     self._free.append(connection)
 
     async def _disconnect(self) -> None:
-        for connection in self._free:  # Each stays there until all are closed, should this be broken off.
+        for connection in self._free:  # Each stays in the list until all are closed, in case this is cancelled.
             await connection.disconnect()
         self._free.clear()
 
@@ -181,21 +185,20 @@ class _ClusterClient(_Client):
         if address.options.get("connection_class") is SSLConnection:
             settings["ssl"] = True
         self._ending: asyncio.Task[None] | None = None
-        # Callers wait for a slot here; the driver would refuse them, and some releases lose count of cancelled calls.
+        # Callers wait for a slot here. The driver would refuse them, and some releases miscount cancelled calls.
         self._driver: Any = RedisCluster(
             max_connections=2**31,
             retry=self._retry,
             retry_on_error=list(_LOST),
-            # A slot that moved is noted by itself. The driver would start anew, and break off the calls of others.
+            # A moved slot is noted anyway. Reinitialising would break off other calls.
             reinitialize_steps=0,
             **settings,
         )
 
     async def execute(self, *words: Any) -> Any:
-        """Return the answer of the node that holds the key, also where that takes another moment.
+        """Return the reply of the node that holds the key, retrying until the caller's deadline.
 
-        While a slot is moved or a master is replaced, nodes refuse and connections break; the caller's deadline ends
-        the tries.
+        While a slot is moved or a master is replaced, nodes refuse commands and connections break.
         """
         pause = _FIRST_PAUSE
         async with self._slots:
@@ -207,7 +210,7 @@ class _ClusterClient(_Client):
                         raise
                     except _UNSETTLED:
                         if words == ("PING",):
-                            raise  # Whoever connects learns at once that there is nobody.
+                            raise  # Connecting fails at once where no server answers.
                         await asyncio.sleep(pause)
                         pause = min(2 * pause, _LONGEST_PAUSE)
                 raise _AbandonedError
@@ -216,7 +219,7 @@ class _ClusterClient(_Client):
                     await self._disconnect()
 
     def abandon(self) -> None:
-        """Close every connection, and have a loop that goes on tell the driver."""
+        """Close every connection; a loop that still runs also closes the driver's client."""
         super().abandon()
 
         def disconnect() -> None:
@@ -227,21 +230,21 @@ class _ClusterClient(_Client):
 
     async def _disconnect(self) -> None:
         await self._driver.aclose()
-        # The driver takes itself for closed as soon as it begins, also where it was broken off then.
+        # The driver counts as closed from the start of aclose(), even if that was cancelled.
         await asyncio.gather(*(node.disconnect() for node in self._nodes()))
 
     def _every(self) -> list[Any]:
-        # The driver has no public way to them.
+        # The driver has no public access to them.
         return [connection for node in self._nodes() for connection in getattr(node, "_connections", ())]
 
     def _nodes(self) -> list[Any]:
-        """Return the nodes of the cluster, and those that were asked which there are."""
+        """Return the nodes of the cluster, and those that were asked for its layout."""
         manager = self._driver.nodes_manager
         return [*manager.nodes_cache.values(), *manager.startup_nodes.values()]
 
 
 def _hang_up(connection: Any, loop: asyncio.AbstractEventLoop) -> None:
-    """Close a connection whose event loop is closed, stands still or is blocked, which the driver would have it do."""
+    """Close a connection whose event loop is closed, stopped or blocked, and so cannot do it."""
 
     def disconnect() -> None:
         with contextlib.suppress(StopIteration, RuntimeError):  # Nothing to wait for; its loop may be closed.
@@ -257,7 +260,7 @@ def _hang_up(connection: Any, loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _packed(words: Sequence[Any]) -> bytes:
-    """Return a command as Redis reads it."""
+    """Return a command in the Redis protocol."""
     parts = [b"*%d\r\n" % len(words)]
     for word in words:
         if type(word) is str:
@@ -271,9 +274,9 @@ def _packed(words: Sequence[Any]) -> bytes:
 class RedisConnection:
     """Runs scripts and commands on the Redis that an address names.
 
-    There is a client for each event loop, so that one object serves all of them. Waiting for a connection, trying
-    again with growing pauses and answering all happen within ``timeout`` seconds. When the server comes back, the same
-    object works again. Both options may stand in the URL instead.
+    Each event loop has a client of its own, so one object serves all of them. Waiting for a connection, retrying and
+    the reply itself take at most ``timeout`` seconds together. When a server comes back, the same object works again.
+    Both options may be in the URL instead.
     """
 
     def __init__(
@@ -303,24 +306,24 @@ class RedisConnection:
         await self._connected()
 
     async def close(self) -> None:
-        """Wait for calls under way and close the connections of every event loop; the next use opens new ones.
+        """Wait for pending calls and close the connections of every event loop; the next use opens new ones.
 
-        Those of a loop that is blocked are cut off, and its calls under way raise StoreClosedError when it goes on.
+        Connections of a blocked loop are cut off, and its pending calls raise StoreClosedError when it resumes.
         """
         await self._clients.close()
 
     async def run(
         self, script: Script, keys: Sequence[str], arguments: Sequence[Any] = (), *, patience: float = 0.0
     ) -> Any:
-        """Return what the script returns; a server that does not know it yet is given the source.
+        """Run a script, sending its source to a server that does not know it, and return the reply.
 
-        ``patience`` is how many seconds more than others a call may take that carries much.
+        ``patience`` is added to the timeout, for a call that carries much.
         """
         client = await self._connected()
         return await self._within(client, self._evaluate(client, script, keys, arguments), patience)
 
     async def command(self, *words: Any) -> Any:
-        """Return what the server answers to one command."""
+        """Run one command and return the reply."""
         client = await self._connected()
         return await self._within(client, client.execute(*words))
 
@@ -328,9 +331,9 @@ class RedisConnection:
         """Return this event loop's client, connected."""
         while not (client := self._clients.here()).connected:
             async with client.connecting:
-                # Another may have connected it while this one waited, or closed it: then there is a new one.
+                # Another task may have connected or closed it meanwhile; if closed, the next round gets a new one.
                 if client.abandoned:
-                    raise StoreClosedError(f"Redis at {self.address.shown}")
+                    raise StoreClosedError(f"Redis at {self.address.display}")
                 if not client.connected and not client.closed:
                     await self._within(client, client.execute("PING"))
                     client.connected = True
@@ -338,8 +341,8 @@ class RedisConnection:
 
     async def _evaluate(self, client: _Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         if self.address.cluster:
-            # A script reaches for further keys of its slot. While the slot is on its way to another node, each node has
-            # some of them, and a command that names two keys of which one is missing is told to try again later.
+            # A script uses further keys of its slot. While the slot moves, each node has some of them; a command that
+            # names two keys, one of them missing, is told to try again later.
             keys = [*keys, f"{keys[0]}{_NEVER_THERE}"]
         try:
             return await client.execute("EVALSHA", script.sha, len(keys), *keys, *arguments)
@@ -347,7 +350,7 @@ class RedisConnection:
             return await client.execute("EVAL", script.source, len(keys), *keys, *arguments)
 
     async def _within(self, client: _Client, call: Any, patience: float = 0.0) -> Any:
-        """Await a call of the driver within the deadline, and translate what it raises."""
+        """Await a call of the driver within the deadline, translating its exceptions."""
         client.active += 1
         seconds = self.timeout + patience
         try:
@@ -362,13 +365,13 @@ class RedisConnection:
 
     def _unavailable(self, what: str) -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"Redis at {self.address.shown} {what}. Check that the server runs and that the URL is right; what was not "
-            f"acknowledged may or may not have been stored."
+            f"Redis at {self.address.display} {what}. Check that the server runs and that the URL is right; "
+            f"unacknowledged writes may or may not have been stored."
         )
 
     def _translated(self, client: _Client, error: Exception, seconds: float) -> StoreError:
         if client.abandoned:
-            return StoreClosedError(f"Redis at {self.address.shown}")
+            return StoreClosedError(f"Redis at {self.address.display}")
         if isinstance(error, TimeoutError):
             return self._unavailable(f"did not answer within {seconds:g} seconds")
         if isinstance(error, (_RefusedError, driver.AuthenticationError)):
@@ -381,6 +384,6 @@ class RedisConnection:
             return self._unavailable(f"refused the command: {text}")
         if "WRONGTYPE" in text:
             return CorruptStoreError(
-                f"A key of this memory at {self.address.shown} holds something else; another program uses its name."
+                f"A key of this memory at {self.address.display} holds something else; another program uses its name."
             )
-        return StoreError(f"Redis at {self.address.shown} answered with an error: {text}")
+        return StoreError(f"Redis at {self.address.display} answered with an error: {text}")

@@ -1,4 +1,4 @@
-"""What a script is told of a filter, and what is left for Python to sift."""
+"""Filters as scripts take them; conditions that a script cannot compare are left to Python."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from memoranda.store import (
     namespace_key,
 )
 
-Asked = dict[str, Any]
-"""The conditions that a script compares by itself; what is not in it is not asked for.
+ScriptFilter = dict[str, Any]
+"""The conditions that a script compares, by name. Absent means any.
 
-Its names are the ids of a scope, ``place`` (a namespace's key), ``memory_type``, ``unlike`` (another type), ``status``,
-``archived``, ``folded`` (the content contains it), ``since`` and ``before``, ``now`` with ``over`` (whether the life of
-an item must be over by then), and ``missing`` (positions of ids that an item must not have).
+The names are the ids of a scope, ``place`` (a namespace's key), ``memory_type``, ``unlike`` (another type), ``status``,
+``archived``, ``folded`` (contained in the content), ``since`` and ``before``, ``now`` with ``over`` (True for items
+that have expired by then), and ``missing`` (positions of ids that an item must not have).
 """
 
 
-def told(wanted: Filter, *, content: bool = True) -> tuple[Asked, bool]:
-    """Return what a script is told of a filter, and whether that leaves conditions that only Python can compare.
+def script_filter(wanted: Filter, *, content: bool = True) -> tuple[ScriptFilter, bool]:
+    """Return a filter for a script, and True if it leaves conditions that only Python can compare.
 
-    Without ``content`` the script is one that does not look at it.
+    Without ``content`` the script does not compare the content.
     """
-    asked: Asked = {}
-    sifted = False
+    asked: ScriptFilter = {}
+    incomplete = False
     for condition in wanted.conditions:
         parts = dict(_parts(condition))
         differing = any(asked.get(name, part) != part for name, part in parts.items() if name != "missing")
         if not parts or differing or ("folded" in parts and not content):
-            sifted = True
+            incomplete = True
             continue
         parts["missing"] = [*asked.get("missing", []), *parts.get("missing", [])]
         asked |= parts
     if not asked.get("missing"):
         asked.pop("missing", None)
-    return asked, sifted
+    return asked, incomplete
 
 
-def scope_told(metadata: MemoryMetadata | None) -> Asked:
-    """Return what a script is told of a scope; its ``extra`` only Python can compare."""
-    return told(Filter(metadata=metadata, archived=None))[0]
+def scope_conditions(metadata: MemoryMetadata | None) -> ScriptFilter:
+    """Return a scope for a script; only Python can compare its ``extra``."""
+    return script_filter(Filter(metadata=metadata, archived=None))[0]
 
 
 def ids_of(wanted: Filter) -> list[str] | None:
-    """Return the ids of which one must be an item's, where a filter names them."""
+    """Return the ids that a filter names, one of which an item must have; None if it names none."""
     for condition in wanted.conditions:
         if type(condition) is FieldEquals and condition.field == "id":
             return [condition.text]
@@ -67,7 +67,7 @@ def ids_of(wanted: Filter) -> list[str] | None:
 
 
 def _parts(condition: Condition) -> Iterator[tuple[str, Any]]:
-    """Yield what a condition becomes; nothing for what a script does not know."""
+    """Yield the parts of a condition; nothing for one that a script cannot compare."""
     if type(condition) is InScope:
         yield condition.field, condition.value
     elif type(condition) is Below:

@@ -1,7 +1,7 @@
-"""What the scripts of the store share: where things lie, what passes a filter, what expires.
+"""Lua functions that the scripts of the store share: indexes, filters, expiry.
 
-Every key starts with the base that the first key names, whose hash tag keeps all of them in one slot of a cluster. See
-:mod:`memoranda_redis._records` for what lies where.
+Every key starts with the base, which is the first key of each script; its hash tag keeps all of them in one slot of a
+cluster. See :mod:`memoranda_redis._records` for the keys.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ end
 
 local function item_key(id) return base .. 'i:' .. id end
 
--- The keys of a family, 'live', 'said' or 'hidden', that an item with this scope is in. The fifth part of a scope is
--- the namespace; an item is in the index of its own place, and in those of all places above.
+-- Call act with each index of a family, 'live', 'said' or 'hidden', for an item of this scope. The fifth part of a
+-- scope is the namespace; an item is in the index of its own place, and in those of all places above.
 local function each_index(family, scope, act)
   act(base .. family)
   for position, name in ipairs(NAMES) do
@@ -39,7 +39,7 @@ local function each_index(family, scope, act)
   end
 end
 
--- The values that a scope has, each with the list of all values of its kind and the index of those who have it.
+-- Call act with each value of a scope: the list of all values of its kind, the value, and the prefix of its index.
 local function each_value(scope, act)
   for position, name in ipairs(NAMES) do
     if scope[position] then act(base .. 'values:' .. name, scope[position], base .. 'live:' .. name .. ':') end
@@ -66,7 +66,7 @@ local function leave(family, scope, member)
   end
 end
 
--- An index that holds something else stops a script here, before it has written anything.
+-- Stop the script, before it has written anything, if the key of an index holds something else.
 local sound = {}
 local function check_indexes(family, scope)
   local function check(index)
@@ -99,19 +99,19 @@ local function scope_of(values, first)
   return scope
 end
 
--- Some fields of an item; nil where the key holds something else, which is not ours to judge.
+-- Some fields of an item; nil if the key holds something else, which another program may have written.
 local function fields_of(key, ...)
   local found = redis.pcall('HMGET', key, ...)
   if found.err then return nil end
   return found
 end
 
--- What filters look at: member, version, type, status, whether archived, end, and the scope from the seventh on.
+-- The fields that filters compare: member, version, type, status, archived, expiry, and the scope from the seventh on.
 local function watched(id)
   return fields_of(item_key(id), 'm', 'v', 'k', 'w', 'r', 'x', 'u', 's', 't', 'a', 'n')
 end
 
--- Whether the life of an item, whose member among those that expire begins with the time, is over.
+-- True if an item has expired; its member in 'ends' begins with the time.
 local function over(ends, now)
   return ends and now and string.sub(ends, 1, 32) <= now or false
 end
@@ -131,7 +131,7 @@ local function passes(asked, limits, item, member)
   return true
 end
 
--- What the member of an item that expires says, or nil if it is not ours: id, member in the indexes, scope.
+-- The id, the member in the indexes and the scope in a member of 'ends'; nil if another program wrote it.
 local function expiring(member)
   local read, entry = pcall(cjson.decode, string.sub(member, 33))
   if not read or type(entry) ~= 'table' or type(entry[1]) ~= 'string' or type(entry[2]) ~= 'string' then return nil end
@@ -143,13 +143,13 @@ local function expiring(member)
   return {id = entry[1], member = entry[2], scope = scope}
 end
 
--- Remove an item that expires, whether or not Redis has done so by itself; say whether there still was one.
+-- Remove an item of 'ends', even if Redis has already dropped it; return true if it still existed.
 local function drop(ends)
   local entry, there = expiring(ends), false
   if entry then
     leave('live', entry.scope, entry.member)
     leave('hidden', entry.scope, entry.member)
-    -- Somebody may have used the id again since it became free.
+    -- The id may have been used again since.
     there = redis.pcall('HGET', item_key(entry.id), 'x') == ends
     if there then redis.call('DEL', item_key(entry.id)) end
   end
@@ -157,8 +157,8 @@ local function drop(ends)
   return there
 end
 
--- What the server has dropped leaves the indexes with whatever is called next. What is over by the caller's clock
--- alone, which may be wrong, is not removed here; says whether there is nothing of that kind.
+-- Remove items that the server has dropped from the indexes. Items that have expired only by the caller's clock, which
+-- may be wrong, stay; return true if there are none.
 local function sweep(now, most)
   for _ = 1, most do
     local soonest = redis.call('ZRANGE', base .. 'ends', 0, 0)[1]
@@ -169,7 +169,7 @@ local function sweep(now, most)
   return not now or #redis.call('ZRANGEBYLEX', base .. 'ends', '-', '[' .. now .. '\\255', 'LIMIT', 0, 1) == 0
 end
 
--- The shortest index of a family that holds every item asked for; nil when there is no such item.
+-- The shortest index of a family that holds every wanted item; nil if there is none.
 local function shortest(family, limits, asked)
   local best, least
   local function look(index)
@@ -190,7 +190,7 @@ local function shortest(family, limits, asked)
   return best, least
 end
 
--- Members of an index from where a cursor stands, at most so many, each with what the cursor is after it.
+-- At most so many members of an index after a cursor, and the cursor after each.
 local function page(index, by, newest, asked, cursor, most)
   if by == 'added' then
     local found = newest
@@ -216,7 +216,7 @@ local function page(index, by, newest, asked, cursor, most)
   return members, members
 end
 
--- The item that was added last of those that pass: its id and what filters look at.
+-- The last added of the items that pass a filter: its id and the fields that filters compare.
 local function last_added(asked)
   local limits = limits_of(asked)
   local index = shortest('said', limits, asked)
@@ -234,14 +234,14 @@ local function last_added(asked)
   end
 end
 
--- An item as it is handed out: member, version, end, lifetime, JSON and content.
+-- An item as it is returned: member, version, expiry, lifetime, JSON and content.
 local function row_of(member, item, rest)
   return table.concat({
     member, item[2] or '', item[6] and string.sub(item[6], 1, 32) or '', rest[1] or '', rest[2] or '', rest[3] or ''
   }, '\\0')
 end
 
--- Give a stored item the end that it has from now on, or none.
+-- Set when a stored item expires, or that it does not.
 local function set_end(id, key, member, scope, ends, life)
   local before = redis.call('HGET', key, 'x')
   if before then redis.call('ZREM', base .. 'ends', before) end
@@ -260,8 +260,8 @@ end
 """
 
 MOVING = """
--- Hide, restore or purge one item, and say whether that was done. An item that lost its place has that of the index
--- in which it was found, if it was.
+-- Hide, restore or purge one item, and return true if that was done. An item that lost its member has the one that it
+-- was found by, if any.
 local function move(action, id, family, asked, limits, expected, found)
   local item = watched(id)
   local rest = item and fields_of(item_key(id), 'c', 'h')

@@ -1,8 +1,8 @@
-"""How the store reads: by id, by filter, in order, and who has something."""
+"""Reading items: by id, by filter and in order, and listing owners."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -20,23 +20,29 @@ from memoranda.store import (
     readable,
 )
 from memoranda_redis._connection import RedisConnection, Script
-from memoranda_redis._filters import ids_of, told
-from memoranda_redis._ordering import PLACE, batched, merged
+from memoranda_redis._filters import ids_of, script_filter
 from memoranda_redis._reading_scripts import COUNT, FIND, OWNERS, ROWS
-from memoranda_redis._records import TIME, Row, read_row, unreadable
+from memoranda_redis._records import TIME, StoredItem, read_stored, unreadable_item
 
 Family = Literal["live", "hidden"]
 First = Literal["newest", "oldest"]
 
 PAGE = 500
-"""The most items that one answer holds, so that no call keeps others waiting for long."""
+"""The most items in one reply, so that no call blocks the server for long."""
 
 EFFORT = 2000
 """The most items that one call looks at on the server, for the same reason."""
 
+_SORT_KEY: Mapping[Order, Callable[[StoredItem], str]] = {
+    "created": lambda row: row.place,
+    "added": lambda row: row.number,
+    "updated": lambda row: row.item.updated_at + row.number,
+}
+"""The sort key of each order; no two items share one."""
+
 
 class Reading(BaseStore):
-    """The reading half of the store, on a connection and the base of all keys."""
+    """The reading part of the store."""
 
     _connection: RedisConnection
     _base: str
@@ -45,7 +51,7 @@ class Reading(BaseStore):
         return await self._connection.run(script, [self._base], arguments)
 
     async def _run(self, script: Script, arguments: Sequence[Any], *, patience: float = 0.0) -> Any:
-        """Run a script on the store's keys. Raises StoreClosedError when the store was closed between two of a call."""
+        """Run a script on the store's keys. Raises StoreClosedError if the store was closed during a longer call."""
         self._ensure_open()
         return await self._connection.run(script, [self._base], arguments, patience=patience)
 
@@ -56,19 +62,19 @@ class Reading(BaseStore):
         self._lifetimes.note(row.item.expires_at)
         return row.item
 
-    async def _seen(self, item_id: str, now: str = "") -> tuple[Row | None, str, bool]:
-        """Return what is held under an id, what tells it from what may come later, and whether it is hidden."""
+    async def _seen(self, item_id: str, now: str = "") -> tuple[StoredItem | None, str, bool]:
+        """Return the item of an id, the token of the write that it comes from, and whether it is hidden."""
         key = f"{self._base}i:{item_id}"
         found = await self._connection.command("HMGET", key, "m", "v", "x", "l", "j", "c", "h", "o")
         if all(part is None for part in found[:6]):
             return None, "", False
         if found[0] is None:
-            raise unreadable(item_id)
+            raise unreadable_item(item_id)
         parts = [part or b"" for part in found]
         parts[2] = parts[2][:TIME]
         if parts[2] and parts[2].decode() <= now:
             return None, "", False
-        return read_row(b"\0".join(parts[:6]), self.item_types), f"={parts[7].decode()}", found[6] is not None
+        return read_stored(b"\0".join(parts[:6]), self.item_types), f"={parts[7].decode()}", found[6] is not None
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         found = [
@@ -78,10 +84,10 @@ class Reading(BaseStore):
             self._lifetimes.note(item.expires_at)
         return found
 
-    async def _rows_of(self, ids: Sequence[str]) -> list[Row]:
-        """Return the rows of those of the ids that are there and not hidden."""
+    async def _rows_of(self, ids: Sequence[str]) -> list[StoredItem]:
+        """Return the items of these ids that exist and are not hidden."""
         rows = await self._run(ROWS, ids)
-        return list(readable(partial(read_row, types=self.item_types), rows))
+        return list(readable(partial(read_stored, types=self.item_types), rows))
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         found: list[MemoryItem] = []
@@ -96,10 +102,10 @@ class Reading(BaseStore):
 
     async def _ordered(
         self, wanted: Filter, family: Family, order: Order, first: First, limit: int
-    ) -> AsyncGenerator[Row, None]:
-        """Yield the matching rows of a family in order; at least ``limit`` of them if there are so many.
+    ) -> AsyncGenerator[StoredItem, None]:
+        """Yield the matching items of a family in order; at least ``limit`` if there are as many.
 
-        There is no index by the time of the last change, and of hidden items none by the order of adding: these are
+        No index is ordered by the time of the last change, and none of hidden items by the order of adding: these are
         read and then sorted.
         """
         ids = ids_of(wanted) if family == "live" else None
@@ -112,30 +118,30 @@ class Reading(BaseStore):
         else:
             pages = [await self._rows_of(ids[start : start + PAGE]) for start in range(0, len(ids), PAGE)]
             rows = [row for page in pages for row in page if wanted.matches(row.item)]
-        for row in sorted(rows, key=PLACE[order], reverse=first == "newest"):
+        for row in sorted(rows, key=_SORT_KEY[order], reverse=first == "newest"):
             yield row
 
     async def _rows(
         self, wanted: Filter, family: Family, by: Literal["created", "added"], first: First, limit: int
-    ) -> AsyncGenerator[Row, None]:
-        """Yield the matching rows of a family as an index has them."""
-        asked, sifted = told(wanted)
-        page = PAGE if sifted else min(limit, PAGE)
+    ) -> AsyncGenerator[StoredItem, None]:
+        """Yield the matching items of a family in the order of an index."""
+        asked, incomplete = script_filter(wanted)
+        page = PAGE if incomplete else min(limit, PAGE)
         cursor = b""
         while True:
             cursor, *rows = await self._run(FIND, [family, by, first, json_text(asked), page, cursor, EFFORT])
-            for row in readable(partial(read_row, types=self.item_types), rows):
-                if not sifted or wanted.matches(row.item):
+            for row in readable(partial(read_stored, types=self.item_types), rows):
+                if not incomplete or wanted.matches(row.item):
                     yield row
             if not cursor:
                 return
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         families: list[Family] = ["live", "hidden"] if include_deleted else ["live"]
-        asked, sifted = told(wanted, content=False)
+        asked, incomplete = script_filter(wanted, content=False)
         total = 0
         for family in families:
-            if sifted:
+            if incomplete:
                 total += sum([1 async for _ in self._ordered(wanted, family, "created", "oldest", EVERYTHING)])
                 continue
             cursor = b""
@@ -149,15 +155,15 @@ class Reading(BaseStore):
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         rows = self._ordered(wanted, "live", order, "oldest", EVERYTHING)
         if include_deleted:
-            rows = merged(rows, self._ordered(wanted, "hidden", order, "oldest", EVERYTHING), PLACE[order])
+            rows = _merged(rows, self._ordered(wanted, "hidden", order, "oldest", EVERYTHING), _SORT_KEY[order])
         async for row in rows:
             yield row.item
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        asked, sifted = told(wanted, content=False)
-        # The lists of values know nothing of time; "~" is behind every one.
+        asked, incomplete = script_filter(wanted, content=False)
+        # The lists of values ignore expiry. "~" sorts after every time.
         is_due = "now" in asked and (await self._soonest_expiry() or "~") <= asked["now"]
-        if sifted or is_due:
+        if incomplete or is_due:
             for owner in listing.of([row.item async for row in self._rows(wanted, "live", "created", "oldest", PAGE)]):
                 yield owner
             return
@@ -166,7 +172,7 @@ class Reading(BaseStore):
         cursor = b""
         while True:
             cursor, *parts = await self._run(OWNERS, [position, json_text(asked), cursor, PAGE])
-            for key, count, first, last in batched(parts):
+            for key, count, first, last in _in_fours(parts):
                 value = namespace_of(key) if listing.by == "namespace" else key
                 owner = Owner(value, int(count), first, last)
                 found[key] = found[key].joined(owner) if key in found else owner
@@ -174,3 +180,26 @@ class Reading(BaseStore):
                 break
         for owner in listing.shown(found[key] for key in sorted(found)):
             yield owner
+
+
+async def _merged(
+    left: AsyncGenerator[StoredItem, None], right: AsyncGenerator[StoredItem, None], key: Callable[[StoredItem], str]
+) -> AsyncGenerator[StoredItem, None]:
+    """Merge two sorted streams; an item that moves from one to the other meanwhile comes once."""
+    ends = [await anext(left, None), await anext(right, None)]
+    last = ""
+    while ends[0] is not None or ends[1] is not None:
+        take = 0 if ends[1] is None or (ends[0] is not None and key(ends[0]) <= key(ends[1])) else 1
+        row = ends[take]
+        assert row is not None
+        if key(row) != last:
+            yield row
+        last = key(row)
+        ends[take] = await anext((left, right)[take], None)
+
+
+def _in_fours(parts: Sequence[bytes | int]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the parts of a reply as texts, four at a time."""
+    texts = [part.decode() if isinstance(part, bytes) else str(part) for part in parts]
+    for first in range(0, len(texts), 4):
+        yield texts[first], texts[first + 1], texts[first + 2], texts[first + 3]

@@ -1,4 +1,4 @@
-"""The scripts that read. Filters are a JSON object: see :mod:`memoranda_redis._filters`."""
+"""The scripts that read. Filters are JSON objects: see :mod:`memoranda_redis._filters`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ while seen < effort do
     if not item then
       rows[#rows + 1] = member
     elseif not item[1] then
-      -- There is something, but no item: a row that says only where.
+      -- The key holds something, but no item: return its member alone.
       local rest = fields_of(item_key(id), 'j', 'v', 'c')
       if rest[1] or rest[2] or rest[3] then rows[#rows + 1] = member end
-    -- A member whose item Redis dropped may name an item that was added again, and is a member by another name.
+    -- An item that Redis dropped may have been added again, under another member.
     elseif item[1] == member and passes(asked, limits, item, member) then
       local rest = fields_of(item_key(id), 'l', 'j', 'c', 'f')
       if not asked.folded or string.find(rest[4] or string.lower(rest[3] or ''), asked.folded, 1, true) then
@@ -46,9 +46,9 @@ rows[1] = cursor
 return rows
 """
 )
-"""Keys: the base. Arguments: the family, the order (``created``, or of live ones ``added``), ``newest`` or ``oldest``
-first, the filter, the limit, where to go on, and how many items to look at. Returns where to go on (nothing at the
-end), then the rows; the member alone where there is something that is no item.
+"""Keys: the base. Arguments: the family, the order (``created``, or ``added`` for live items), ``newest`` or ``oldest``
+first, the filter, the limit, the cursor, and how many items to check. Returns the next cursor (empty at the end), then
+the rows; a row is the member alone where the key holds no item.
 """
 
 ROWS = Script(
@@ -63,7 +63,7 @@ end
 return rows
 """
 )
-"""Keys: the base. Arguments: ids. Returns the rows of those that are there and not hidden."""
+"""Keys: the base. Arguments: ids. Returns the rows of those that exist and are not hidden."""
 
 COUNT = Script(
     SHARED
@@ -98,8 +98,8 @@ end
 return {count, cursor}
 """
 )
-"""Keys: the base. Arguments: the family, the filter, where to go on, and how many items to look at. Returns how many
-items there are up to where to go on (nothing at the end)."""
+"""Keys: the base. Arguments: the family, the filter, the cursor, and how many items to check. Returns how many of them
+match, and the next cursor (empty at the end)."""
 
 OWNERS = Script(
     SHARED
@@ -118,7 +118,7 @@ for other = 1, 5 do
   if limits[other] and other ~= position then others = true end
 end
 if not others then
-  -- Nobody else's are asked for: the lists of values, and the ends of their indexes, say everything.
+  -- No other field is limited: the lists of values and the ends of their indexes suffice.
   local low, high = '-', '+'
   if limits[position] then
     low, high = '[' .. limits[position], '[' .. limits[position] .. (position == 5 and '\\255' or '')
@@ -158,6 +158,6 @@ owners[1] = #members < most and '' or members[#members]
 return owners
 """
 )
-"""Keys: the base. Arguments: the position of the field in a scope, the filter, where to go on, and how many to look at.
-Returns where to go on (nothing at the end), then value, count, first and last time of each owner; one that comes again
-is to be added up."""
+"""Keys: the base. Arguments: the position of the field in a scope, the filter, the cursor, and how many to check.
+Returns the next cursor (empty at the end), then value, count, first and last time of each owner. The counts of an owner
+that comes again are to be added."""

@@ -1,17 +1,20 @@
-"""How an item lies in Redis, for the store.
+"""How the store keeps an item in Redis.
 
 An item is a hash under ``<base>i:<id>``. Its field ``c`` is the content and ``j`` JSON with everything that has no
 field of its own; the others are what scripts compare and keep: ``f`` the content as searches compare it, where that is
 not plain ASCII, ``v`` version, ``m`` the item's member in the indexes, ``u s t a`` the ids of the scope and ``n`` the
-key of the namespace, ``k`` type, ``w`` status, ``r`` whether it is archived, ``h`` whether it is hidden, ``o`` which
-write it comes from, ``l`` its ttl, ``x`` its member among those that expire, which begins with the time.
+key of the namespace, ``k`` type, ``w`` status, ``r`` set if archived, ``h`` set if hidden, ``o`` the token of the write
+that it comes from, ``l`` its ttl, ``x`` its member in ``ends``, which begins with the time of expiry.
 
-An index is a sorted set whose members all have the score 0, so that they lie in the order of their text: the time, the
-number of the adding in sixteen digits, the id. There is one of all items (``live``), one for each value of each id of a
-scope (``live:user_id:…``), one for each namespace (``live:place:…``) and for what lies in it and below
-(``live:namespace:…``). ``said`` and ``said:…`` hold the same members by the number of their adding, and
-``said:none:…`` those without a user or a session. Hidden items have indexes of their own, by time alone.
-``values:…`` are the values that there are of each, and ``ends`` is what expires, the soonest first.
+An index is a sorted set whose members all have the score 0 and so are sorted as text: the time, the number in the order
+of adding in sixteen digits, the id.
+
+* ``live`` holds all items, ``live:user_id:…`` those of a value of a scope's id.
+* ``live:place:…`` holds the items of a namespace, ``live:namespace:…`` also those below it.
+* ``said`` and ``said:…`` hold the same members with their number as score, ``said:none:…`` those without a user or a
+  session.
+* ``hidden`` and ``hidden:…`` hold hidden items, by time alone.
+* ``values:…`` lists the values of each id, ``ends`` the items that expire, the soonest first.
 """
 
 from __future__ import annotations
@@ -28,49 +31,49 @@ from memoranda.shapes import checked_json, json_text
 from memoranda.store import fold, further_values, make_item, make_metadata, namespace_key
 
 SEPARATOR = "\0"
-"""Between the parts of a header; no text that a store takes contains it."""
+"""Separates the parts of a header; a store accepts no text that contains it."""
 
 _SEPARATOR = SEPARATOR.encode()
 
 _PLACE = 48
-"""How many characters of a member say where the item stands: its time and the number of its adding."""
+"""The length of an item's place within its member: its time and its number in the order of adding."""
 
 TIME = 32
-"""How many characters a time has."""
+"""The length of a time."""
 
 _BASE = ("memory_type", "status", "updated_at")
 _LIFE = ("ttl", "expires_at")
 
 
-class Row(NamedTuple):
-    """An item with its place: its time and the number of its adding."""
+class StoredItem(NamedTuple):
+    """An item and its place: its time and its number in the order of adding."""
 
     place: str
     item: MemoryItem
 
     @property
     def number(self) -> str:
-        """The number of its adding."""
+        """Its number in the order of adding."""
         return self.place[TIME:]
 
 
 def optional(text: str | None) -> str:
-    """Return a text that may be absent in a form that tells None from the empty text."""
+    """Encode an optional text so that None differs from the empty text."""
     return "" if text is None else f"={text}"
 
 
 def milliseconds(now: str, ends: str | None) -> str:
-    """Return how long it is until an end, for the server's own clock; nothing where there is none."""
+    """Return the milliseconds until an item expires, as text; empty if it does not."""
     if ends is None:
         return ""
     left = datetime.fromisoformat(ends) - datetime.fromisoformat(now)
     return str(max(1, math.ceil(left.total_seconds() * 1000)))
 
 
-def header(item: MemoryItem, expected: int | None, now: str, *, hidden: bool = False) -> str:
-    """Return what a script must know of an item to store it.
+def item_header(item: MemoryItem, expected: int | None, now: str, *, hidden: bool = False) -> str:
+    """Return what a script needs to know of an item to store it.
 
-    ``expected`` is the version to replace, None for any; a ``hidden`` one is stored as if it had been deleted.
+    ``expected`` is the version to replace, None for any; a ``hidden`` item is stored as a deleted one.
     """
     return SEPARATOR.join(
         [
@@ -90,7 +93,7 @@ def header(item: MemoryItem, expected: int | None, now: str, *, hidden: bool = F
     )
 
 
-def body(item: MemoryItem) -> str:
+def item_body(item: MemoryItem) -> str:
     """Return the item as JSON, without its id, content, version, time and lifetime."""
     metadata = item.metadata
     further = further_values(item)
@@ -111,17 +114,17 @@ def body(item: MemoryItem) -> str:
 
 
 def folded(content: str) -> str:
-    """Return the content as a substring search compares it; nothing for ASCII, which a script folds by itself."""
+    """Return the content as a substring search compares it; empty for ASCII, which scripts fold themselves."""
     return "" if content.isascii() else fold(content)
 
 
-def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
-    """Return the item of a row: its member in the indexes, version, end, ttl, JSON and content.
+def read_stored(row: bytes, types: Mapping[str, type[MemoryItem]]) -> StoredItem:
+    """Return the item of a row: its member in the indexes, version, expiry, ttl, JSON and content.
 
-    Raises CorruptStoreError, naming the id, for whatever is no item that this store has written.
+    Raises CorruptStoreError, naming the id, for anything that this store cannot have written.
     """
     parts = row.split(_SEPARATOR, 5)
-    item_id = named_id(parts[0])
+    item_id = id_of_member(parts[0])
     try:
         member, version, ends, ttl, written, content = (part.decode() for part in parts)
         further: dict[str, Any] = json.loads(written)
@@ -141,17 +144,17 @@ def read_row(row: bytes, types: Mapping[str, type[MemoryItem]]) -> Row:
         base["version"] = int(version)
         _check_types(base, [*scope, *namespace], extra)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise unreadable(item_id) from error
-    return Row(member[:_PLACE], make_item(base, further, types))
+        raise unreadable_item(item_id) from error
+    return StoredItem(member[:_PLACE], make_item(base, further, types))
 
 
-def named_id(member: bytes) -> str:
-    """Return the id of the item that a member of an index stands for."""
+def id_of_member(member: bytes) -> str:
+    """Return the id of the item that an index member belongs to."""
     return member[_PLACE:].decode(errors="backslashreplace")
 
 
-def unreadable(item_id: str) -> CorruptStoreError:
-    """Return the error for an item that is none."""
+def unreadable_item(item_id: str) -> CorruptStoreError:
+    """Return the error for an item that cannot be read."""
     return CorruptStoreError(f"The stored item {item_id!r} cannot be read as a memory item.")
 
 

@@ -1,4 +1,4 @@
-"""How the store removes: hiding, restoring, purging, taking the last, and what has expired."""
+"""Hiding, restoring and purging items, popping the last one, and sweeping expired ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from memoranda.errors import CorruptStoreError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
 from memoranda.store import EVERYTHING, Filter, Page
-from memoranda_redis._filters import Asked, ids_of, told
-from memoranda_redis._moving_scripts import MOVE_ALL, MOVE_SOME, SOONEST, SWEEP, TAKE
+from memoranda_redis._filters import ScriptFilter, ids_of, script_filter
 from memoranda_redis._reading import EFFORT, PAGE, Family, Reading
-from memoranda_redis._records import read_row
+from memoranda_redis._records import read_stored
+from memoranda_redis._removing_scripts import MOVE_ALL, MOVE_SOME, SOONEST, SWEEP, TAKE
 
 logger = logging.getLogger(__name__)
 
@@ -42,18 +42,18 @@ class Removing(Reading):
         return purged
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
-        asked, sifted = told(wanted, content=False)
+        asked, incomplete = script_filter(wanted, content=False)
         action: Action = "purge" if purge else "hide"
         token, candidate, origin = uuid.uuid4().hex, None, b""
         try:
-            while not sifted:
+            while not incomplete:
                 named = candidate.id if candidate else ""
                 answer = await self._run(TAKE, [token, json_text(asked), action, named, origin])
                 if answer[0] != b"found":
                     return candidate if answer[0] == b"done" else None
-                candidate, origin = read_row(answer[1], self.item_types).item, answer[2]
+                candidate, origin = read_stored(answer[1], self.item_types).item, answer[2]
         except CorruptStoreError:
-            logger.debug("An item that cannot be read is passed over.")
+            logger.debug("An item that cannot be read is skipped.")
         while newest := await self._search(wanted, Page(1, order="added")):
             if await self._move_some(action, "live", asked, [(newest[0].id, str(newest[0].version))]):
                 return newest[0]
@@ -61,11 +61,11 @@ class Removing(Reading):
 
     async def _sweep(self, wanted: Filter) -> int:
         ids = ids_of(wanted)
-        asked, sifted = told(wanted, content=False)
+        asked, incomplete = script_filter(wanted, content=False)
         if ids is not None and asked == {"now": asked.get("now"), "over": True}:
             chosen = [(item_id, "") for item_id in ids]
             return sum([await self._move_some("purge", family, asked, chosen) for family in FAMILIES])
-        if sifted or set(asked) - {*SCOPE_FIELDS, "place", "now", "over"}:
+        if incomplete or set(asked) - {*SCOPE_FIELDS, "place", "now", "over"}:
             return await self._purge(None, wanted, False)
         swept = 0
         cursor = b""
@@ -81,9 +81,9 @@ class Removing(Reading):
 
     async def _move(self, action: Action, family: Family, item_id: str | None, wanted: Filter) -> int:
         """Hide, restore or purge one item, or all of a family that match, and return how many."""
-        asked, sifted = told(wanted, content=False)
-        if sifted:
-            return await self._move_sifted(action, family, item_id, wanted)
+        asked, incomplete = script_filter(wanted, content=False)
+        if incomplete:
+            return await self._move_partly_matched(action, family, item_id, wanted)
         if item_id is not None:
             return await self._move_some(action, family, asked, [(item_id, "")])
         moved = 0
@@ -96,15 +96,15 @@ class Removing(Reading):
             if not cursor:
                 return moved
 
-    async def _move_sifted(self, action: Action, family: Family, item_id: str | None, wanted: Filter) -> int:
-        """Move what matches a filter that only Python can read; an item that changes meanwhile is looked at again."""
-        asked, _ = told(wanted, content=False)
+    async def _move_partly_matched(self, action: Action, family: Family, item_id: str | None, wanted: Filter) -> int:
+        """Move items by a filter that only Python can compare; one that changes meanwhile is compared again."""
+        asked, _ = script_filter(wanted, content=False)
         moved = 0
         while True:
             if item_id is not None:
                 row, _, hidden = await self._seen(item_id)
-                there = row is not None and hidden == (family == "hidden") and wanted.matches(row.item)
-                rows = [row] if row is not None and there else []
+                matches = row is not None and hidden == (family == "hidden") and wanted.matches(row.item)
+                rows = [row] if row is not None and matches else []
             else:
                 rows = [row async for row in self._ordered(wanted, family, "created", "oldest", EVERYTHING)]
             chosen = [(row.item.id, str(row.item.version)) for row in rows]
@@ -118,7 +118,9 @@ class Removing(Reading):
             if count == len(chosen) or not count:
                 return moved
 
-    async def _move_some(self, action: Action, family: Family, asked: Asked, chosen: list[tuple[str, str]]) -> int:
+    async def _move_some(
+        self, action: Action, family: Family, asked: ScriptFilter, chosen: list[tuple[str, str]]
+    ) -> int:
         arguments: list[Any] = [uuid.uuid4().hex, action, family, json_text(asked)]
         for pair in chosen:
             arguments += pair

@@ -1,4 +1,4 @@
-"""How the store writes: a batch is one script, which does all of it or nothing."""
+"""Writing items: a batch is one script, which does all of it or nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
 from memoranda.store import Page, Write, copy_item, end_of_life, metadata_matches
-from memoranda_redis._filters import scope_told, told
-from memoranda_redis._moving_scripts import TAKE
+from memoranda_redis._filters import scope_conditions, script_filter
 from memoranda_redis._reading import PAGE, Reading
-from memoranda_redis._records import body, folded, header, milliseconds, read_row
+from memoranda_redis._records import folded, item_body, item_header, milliseconds, read_stored
+from memoranda_redis._removing_scripts import TAKE
 from memoranda_redis._writing_scripts import PUT, TOUCH
 
 _MOST_AT_ONCE = 100_000
@@ -37,7 +37,7 @@ class Writing(Reading):
         return kept
 
     async def _put(self, write: Write, *, compare: bool = False) -> tuple[int, list[int]]:
-        """Do all of a write or nothing, and return how many items were deleted, and the versions of the others."""
+        """Do all of a write or nothing; return how many items were deleted, and the versions of the written ones."""
         items = write.adds
         if len(items) + len(write.deletes) > _MOST_AT_ONCE:
             raise InputError(f"At most {_MOST_AT_ONCE} items can be written at once.", field="items")
@@ -45,18 +45,22 @@ class Writing(Reading):
         written: list[str] = []
         for item in items:
             written += [
-                header(item, item.version if compare else None, now, hidden=item.id in write.hidden),
-                body(item),
+                item_header(item, item.version if compare else None, now, hidden=item.id in write.hidden),
+                item_body(item),
                 item.content,
                 folded(item.content),
             ]
         while True:
-            asked = await self._told_write(write, now, compare=compare)
+            asked = await self._write_request(write, now, compare=compare)
             arguments = [uuid.uuid4().hex, json_text(asked), *written]
             answer = await self._run(PUT, arguments, patience=len(items) / 100)
             if answer[0] == b"done":
                 return int(answer[1]), [int(version) for version in answer[2:]]
-            if answer[0] == b"head" and write.expected is not None and not told(write.expected.conversation)[1]:
+            if (
+                answer[0] == b"head"
+                and write.expected is not None
+                and not script_filter(write.expected.conversation)[1]
+            ):
                 write.expected.check(answer[1].decode() or None)
             if answer[0] in (b"again", b"head"):
                 continue
@@ -66,10 +70,10 @@ class Writing(Reading):
             expected = 0 if write.fresh else refused.version
             raise VersionConflictError(refused.id, expected, None if answer[2] < 0 else answer[2])
 
-    async def _told_write(self, write: Write, now: str, *, compare: bool) -> dict[str, Any]:
-        """Return what a script is told of a write, after Python has compared what only Python can."""
+    async def _write_request(self, write: Write, now: str, *, compare: bool) -> dict[str, Any]:
+        """Return a write as the script takes it, after comparing what only Python can."""
         asked = {
-            **scope_told(write.within),
+            **scope_conditions(write.within),
             "now": now,
             "keep": write.keep_created,
             "purge": write.purge,
@@ -81,12 +85,12 @@ class Writing(Reading):
         if write.within is not None and write.within.extra:
             asked |= await self._check_extra(write, write.within, now, compare=compare)
         if write.expected is not None:
-            conversation, sifted = told(write.expected.conversation, content=False)
+            conversation, incomplete = script_filter(write.expected.conversation, content=False)
             head = write.expected.head
-            if sifted:
-                # What the script can tell of the end must still be the same when it writes; then so is the rest.
+            if incomplete:
+                # The script checks that the last item it can identify is still the same when it writes.
                 last = await self._run(TAKE, ["", json_text(conversation), "hide", "", ""])
-                head = read_row(last[1], self.item_types).item.id if last[0] == b"found" else None
+                head = read_stored(last[1], self.item_types).item.id if last[0] == b"found" else None
                 newest = await self._search(write.expected.conversation, Page(1, order="added"))
                 write.expected.check(newest[0].id if newest else None)
             asked |= {"expected": conversation, "head": head or ""}
@@ -95,14 +99,14 @@ class Writing(Reading):
     async def _check_extra(
         self, write: Write, within: MemoryMetadata, now: str, *, compare: bool
     ) -> dict[str, dict[str, Any]]:
-        """Refuse ids outside ``within.extra``, which only Python can compare; return what was seen of each id."""
+        """Refuse ids outside ``within.extra``, which only Python can compare; return the state seen of each id."""
         before: dict[str, MemoryMetadata] = {}
         seen: dict[str, str] = {}
         outside: dict[str, bool] = {}
         for item in write.adds:
             if item.id not in before:
                 row, seen[item.id], hidden = await self._seen(item.id, now)
-                # A comparison with a version has nothing to do with hidden items.
+                # A comparison of versions ignores hidden items.
                 mine = row is None or (hidden and compare and item.version)
                 before[item.id] = within if mine or row is None else row.item.metadata
             if not metadata_matches(within, before[item.id]):

@@ -1,8 +1,8 @@
 """The scripts that write.
 
-Each runs as a whole; what it refuses, it refuses before it has written anything. Filters are a JSON object: see
-:mod:`memoranda_redis._filters`. A write whose answer may be lost has a token: asked again with the same one, it says
-again what it did.
+Each runs as a whole, and refuses before it has written anything. Filters are JSON objects: see
+:mod:`memoranda_redis._filters`. A write whose answer may be lost has a token; repeated with the same token, it returns
+the same answer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ end
 local KEPT = {'v', 'm', 'h', 'x', 'u', 's', 't', 'a', 'n', 'o'}
 local items, owners, new = {}, {}, 0
 
--- Whether there is an item, be it damaged: its id is taken.
+-- True if there is an item, even a damaged one: its id is taken.
 local function there(found)
   for position = 1, #KEPT do
     if found[position] then return true end
@@ -51,12 +51,12 @@ local function there(found)
   return false
 end
 
--- The number of its adding, which an item keeps; nil for one that has none.
+-- The item's number in the order of adding, which it keeps; nil if it has none.
 local function number_of(found)
   return found[2] and #found[2] >= 48 and string.sub(found[2], 33, 48) or nil
 end
 
--- Whether what Python has compared is not what is there any more.
+-- True if the item has changed since Python compared it.
 local function moved(seen, found)
   return seen and seen ~= (there(found) and '=' .. (found[10] or '') or '')
 end
@@ -78,7 +78,7 @@ for position = 3, #ARGV, 4 do
   end
   local found = item.found
   if found[10] == token then
-    -- This very write was done before and its answer lost.
+    -- This very write was done before, and its answer was lost.
     local versions = {'done', 0}
     for other = 3, #ARGV, 4 do
       versions[#versions + 1] = redis.call('HGET', item_key(split(ARGV[other])[1]), 'v') or '0'
@@ -90,7 +90,7 @@ for position = 3, #ARGV, 4 do
   local version = found[1] and not found[3] and tonumber(found[1]) or nil
   local before = owners[item.id]
   if write.fresh and (before or there(found)) then
-    -- Of another's item not even the version is told.
+    -- Not even the version of another user's item is revealed.
     local held = before or scope_of(found, 5)
     if held[1] ~= item.scope[1] or not within(limits, held) then return {'taken', number} end
     return {'changed', number, before and 1 or tonumber(found[1]) or -1}
@@ -101,7 +101,7 @@ for position = 3, #ARGV, 4 do
   if there(found) then
     local scope = scope_of(found, 5)
     check_indexes(found[3] and 'hidden' or 'live', scope)
-    -- Hidden items are nobody's business for a comparison of versions, but their id is still taken.
+    -- A comparison of versions ignores hidden items, but their id is still taken.
     if stale and found[3] then return {'changed', number, -1} end
     if scope[1] ~= item.scope[1] or not within(limits, scope) then return {'taken', number} end
   end
@@ -180,9 +180,12 @@ return answer
 """
 )
 """Keys: the base. Arguments: the write's token, the write as JSON, then header, body, content and folded content of
-each item. Returns ``done``, how many were deleted, and the versions; or, with nothing written, ``taken`` or
-``changed``, the item's position and, for the latter, the version that was found (-1 for none); ``head`` and the id with
-which the conversation ends; ``again`` where something changed that Python has compared.
+each item. Returns ``done``, how many were deleted, and the versions. Or, with nothing written:
+
+* ``taken`` and the item's position;
+* ``changed``, the item's position, and the version that was found (-1 for none);
+* ``head`` and the id of the conversation's last item;
+* ``again`` if an item has changed since Python compared it.
 """
 
 TOUCH = Script(
@@ -207,6 +210,6 @@ end
 return {touched, unpack(again)}
 """
 )
-"""Keys: the base. Arguments: the present, then of each item its id, the version that was read, its new end or nothing,
-the milliseconds until then, and its lifetime or nothing. Returns how many were touched, and the ids of those that
-changed meanwhile."""
+"""Keys: the base. Arguments: the present time, then for each item its id, the version that was read, its new expiry,
+the milliseconds until then, and its lifetime, the last three empty for none. Returns how many were touched, and the ids
+of items that changed meanwhile."""

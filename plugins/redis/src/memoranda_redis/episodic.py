@@ -15,7 +15,7 @@ from memoranda.shapes import check_text, checked_json, json_text
 from memoranda.speakers import is_role, plain_name, speaker
 from memoranda.store import ItemFields, build_item, check_metadata, make_metadata
 
-# Every character that some reader takes for the end of a line, and the other control characters but the tab.
+# Every character that some reader takes for a line end, and all other control characters except the tab.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
 
 _STATUSES = {status.value: status for status in MemoryStatus}
@@ -23,7 +23,7 @@ _STORED_SCOPE = tuple(name for name in SCOPE_FIELDS if name != "agent_id")  # Th
 
 
 class CorruptEntryError(CorruptStoreError, ValueError):
-    """An entry in Redis that is no interaction: its timestamp or another part cannot be read."""
+    """An entry in Redis that is not an interaction: its timestamp or another part cannot be read."""
 
     def __init__(self, agent_id: str, key: str, reason: str) -> None:
         super().__init__(
@@ -32,17 +32,17 @@ class CorruptEntryError(CorruptStoreError, ValueError):
 
 
 class InvalidTimestampError(CorruptEntryError):
-    """An entry in Redis whose timestamp is none, so that nobody knows when it happened."""
+    """An entry in Redis with an invalid timestamp."""
 
     def __init__(self, agent_id: str, key: str) -> None:
         super().__init__(agent_id, key, "its timestamp is invalid")
 
 
 class EpisodicMemory(MemoryItem):
-    """One interaction of an agent: what kind it was, on which platform, and what was said or done.
+    """One interaction of an agent: its type, its platform, and what was said or done.
 
-    ``created_at`` is its time in UTC and :attr:`timestamp` the same as a datetime. ``metadata.agent_id`` is the agent;
-    ``metadata.extra`` holds the dict that was given with the interaction. Raises ValueError for an invalid timestamp.
+    ``created_at`` is its time in UTC, :attr:`timestamp` the same as a datetime. ``metadata.agent_id`` names the agent;
+    ``metadata.extra`` holds the dict given with the interaction. Raises ValueError for an invalid timestamp.
     """
 
     memory_type: str = "episodic"
@@ -51,7 +51,7 @@ class EpisodicMemory(MemoryItem):
 
     @property
     def timestamp(self) -> datetime:
-        """When it happened, as a datetime in UTC."""
+        """The time of the interaction, as a datetime in UTC."""
         return datetime.fromisoformat(self.created_at)
 
     def summary(self, timezone: tzinfo = UTC) -> str:
@@ -66,24 +66,24 @@ _FIELDS = ItemFields(EpisodicMemory, trusted=True)
 
 
 def one_line(text: str) -> str:
-    """Return the text with line ends and control characters as spaces, so that it cannot start a line of its own."""
+    """Replace line ends and control characters with spaces, so that the text stays on one line."""
     return _CONTROL.sub(" ", text).strip()
 
 
 def as_timezone(zone: tzinfo | str) -> tzinfo:
-    """Return the time zone, which may be named as in ``"Europe/Berlin"``. Raises InputError when there is none."""
+    """Return the time zone, which may be a name like ``"Europe/Berlin"``. Raises InputError for an unknown one."""
     if isinstance(zone, tzinfo):
         return zone
     try:
         return UTC if zone == "UTC" else ZoneInfo(zone)
     except (KeyError, ValueError, TypeError, OSError):
-        raise InputError(f"{zone!r} is no time zone; one looks like 'Europe/Berlin'.", field="timezone") from None
+        raise InputError(f"{zone!r} is not a time zone; one looks like 'Europe/Berlin'.", field="timezone") from None
 
 
 def dump_entry(memory: EpisodicMemory) -> tuple[str, str]:
     """Return the JSON members of a checked interaction: the id, by which a write is recognised, and all others.
 
-    The timestamp is missing: it is decided where the entry is written. Fields that have their default are left out.
+    The script that writes the entry adds the timestamp. Fields with their default value are left out.
     """
     metadata = memory.metadata
     more = _FIELDS.values(memory)
@@ -116,7 +116,7 @@ def read_entry(text: bytes, agent_id: str, key: str) -> EpisodicMemory:
 def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
     """Return the interaction that an entry holds.
 
-    Raises CorruptEntryError, which is a ValueError; InvalidTimestampError where it has a timestamp that is none.
+    Raises CorruptEntryError, which is a ValueError; InvalidTimestampError for an invalid timestamp.
     """
     try:
         written = entry["timestamp"]
@@ -137,7 +137,7 @@ def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
             "extra": extra,
         }
         fields: dict[str, Any] = {
-            # Entries of programs that knew no ids are told apart by their moment, as in their key.
+            # Entries of programs without ids are distinguished by their time, as in their key.
             "id": entry.get("id", f"{agent_id}:{moment}"),
             "content": entry["content"],
             "memory_type": "episodic",
@@ -155,7 +155,7 @@ def load_entry(entry: Any, agent_id: str, key: str = "") -> EpisodicMemory:
             raise TypeError("a part is of the wrong type")
         more["interaction_type"], more["platform"] = entry["interaction_type"], entry.get("platform")
         if not fields["content"].isascii():
-            fields["content"].encode()  # JSON can spell half a character, which nobody could write or send.
+            fields["content"].encode()  # JSON can hold a lone surrogate, which cannot be encoded.
         return build_item(EpisodicMemory, _FIELDS, fields, more)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise CorruptEntryError(agent_id, key, "a part is missing or invalid") from error
@@ -170,7 +170,7 @@ def new_memory(
 ) -> EpisodicMemory:
     """Return a new interaction. Raises InputError, naming the part that no store can hold.
 
-    The metadata is checked already; the rest is text, which takes less to check than the model's own validation.
+    The metadata is checked already; checking the texts takes less time than the model's own validation.
     """
     fields = {
         "id": uuid.uuid4().hex,

@@ -1,26 +1,23 @@
-"""What ``memoranda doctor`` looks at in a Redis store."""
+"""The checks of ``memoranda doctor`` on a Redis store."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from memoranda.errors import CorruptStoreError, StoreError
 from memoranda.items import MemoryItem
 from memoranda.store import Finding
-from memoranda_redis._connection import Script
+from memoranda_redis._connection import Run, Script
 from memoranda_redis._lua import SHARED
 from memoranda_redis._reading_scripts import FIND
-from memoranda_redis._records import named_id, read_row
-
-Run = Callable[[Script, Sequence[Any]], Awaitable[Any]]
+from memoranda_redis._records import id_of_member, read_stored
 
 OLDEST = (6, 2)
 _PAGE = 1000
 _MOST_NAMED = 10
 
-# A script runs on the node that holds the store, which INFO alone would not find in a cluster.
+# In a cluster, a script runs on the node that holds the store, while a plain INFO may not.
 _INFO = Script("return redis.call('INFO', ARGV[1])")
 
 _SURVEY = Script(
@@ -57,8 +54,8 @@ end
 return {answer[1], missing, indexes, odd}
 """
 )
-"""Keys: the base. Arguments: where to go on, the pattern of all keys, whether to repair. Returns where to go on, how
-many items were missing from an index, the indexes that were met, and keys of indexes that hold something else.
+"""Keys: the base. Arguments: the cursor, the pattern of all keys, whether to repair. Returns the next cursor, how many
+items were missing from an index, the indexes found, and keys of indexes that hold something else.
 """
 
 _PRUNE = Script(
@@ -98,8 +95,8 @@ end
 return {#members < most and '' or members[#members], stale}
 """
 )
-"""Keys: the base. Arguments: the index, where to go on, how many members to look at, whether to repair. Returns where
-to go on and how many members have no item.
+"""Keys: the base. Arguments: the index, the cursor, how many members to check, whether to repair. Returns the next
+cursor and how many members have no item.
 """
 
 
@@ -107,9 +104,9 @@ _RANKED = Finding("ranked text", True, "has no index: a search reads every item 
 
 
 async def examine(run: Run, base: str, types: Mapping[str, type[MemoryItem]], *, repair: bool) -> list[Finding]:
-    """Return how the server is set up, whether every item can be read, and whether items and indexes agree.
+    """Check the server's settings, every item, and whether items and indexes agree.
 
-    With ``repair``, the last are made to agree first.
+    With ``repair``, the indexes are repaired first.
     """
     if repair:
         await _indexes(run, base, repair=True)
@@ -127,9 +124,9 @@ async def _rows(run: Run, types: Mapping[str, type[MemoryItem]]) -> Finding:
                 count += len(rows)
                 for row in rows:
                     try:
-                        read_row(row, types)
+                        read_stored(row, types)
                     except CorruptStoreError:
-                        damaged.append(repr(named_id(row.split(b"\0", 1)[0])))
+                        damaged.append(repr(id_of_member(row.split(b"\0", 1)[0])))
                 if not cursor:
                     break
     except CorruptStoreError as error:
@@ -168,7 +165,7 @@ def _release(about: dict[str, str]) -> Finding:
 
 
 def _persistence(about: dict[str, str]) -> Finding:
-    """Say what a crash of the server would take: without an append-only file, memories that were acknowledged."""
+    """Report what a crash of the server would lose: without an append-only file, acknowledged memories."""
     if about.get("aof_enabled") != "1":
         return Finding(
             "persistence",
@@ -190,7 +187,7 @@ def _eviction(about: dict[str, str]) -> Finding:
     return Finding(
         "eviction",
         False,
-        f"{policy}: the server drops memories without a word when it is full",
+        f"{policy}: the server silently drops memories when it is full",
         "Set maxmemory-policy to noeviction, or to one that starts with 'volatile'.",
     )
 
@@ -198,7 +195,7 @@ def _eviction(about: dict[str, str]) -> Finding:
 async def _indexes(run: Run, base: str, *, repair: bool) -> Finding:
     pattern = re.sub(r"([\\*?\[\]^-])", r"\\\1", base) + "*"
     flag = "1" if repair else "0"
-    # A scan may meet a key more than once.
+    # A scan may return a key more than once.
     indexes: set[bytes] = set()
     odd: set[bytes] = set()
     missing = stale = 0
@@ -210,7 +207,7 @@ async def _indexes(run: Run, base: str, *, repair: bool) -> Finding:
         odd.update(others)
         if cursor == b"0":
             break
-    # Indexes before values: what is stale in the first can leave a value without anybody.
+    # Indexes before values: removing a stale index member can leave a value without items.
     for index in sorted(indexes):
         place = b""
         while True:

@@ -1,4 +1,4 @@
-"""What this distribution adds to memoranda. Nothing is imported before it is used."""
+"""The plugin hooks of memoranda-redis; nothing is imported before it is used."""
 
 from __future__ import annotations
 

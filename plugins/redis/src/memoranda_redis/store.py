@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from types import MappingProxyType
 
 from memoranda.errors import CorruptStoreError, InputError, SchemaTooNewError
@@ -10,38 +11,54 @@ from memoranda.shapes import check_text
 from memoranda.store import BASE_CAPABILITIES, Capability, Finding
 from memoranda.urls import take_known_options
 from memoranda_redis._address import DEFAULT_URL, Address
-from memoranda_redis._connection import RedisConnection
-from memoranda_redis._migration import OPEN, migrate
+from memoranda_redis._connection import RedisConnection, Run, Script
 from memoranda_redis._removing import Removing
 from memoranda_redis._writing import Writing
 from memoranda_redis.episodic import EpisodicMemory
 from memoranda_redis.health import examine
 
-SCHEMA = 2
+MIGRATIONS: tuple[Callable[[Run], Awaitable[None]], ...] = ()
+"""Migration n leads from schema version n + 1 to n + 2. Several processes may run one at once, and one that was
+interrupted runs again, so each must be idempotent. A released migration never changes."""
+
+_OPEN = Script(
+    """
+local found = redis.call('GET', KEYS[1] .. 'schema')
+if found then return found end
+redis.call('SET', KEYS[1] .. 'schema', ARGV[1])
+return ARGV[1]
+"""
+)
+"""Keys: the base. Arguments: the schema version of this release. Returns the version of the data."""
+
+_MIGRATED = Script(
+    """
+local key = KEYS[1] .. 'schema'
+if tonumber(redis.call('GET', key)) < tonumber(ARGV[1]) then redis.call('SET', key, ARGV[1]) end
+"""
+)
+"""Keys: the base. Arguments: the schema version that the data has now."""
 
 
 class RedisMemoryStore(Writing, Removing):
     """Memories in Redis; ``redis://``, ``rediss://`` with TLS, ``redis+cluster://`` and ``rediss+cluster://``.
 
-    ``namespace`` keeps several stores in one Redis apart. All keys of a namespace lie in one slot of a cluster, which
-    is what makes every write atomic there; use several namespaces to spread over its nodes. What is acknowledged
-    survives the end of this process; whether it survives that of the server is the server's configuration
-    (``appendonly``, ``appendfsync``). Items may have a time to live, which is judged by ``clock``; ``update`` of
-    an item that was read keeps what is left of it.
+    * ``namespace`` separates several stores in one Redis. All keys of a namespace lie in one slot of a cluster, which
+      makes every write atomic; several namespaces spread over the nodes.
+    * ``timeout`` bounds every call with all its retries, in seconds (10 unless given), and grows by one for every
+      hundred items that are added at once.
+    * At most ``max_connections`` (32) are open in each event loop; further callers wait. The URL may hold both options.
 
-    Ids, namespaces, times and the order of adding are indexes; types, statuses and substrings are compared on the
-    server, and other conditions on values here, over what the scope holds.
+    Calls may come from any event loop; each has its own connections. A write whose answer is lost is repeated and done
+    once. Acknowledged writes survive the end of this process; whether they survive the end of the server depends on its
+    configuration (``appendonly``, ``appendfsync``). Redis confirms a write before its replicas have it, so a dying
+    master may lose it. In a cluster, calls wait while their slot is moved or its master is replaced.
 
-    ``timeout`` bounds every call, in seconds (10 unless given), with all its retries, and grows by one for every
-    thousand items that are added at once; at most ``max_connections`` (32) are open in an event loop, and further
-    callers wait for a free one. Both may stand in the URL instead. A write whose answer is lost is tried again and done
-    once. Redis does nothing else while a batch is written, about 0.2 ms for an item. Calls may come from any event
-    loop, each of which has connections of its own.
-
-    ``search(mode="text")`` has no index: it reads every item of the scope that it names, tens of milliseconds or more
-    for a thousand of them, so name a user or a session. In a cluster, calls wait while their slot is moved or its
-    master is replaced, no longer than ``timeout``. Redis confirms a write before its replicas have it: what a dying
-    master has not passed on is lost.
+    Ids, namespaces, times and the order of adding have indexes. Types, statuses and substrings are compared on the
+    server, other conditions here, over the items of the scope. ``search(mode="text")`` has no index and reads every
+    item of the scope, tens of milliseconds or more for a thousand of them: name a user or a session. Redis does nothing
+    else while it writes a batch, about 0.2 ms for each item. Items may have a time to live, judged by ``clock``;
+    ``update`` of an item keeps the rest of its lifetime.
     """
 
     capabilities = BASE_CAPABILITIES | {
@@ -74,7 +91,7 @@ class RedisMemoryStore(Writing, Removing):
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._address.shown!r}, namespace={self._namespace!r})"
+        return f"{type(self).__name__}({self._address.display!r}, namespace={self._namespace!r})"
 
     @classmethod
     def from_url(
@@ -85,10 +102,9 @@ class RedisMemoryStore(Writing, Removing):
         timeout: float | None = None,
         max_connections: int | None = None,
     ) -> RedisMemoryStore:
-        """Return the store of a URL. The options may stand in its query, and so may the driver's own (``ssl_…``).
+        """Return the store of a URL, whose query may hold these options and the driver's own (``ssl_…``).
 
-        Raises InputError for an option that neither knows, and for one that has one value there and another as a
-        keyword.
+        Raises InputError for an unknown option, and for one with different values in the URL and as a keyword.
         """
         known = {"namespace": str, "timeout": float, "max_connections": int}
         given = {"namespace": namespace, "timeout": timeout, "max_connections": max_connections}
@@ -100,11 +116,13 @@ class RedisMemoryStore(Writing, Removing):
     async def _init(self) -> None:
         try:
             await self._connection.connect()
-            found = self._schema(await self._connection.run(OPEN, [self._base], [SCHEMA]))
-            if found > SCHEMA:
-                raise SchemaTooNewError(repr(self), found, SCHEMA)
-            if found < SCHEMA:
-                await migrate(self._run_opening, SCHEMA)
+            latest = len(MIGRATIONS) + 1
+            found = self._schema(await self._run_opening(_OPEN, [latest]))
+            if found > latest:
+                raise SchemaTooNewError(repr(self), found, latest)
+            for version, migration in enumerate(MIGRATIONS[found - 1 :], found + 1):
+                await migration(self._run_opening)
+                await self._run_opening(_MIGRATED, [version])
         except BaseException:
             await self._connection.close()
             raise
@@ -114,20 +132,23 @@ class RedisMemoryStore(Writing, Removing):
 
     def _schema(self, written: bytes) -> int:
         try:
-            return int(written)
+            version = int(written)
         except ValueError:
+            version = 0
+        if version < 1:
             raise CorruptStoreError(
-                f"{self!r} has a schema version that is no number. Another program uses the key {self._base}schema; "
-                f"choose another namespace, or restore a backup."
-            ) from None
+                f"{self!r} has a schema version that is no number from 1 on. Another program uses the key "
+                f"{self._base}schema; choose another namespace, or restore a backup."
+            )
+        return version
 
     # Health
 
     async def doctor(self, repair: bool = False) -> list[Finding]:
-        """Return how the server keeps what it is given, whether every item can be read, and whether the indexes agree.
+        """Return how the server persists data, whether every item can be read, and whether the indexes agree.
 
-        With ``repair``, items are put into the indexes that they are missing from, and index members without an item
-        are taken out. A server may forbid its own description; that is said, and is no fault.
+        With ``repair``, missing index members are added, and those without an item are removed. A server that hides its
+        settings from this user is reported as such, and not as a fault.
         """
         self._ensure_open()
         return await examine(self._run, self._base, self.item_types, repair=repair)

@@ -1,12 +1,12 @@
-"""Finding out whether a pooler, such as PgBouncer, stands between us and the server, and what it keeps.
+"""Detecting a pooler, such as PgBouncer, between us and the server, and whether it supports prepared statements.
 
-A pooler in transaction mode gives each transaction to whichever server connection is free. Nothing that lives longer
-than a transaction may be relied on there: no session's advisory lock, no ``SET``, no temporary table, no LISTEN, and
-of this store none of them is. Prepared statements are what a driver relies on by itself. Some poolers keep
-track of them (PgBouncer from 1.21 on); with others they are found missing, now and then, on a busy day.
+A pooler in transaction mode gives each transaction to any free server connection. Nothing that outlives a transaction
+is reliable there: session-level advisory locks, ``SET``, temporary tables, LISTEN. This store uses none of them, but
+the driver uses prepared statements. Some poolers keep track of them (PgBouncer from 1.21 on); with others they are
+missing now and then, under load.
 
-Neither a version nor a mode is told to clients. But a pooler makes up its own process id for a connection, which is
-not the one that the server names; and one that keeps track of prepared statements gives them other names on the server.
+A client cannot see the version or mode of a pooler. But a pooler reports a process id of its own, not the server's, and
+one that keeps track of prepared statements gives them other names on the server.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from memoranda.store import Finding
 
 @dataclass(frozen=True, slots=True)
 class Pooler:
-    """Whether a pooler was met, and whether prepared statements can be relied on."""
+    """Whether there is a pooler, and whether prepared statements are reliable."""
 
-    met: bool
+    present: bool
     keeps_statements: bool
 
 
-DIRECT = Pooler(met=False, keeps_statements=True)
+DIRECT = Pooler(present=False, keeps_statements=True)
 
 
 async def look_for_pooler(connection: Any, timeout: float) -> Pooler:
-    """Return what stands between this connection and the server. Needs a transaction."""
+    """Return the pooler between this connection and the server. Needs a transaction."""
     name = f"memoranda_{secrets.token_hex(8)}"
     seen = f"EXISTS (SELECT FROM pg_prepared_statements WHERE name = '{name}')"
     statement = await connection.prepare(f"SELECT pg_backend_pid(), {seen}", name=name, timeout=timeout)
@@ -38,14 +38,14 @@ async def look_for_pooler(connection: Any, timeout: float) -> Pooler:
     if process == connection.get_server_pid():
         return DIRECT
     if as_named:
-        # It would stay with the server's connection, which others get.
+        # It would stay on the server's connection, which other clients get.
         await connection.execute(f"DEALLOCATE {name}", timeout=timeout)
-    return Pooler(met=True, keeps_statements=not as_named)
+    return Pooler(present=True, keeps_statements=not as_named)
 
 
 def pooler_finding(pooler: Pooler, cached: int) -> Finding:
-    """Return what ``memoranda doctor`` says of it; ``cached`` is how many prepared statements a connection keeps."""
-    if not pooler.met:
+    """Return the finding of ``memoranda doctor``; ``cached`` is the size of a connection's statement cache."""
+    if not pooler.present:
         return Finding("pooler", True, "none: connections lead to the server itself")
     if pooler.keeps_statements:
         return Finding("pooler", True, "there is one, and it keeps prepared statements; they are used")

@@ -1,4 +1,4 @@
-"""Counts that are kept between searches are those of the server, whoever wrote to it, and whatever is under way."""
+"""Counts that are cached between searches are those of the server, whoever wrote to it and whatever is open."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import Filter
-from memoranda_postgres import PostgresMemoryStore, counts
-from memoranda_postgres.counts import Counted, Counts, tells_all
+from memoranda_postgres import PostgresMemoryStore, scope_counts
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
+from memoranda_postgres.scope_counts import ScopeCounter, ScopeCounts, names_open_transactions
 from memoranda_postgres.server import Server, ServerOptions
 
 WRITERS = 3
@@ -54,13 +54,13 @@ class Counting:
         self._statements = PostgresStatements(PostgresDialect("public"))
         self.counts = self.another()
 
-    def another(self) -> Counts:
+    def another(self) -> ScopeCounter:
         """Return one that knows nothing yet."""
-        return Counts(self._server, self._statements)
+        return ScopeCounter(self._server, self._statements)
 
-    async def counted(self, counts: Counts, day: int, *terms: str) -> Counted:
+    async def counted(self, counts: ScopeCounter, day: int, *terms: str) -> ScopeCounts:
         """Return what is counted on a day."""
-        return await counts.of(Filter.of(metadata=ADA, now=f"2024-05-{day:02}"), terms)
+        return await counts.count(Filter.of(metadata=ADA, now=f"2024-05-{day:02}"), terms)
 
     async def looked_for(self, *terms: str) -> int:
         """Return how many terms the index is asked for in one count."""
@@ -113,8 +113,8 @@ class Writer:
 async def test_counts_are_the_same_as_if_nothing_was_known(
     counting: Counting, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counts, "MOST_RECENT", 10)
-    monkeypatch.setattr(counts, "MOST_TERMS", 5)
+    monkeypatch.setattr(scope_counts, "MOST_RECENT", 10)
+    monkeypatch.setattr(scope_counts, "MOST_TERMS", 5)
     drawn = random.Random(seed)
     connections = [await asyncpg.connect(counting.url) for _ in range(WRITERS)]
     writers = [Writer(number, connection) for number, connection in enumerate(connections)]
@@ -159,6 +159,6 @@ async def test_each_search_counts_by_its_own_time_in_whichever_order_they_come(c
     assert await counting.counted(counting.counts, 2, "tea") == later
 
 
-@pytest.mark.parametrize(("snapshot", "all_told"), [("7:7:", True), ("7:9:7,8", True), ("7:9:", False)])
-def test_a_snapshot_of_a_standby_does_not_tell_who_is_under_way(snapshot: str, all_told: bool) -> None:
-    assert tells_all(snapshot) is all_told
+@pytest.mark.parametrize(("snapshot", "complete"), [("7:7:", True), ("7:9:7,8", True), ("7:9:", False)])
+def test_a_snapshot_of_a_standby_does_not_list_open_transactions(snapshot: str, complete: bool) -> None:
+    assert names_open_transactions(snapshot) is complete

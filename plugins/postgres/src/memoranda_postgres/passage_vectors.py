@@ -1,4 +1,4 @@
-"""The vectors of passages: one row for each, where an item is long."""
+"""The vectors of passages: a long item has one row for each of its passages."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memoranda_postgres.dialect import PostgresDialect
 from memoranda_ranking import Passage, held_back, passage_at
 
 KEY = "PRIMARY KEY (item_id, part)"
 PART = "part SMALLINT NOT NULL DEFAULT 0"
-"""Which passage of its item a vector is of, from 0."""
+"""The number of the passage within its item, from 0."""
 
 PARTS = "parts SMALLINT NOT NULL DEFAULT 1"
 """How many passages the item has."""
 
-Kept = tuple[str, int, Sequence[Sequence[float]]]
+ItemVectors = tuple[str, int, Sequence[Sequence[float]]]
 """The id, the version and the vectors of an item."""
 
 
 class Near(NamedTuple):
-    """How near an item is: as near as its nearest passage, held back for having many. The row is as it was read."""
+    """How near an item is: that of its nearest passage, damped by how many it has. ``row`` is the row as read."""
 
     row: Any
     similarity: float
@@ -34,7 +33,7 @@ class Near(NamedTuple):
 
 
 class Nearness(NamedTuple):
-    """How near items are, by their ids, and of the long ones which passage is."""
+    """How near items are, by their ids, and which passage of each long item is nearest."""
 
     similarities: Mapping[str, float]
     divided: Mapping[str, Near]
@@ -45,35 +44,29 @@ class Nearness(NamedTuple):
         return "" if near is None else near.passage(passage.text)
 
 
-def divide_vectors(dialect: PostgresDialect) -> list[str]:
-    """Return what gives the vectors of an older schema their numbers: each is the only one of its item."""
-    numbers = f"ADD COLUMN {PART}, ADD COLUMN {PARTS}"
-    return [f"ALTER TABLE IF EXISTS {dialect.vectors} {numbers}, DROP CONSTRAINT memory_vectors_pkey, ADD {KEY}"]
-
-
 def best_of_each(compared: Iterable[tuple[str, float, int, int, Any]], damping: float) -> dict[str, Near]:
     """Return how near each item is, by its id and in this order.
 
-    Of each passage there are given the item's id, the cosine, which passage it is and of how many, and its row.
+    Each passage is given as the item's id, the cosine, the passage's number, the number of passages, and its row.
     """
     found: dict[str, Near] = {}
     for item_id, cosine, part, parts, row in compared:
         if math.isnan(cosine):
-            cosine = 0.0  # The engine says so of a vector of zeros.
+            cosine = 0.0  # The result for a vector of zeros.
         similarity = cosine if parts == 1 else held_back(cosine, parts, damping)
-        known = found.get(item_id)
-        if known is None or (similarity, -part) > (known.similarity, -known.part):
+        best = found.get(item_id)
+        if best is None or (similarity, -part) > (best.similarity, -best.part):
             found[item_id] = Near(row, similarity, part, parts)
     return found
 
 
-def in_batches(vectors: Iterable[Kept], most: int) -> Iterator[list[Kept]]:
+def in_batches(vectors: Iterable[ItemVectors], most: int) -> Iterator[list[ItemVectors]]:
     """Yield the items in batches of about so many vectors."""
-    batch: list[Kept] = []
+    batch: list[ItemVectors] = []
     held = 0
-    for kept in vectors:
-        batch.append(kept)
-        held += len(kept[2])
+    for item in vectors:
+        batch.append(item)
+        held += len(item[2])
         if held >= most:
             yield batch
             batch, held = [], 0
@@ -82,7 +75,7 @@ def in_batches(vectors: Iterable[Kept], most: int) -> Iterator[list[Kept]]:
 
 
 def numbered(vectors: Sequence[Sequence[Any]]) -> tuple[list[int], list[int], list[int]]:
-    """Return, for the vectors of several items one behind the other, whose each is, its number and of how many."""
+    """Return, for the vectors of several items in a row: the item of each, its number, and the number of passages."""
     owners: list[int] = []
     parts: list[int] = []
     counts: list[int] = []

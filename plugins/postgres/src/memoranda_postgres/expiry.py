@@ -1,4 +1,4 @@
-"""The ends of items' lives as the tables hold them."""
+"""When items expire."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from memoranda_postgres.server import Server
 from memoranda_postgres.writing import Writer
 
 
-class Touches:
-    """Gives the items of one store new lives, and knows which ends next."""
+class ExpiryWriter:
+    """Sets when the items of one store expire."""
 
     def __init__(self, server: Server, statements: PostgresStatements, writer: Writer) -> None:
         self._server = server
@@ -25,7 +25,7 @@ class Touches:
         self._writer = writer
 
     async def touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        """Let live items live ``ttl`` seconds from now, or their own once more, and return how many there were."""
+        """Let live items expire in ``ttl`` seconds, or in their own lifetime again; return how many there were."""
 
         async def work(connection: Connection) -> int:
             async with self._server.transaction(connection):
@@ -49,14 +49,14 @@ class Touches:
         )
 
     async def soonest(self) -> str | None:
-        """Return when the next item expires, of all that are stored."""
+        """Return when the next item expires."""
         rows = await self._server.fetch(f"SELECT min(expires_at) FROM {self._dialect.table} WHERE expires_at > ''", ())
         found: str | None = rows[0][0]
         return found
 
 
 def _changed(row: Any, ttl: float | None, now: str, within: MemoryMetadata | None) -> tuple[str, str, str, str] | None:
-    """Return the id, the owner, the further fields and the end of a row as it should be; None if it stays."""
+    """Return the new id, owner, extra fields and expiry of a row; None if it stays as it is."""
     if row["deleted"]:
         return None
     item = item_of(row)

@@ -1,8 +1,8 @@
 """The scripts that hide, restore and remove.
 
-Each runs as a whole; what it refuses, it refuses before it has written anything. Filters are a JSON object: see
-:mod:`memoranda_redis._filters`. A call whose answer may be lost has a token: asked again with the same one, it says
-again what it did.
+Each runs as a whole, and refuses before it has written anything. Filters are JSON objects: see
+:mod:`memoranda_redis._filters`. A call whose answer may be lost has a token; repeated with the same token, it returns
+the same answer.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ return {'found', row_of(item[1], item, fields_of(item_key(id), 'l', 'j', 'c')), 
 """
 )
 """Keys: the base. Arguments: the call's token, the filter, ``hide`` or ``purge``, and the id and the origin of the item
-that the caller has in hand, or nothing. Returns ``done`` if that was still the last and has been taken; else ``found``
-with the one that is, and its origin; or ``none``."""
+that the caller has read, or nothing. Returns ``done`` if it was still the last one and has been taken; else ``found``,
+the present last one and its origin; or ``none``."""
 
 _MEMO = """
--- A call whose answer was lost is told again what it did.
+-- A repeated call gets the answer that was lost.
 local memo = base .. 'done:' .. ARGV[1]
 local before = redis.call('GET', memo)
 if before then return cjson.decode(before) end
@@ -65,8 +65,8 @@ end
 return remember(count, #members < most and '' or members[#members])
 """
 )
-"""Keys: the base. Arguments: the call's token, ``hide``, ``restore`` or ``purge``, the family, the filter, where to go
-on, and how many items to look at. Returns how many were moved, and where to go on (nothing at the end).
+"""Keys: the base. Arguments: the call's token, ``hide``, ``restore`` or ``purge``, the family, the filter, the cursor,
+and how many items to check. Returns how many were moved, and the next cursor (empty at the end).
 """
 
 MOVE_SOME = Script(
@@ -81,8 +81,7 @@ end
 return remember(count, '')
 """
 )
-"""Keys: the base. Arguments: as for MOVE_ALL up to the filter, then ids, each with the version it must have, or
-none."""
+"""Keys: the base. Arguments: as for MOVE_ALL up to the filter, then ids, each with its expected version, or empty."""
 
 SWEEP = Script(
     SHARED
@@ -100,8 +99,8 @@ end
 return {count, #due < most and '' or due[#due]}
 """
 )
-"""Keys: the base. Arguments: the filter, where to go on, and how many to look at. Removes what has expired; returns how
-many items that were, and where to go on (nothing at the end)."""
+"""Keys: the base. Arguments: the filter, the cursor, and how many to check. Removes expired items; returns how
+many, and the next cursor (empty at the end)."""
 
 SOONEST = Script(
     """
@@ -109,4 +108,4 @@ local soonest = redis.call('ZRANGE', KEYS[1] .. 'ends', 0, 0)[1]
 return soonest and string.sub(soonest, 1, 32) or ''
 """
 )
-"""Keys: the base. Returns when the next item expires, or nothing."""
+"""Keys: the base. Returns when the next item expires, or an empty text."""

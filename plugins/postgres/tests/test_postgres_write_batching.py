@@ -1,4 +1,4 @@
-"""Writes of many coroutines, gathered into waves."""
+"""Writes of many coroutines, batched."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from memoranda.errors import IdConflictError, MemoryError, StoreUnavailableError
-from memoranda.store import Gathering
+from memoranda_postgres.write_batching import WriteBatcher
 
 
 class Engine:
-    """Writes when it is told to; it knows what it was given, and how much of it at once."""
+    """Writes when the test lets it, and records the batches that it was given."""
 
     def __init__(self, *, refused: Sequence[str] = (), broken: Sequence[str] = (), lost: Sequence[str] = ()) -> None:
-        self.waves: list[list[str]] = []
+        self.batches: list[list[str]] = []
         self.kept: list[str] = []
         self.at_once = self.most_at_once = 0
         self.may_go_on = asyncio.Event()
@@ -25,7 +25,7 @@ class Engine:
         self._refused, self._broken, self._lost = refused, broken, lost
 
     async def write(self, entries: list[str]) -> list[str | Exception]:
-        self.waves.append(entries)
+        self.batches.append(entries)
         self.at_once += 1
         self.most_at_once = max(self.at_once, self.most_at_once)
         self.begun.set()
@@ -41,84 +41,84 @@ class Engine:
         return [IdConflictError(entry) if entry in self._refused else entry.upper() for entry in entries]
 
 
-async def begun(gathering: Gathering[str, str], engine: Engine, entries: Sequence[str]) -> list[asyncio.Task[str]]:
-    """Bring the first entry, and the others once it is being written; all of them wait then."""
-    tasks = [asyncio.create_task(gathering.add(entries[0]))]
+async def begun(batcher: WriteBatcher[str, str], engine: Engine, entries: Sequence[str]) -> list[asyncio.Task[str]]:
+    """Add the first entry, and the others once it is being written, so that they wait."""
+    tasks = [asyncio.create_task(batcher.add(entries[0]))]
     await engine.begun.wait()
-    tasks += [asyncio.create_task(gathering.add(entry)) for entry in entries[1:]]
+    tasks += [asyncio.create_task(batcher.add(entry)) for entry in entries[1:]]
     await asyncio.sleep(0)
     return tasks
 
 
 async def outcomes(engine: Engine, tasks: Sequence[asyncio.Task[str]]) -> list[Any]:
-    """Let the engine go on and return what became of each."""
+    """Let the engine go on and return the outcome of each task."""
     engine.may_go_on.set()
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_those_who_come_meanwhile_go_together_and_each_gets_its_own_result() -> None:
+async def test_entries_that_arrive_during_a_write_share_a_batch_and_each_gets_its_own_result() -> None:
     engine = Engine()
-    tasks = await begun(Gathering(engine.write), engine, "abc")
+    tasks = await begun(WriteBatcher(engine.write), engine, "abc")
 
     assert await outcomes(engine, tasks) == ["A", "B", "C"]
-    assert engine.waves == [["a"], ["b", "c"]]
+    assert engine.batches == [["a"], ["b", "c"]]
 
 
-async def test_a_wave_has_at_most_so_many() -> None:
+async def test_a_batch_has_at_most_that_many_entries() -> None:
     engine = Engine()
-    tasks = await begun(Gathering(engine.write, most=2), engine, "abcde")
+    tasks = await begun(WriteBatcher(engine.write, most=2), engine, "abcde")
 
     await outcomes(engine, tasks)
-    assert engine.waves == [["a"], ["b", "c"], ["d", "e"]]
+    assert engine.batches == [["a"], ["b", "c"], ["d", "e"]]
 
 
-async def test_entries_of_one_key_keep_their_order_in_waves_of_their_own() -> None:
+async def test_entries_of_one_key_keep_their_order_in_batches_of_their_own() -> None:
     engine = Engine()
     tasks = await begun(
-        Gathering(engine.write, key=lambda entry: entry[0]), engine, ["x", "a1", "b1", "a2", "a3", "b2"]
+        WriteBatcher(engine.write, key=lambda entry: entry[0]), engine, ["x", "a1", "b1", "a2", "a3", "b2"]
     )
 
     await outcomes(engine, tasks)
-    assert engine.waves == [["x"], ["a1", "b1"], ["a2", "b2"], ["a3"]]
+    assert engine.batches == [["x"], ["a1", "b1"], ["a2", "b2"], ["a3"]]
 
 
-async def test_only_entries_of_one_kind_share_a_wave() -> None:
+async def test_only_entries_of_one_kind_share_a_batch() -> None:
     engine = Engine()
-    tasks = await begun(Gathering(engine.write, kind=str.isupper), engine, ["x", "a", "B", "c", "D"])
+    tasks = await begun(WriteBatcher(engine.write, kind=str.isupper), engine, ["x", "a", "B", "c", "D"])
 
     await outcomes(engine, tasks)
-    assert engine.waves == [["x"], ["a", "c"], ["B", "D"]]
+    assert engine.batches == [["x"], ["a", "c"], ["B", "D"]]
 
 
 async def test_an_entry_that_is_refused_fails_alone() -> None:
     engine = Engine(refused="ac")
-    a, b, c = await outcomes(engine, await begun(Gathering(engine.write), engine, "abc"))
+    a, b, c = await outcomes(engine, await begun(WriteBatcher(engine.write), engine, "abc"))
 
     assert (type(a), b, type(c)) == (IdConflictError, "B", IdConflictError)
     assert engine.kept == ["b"]
 
 
-async def test_an_entry_that_breaks_its_wave_fails_alone() -> None:
+async def test_an_entry_that_breaks_its_batch_fails_alone() -> None:
     engine = Engine(broken="c")
-    found = await outcomes(engine, await begun(Gathering(engine.write), engine, "abcd"))
+    found = await outcomes(engine, await begun(WriteBatcher(engine.write), engine, "abcd"))
 
     assert [type(each) for each in found] == [str, str, MemoryError, str]
     assert engine.kept == ["a", "b", "d"]
 
 
-async def test_everyone_of_a_wave_hears_that_the_engine_is_gone() -> None:
+async def test_every_entry_of_a_batch_fails_when_the_engine_is_gone() -> None:
     engine = Engine(lost="b")
-    a, b, c = await outcomes(engine, await begun(Gathering(engine.write), engine, "abc"))
+    a, b, c = await outcomes(engine, await begun(WriteBatcher(engine.write), engine, "abc"))
 
     assert (a, type(b), type(c)) == ("A", StoreUnavailableError, StoreUnavailableError)
     assert b is not c
-    assert engine.waves == [["a"], ["b", "c"]]
+    assert engine.batches == [["a"], ["b", "c"]]
 
 
 @pytest.mark.parametrize("gives_up", ["a", "b", "c"])
-async def test_whoever_is_cancelled_while_waiting_takes_nobody_along(gives_up: str) -> None:
+async def test_cancelling_a_waiting_caller_affects_no_other(gives_up: str) -> None:
     engine = Engine()
-    tasks = await begun(Gathering(engine.write), engine, "abc")
+    tasks = await begun(WriteBatcher(engine.write), engine, "abc")
 
     tasks["abc".index(gives_up)].cancel()
     await asyncio.sleep(0)
@@ -129,12 +129,12 @@ async def test_whoever_is_cancelled_while_waiting_takes_nobody_along(gives_up: s
     assert engine.kept == others
 
 
-async def test_whoever_is_cancelled_in_a_wave_that_has_begun_takes_nobody_along() -> None:
+async def test_cancelling_a_caller_whose_batch_has_begun_affects_no_other() -> None:
     engine = Engine()
-    gathering = Gathering(engine.write, waves=2, patience=0)
-    tasks = await begun(gathering, engine, "abc")
+    batcher = WriteBatcher(engine.write, parallel=2, patience=0)
+    tasks = await begun(batcher, engine, "abc")
     engine.begun.clear()
-    await engine.begun.wait()  # The second wave, b and c.
+    await engine.begun.wait()  # The second batch, b and c.
 
     tasks[1].cancel()
     a, b, c = await outcomes(engine, tasks)
@@ -143,25 +143,25 @@ async def test_whoever_is_cancelled_in_a_wave_that_has_begun_takes_nobody_along(
     assert sorted(engine.kept) == ["a", "b", "c"]
 
 
-async def test_a_second_wave_begins_where_the_first_takes_long_and_no_third() -> None:
+async def test_a_second_batch_begins_where_the_first_takes_long_and_no_third() -> None:
     engine = Engine()
-    gathering = Gathering(engine.write, waves=2, patience=0)
-    tasks = await begun(gathering, engine, "ab")
+    batcher = WriteBatcher(engine.write, parallel=2, patience=0)
+    tasks = await begun(batcher, engine, "ab")
     engine.begun.clear()
     await engine.begun.wait()
-    tasks += [asyncio.create_task(gathering.add(entry)) for entry in "cd"]
+    tasks += [asyncio.create_task(batcher.add(entry)) for entry in "cd"]
     await asyncio.sleep(0.01)
 
-    assert engine.waves == [["a"], ["b"]]
+    assert engine.batches == [["a"], ["b"]]
     assert await outcomes(engine, tasks) == ["A", "B", "C", "D"]
     assert engine.most_at_once == 2
 
 
-async def test_settled_waits_for_all_that_was_brought() -> None:
+async def test_settled_waits_for_every_entry() -> None:
     engine = Engine()
-    gathering = Gathering(engine.write)
-    tasks = await begun(gathering, engine, "abc")
-    settled = asyncio.create_task(gathering.settled())
+    batcher = WriteBatcher(engine.write)
+    tasks = await begun(batcher, engine, "abc")
+    settled = asyncio.create_task(batcher.settled())
     await asyncio.sleep(0)
     assert not settled.done()
 
@@ -169,13 +169,13 @@ async def test_settled_waits_for_all_that_was_brought() -> None:
     await settled
     assert engine.kept == ["a", "b", "c"]
     await asyncio.gather(*tasks)
-    await gathering.settled()
+    await batcher.settled()
 
 
 def test_a_loop_that_is_closed_leaves_no_task_behind(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         engine = Engine()
-        await begun(Gathering(engine.write, waves=2, patience=0), engine, "abc")
+        await begun(WriteBatcher(engine.write, parallel=2, patience=0), engine, "abc")
         engine.begun.clear()
         await engine.begun.wait()
 
@@ -200,8 +200,8 @@ async def test_entries_of_one_key_are_written_one_after_the_other() -> None:
             under_way.remove(key)
         return list(entries)
 
-    gathering = Gathering(write, key=lambda entry: entry[0], waves=2, patience=0)
-    await asyncio.gather(*(gathering.add(f"{chance.choice('abc')}{number}") for number in range(100, 200)))
+    batcher = WriteBatcher(write, key=lambda entry: entry[0], parallel=2, patience=0)
+    await asyncio.gather(*(batcher.add(f"{chance.choice('abc')}{number}") for number in range(100, 200)))
 
     for key in "abc":
         assert [entry for entry in written if entry[0] == key] == sorted(entry for entry in written if entry[0] == key)
@@ -218,16 +218,16 @@ async def test_in_any_order_nothing_is_lost_and_nothing_written_twice(seed: int)
         kept.extend(entry for entry in entries if entry % 7)
         return [entry if entry % 7 else IdConflictError(str(entry)) for entry in entries]
 
-    gathering = Gathering(write, key=lambda entry: entry % 10, most=5, waves=2, patience=0)
+    batcher = WriteBatcher(write, key=lambda entry: entry % 10, most=5, parallel=2, patience=0)
     tasks = []
     for number in range(60):
-        tasks.append(asyncio.create_task(gathering.add(number)))
+        tasks.append(asyncio.create_task(batcher.add(number)))
         for _ in range(chance.randrange(3)):
             await asyncio.sleep(0)
         if chance.random() < 0.2:
             chance.choice(tasks).cancel()
     found = await asyncio.gather(*tasks, return_exceptions=True)
-    await gathering.settled()
+    await batcher.settled()
 
     assert len(kept) == len(set(kept))
     for number, outcome in enumerate(found):

@@ -1,8 +1,7 @@
-"""Batches that ask for more than to be stored: deletes beside adds, ids that must be new, a turn after a known one.
+"""Batches with conditions: adds together with deletes, ids that must be new, a turn that must follow a known one.
 
-All or none, in one transaction. Its locks are taken in the one order that all writers keep to: what a batch deletes and
-what it adds are gone through together by their ids. Before them comes the lock of a conversation, which only turns
-take; it belongs to the transaction, so that it holds behind a pooler as well.
+All or nothing, in one transaction. Deletes and adds are locked together in the order of their ids, as all writers do.
+A turn first takes the advisory lock of its conversation, which belongs to the transaction and so works behind a pooler.
 """
 
 from __future__ import annotations
@@ -14,19 +13,17 @@ from typing import Any
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryMetadata
 from memoranda.store import Expected, Page, Write, check_owner
-from memoranda_postgres.additions import Addition
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
-from memoranda_postgres.locking import lock_items
 from memoranda_postgres.removing import Removals
-from memoranda_postgres.rows import item_of, moment_of
+from memoranda_postgres.rows import Addition, item_of, moment_of
 from memoranda_postgres.server import Server
-from memoranda_postgres.upserts import TOGETHER
+from memoranda_postgres.upserts import MOST_ROWS
 from memoranda_postgres.writing import Writer
 
 
-class Batches:
-    """Writes batches for one store."""
+class ConditionalWrites:
+    """Writes the conditional batches of one store."""
 
     def __init__(self, server: Server, statements: PostgresStatements, writer: Writer, removals: Removals) -> None:
         self._server = server
@@ -36,11 +33,11 @@ class Batches:
         self._removals = removals
 
     async def apply(self, write: Write, additions: list[Addition]) -> int:
-        """Carry out a batch, whose adds are given as rows, and return how many items were deleted.
+        """Apply a batch, whose adds are given as rows, and return how many items were deleted.
 
-        What was deleted is counted once, so a batch with deletes is not made again after its answer was lost.
+        Deleted items are counted only once, so a batch with deletes is not repeated after its answer was lost.
         """
-        # What lies in the scope is looked at in the rows themselves.
+        # The stored rows themselves are compared with the scope.
         additions = [addition._replace(fields=(), within=None) for addition in additions]
         first = True
 
@@ -57,7 +54,7 @@ class Batches:
         return await self._server.run(work, repeatable=not write.deletes)
 
     async def _is_done(self, connection: Connection, additions: Sequence[Addition]) -> bool:
-        """Whether this very call has stored its items before its answer was lost."""
+        """Return True if this very call has stored its items already, before its answer was lost."""
         rows = await connection.fetch(
             f"SELECT id, token FROM {self._dialect.table} WHERE {self._dialect.by_ids('$1')}",
             [addition.row.id for addition in additions],
@@ -67,10 +64,10 @@ class Batches:
         return bool(additions) and all(tokens.get(each.row.id) == each.token for each in additions)
 
     async def _check_head(self, connection: Connection, write: Write, expected: Expected) -> None:
-        """Keep other turns of the conversation out until the end, and raise TurnConflictError if it has gone on."""
+        """Lock the conversation, and raise TurnConflictError if it has continued."""
         metadata = write.adds[0].metadata
         timeout = self._server.timeout
-        # Two schemas of a database know nothing of each other; NULL differs from every text.
+        # The schema is part of the key, and NULL differs from every text.
         await connection.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(row($1::text, $2::text, $3::text)::text, 0))",
             self._dialect.schema,
@@ -84,14 +81,14 @@ class Batches:
 
     async def _apply_on(self, connection: Connection, write: Write, additions: list[Addition]) -> int:
         in_order = await self._writer.numbered(connection, additions)
-        written, there = await self._lock(connection, in_order, write.deletes)
+        written, existing = await self._lock(connection, in_order, write.deletes)
         left = [addition for addition in in_order if addition.row.id not in written]
         left = await self._checked(connection, write, left)
         if write.fresh:
             _check_distinct(additions)
         removed = 0
-        if there:
-            removed = await self._removals.remove_on(connection, there, write.within, purge=write.purge)
+        if existing:
+            removed = await self._removals.remove_on(connection, existing, write.within, purge=write.purge)
         await self._writer.write_locked(connection, left)
         return removed
 
@@ -100,43 +97,43 @@ class Batches:
     ) -> tuple[set[str], list[str]]:
         """Lock everything in the order of ids.
 
-        Returns the ids of the new items that this has written, and those of the items to delete that are there: one
-        that is added from now on is not locked, and is left alone.
+        Returns the ids of the new items that this has inserted, and of the existing items to delete. An item that is
+        added from now on is not locked and is left alone.
         """
         written: set[str] = set()
-        there: list[str] = []
-        for stretch in _stretches(additions, deletes):
-            if isinstance(stretch[0], str):
-                there += await lock_items(self._server, connection, self._dialect, stretch)
+        existing: list[str] = []
+        for run in _runs(additions, deletes):
+            if isinstance(run[0], str):
+                existing += await self._server.lock_items(connection, self._dialect, run)
             else:
-                written |= await self._writer.claim(connection, stretch)
-        return written, there
+                written |= await self._writer.claim(connection, run)
+        return written, existing
 
     async def _checked(self, connection: Connection, write: Write, additions: list[Addition]) -> list[Addition]:
-        """Return what is left to write of adds that are locked, with the times that they keep.
+        """Return what is left to write of the locked adds, with the times that they keep.
 
-        Raises IdConflictError and VersionConflictError for what may not be replaced.
+        Raises IdConflictError or VersionConflictError for an item that may not be replaced.
         """
         if not additions:
             return []
         rows = {row["id"]: row for row in await self._writer.locked(connection, [each.row.id for each in additions])}
         scopes = {item.id: item.metadata for item in write.adds}
         return [
-            _over(addition, rows[addition.row.id], write, scopes[addition.row.id])
+            _replacing(addition, rows[addition.row.id], write, scopes[addition.row.id])
             if addition.row.id in rows
             else addition
             for addition in additions
         ]
 
 
-def _over(addition: Addition, row: Any, write: Write, scope: MemoryMetadata) -> Addition:
-    """Return the addition as it may replace a row. What this very call wrote before, it may write again."""
+def _replacing(addition: Addition, row: Any, write: Write, scope: MemoryMetadata) -> Addition:
+    """Return the addition as it may replace a row. A row that this very call wrote may be written again."""
     if row["token"] == addition.token:
         return addition
     stored = item_of(row)
     item = stored.model_copy(update={"metadata": scope})
     check_owner(stored, item, write.within)
-    # Only after its owner is known to be the same: of another's item not even the version is told.
+    # Only after the owner is known to be the same: not even the version of another user's item is revealed.
     if write.fresh:
         raise VersionConflictError(stored.id, 0, stored.version)
     if write.keep_created:
@@ -151,10 +148,10 @@ def _check_distinct(additions: Sequence[Addition]) -> None:
             raise VersionConflictError(addition.row.id, 0, 1)
 
 
-def _stretches(additions: Sequence[Addition], deletes: Sequence[str]) -> Iterator[list[Any]]:
-    """Yield ids to delete and additions in the order of all their ids, as long stretches of one kind as there are."""
+def _runs(additions: Sequence[Addition], deletes: Sequence[str]) -> Iterator[list[Any]]:
+    """Yield ids to delete and additions in the order of all their ids, in the longest possible runs of one kind."""
     both: list[Any] = sorted([*deletes, *additions], key=lambda each: each if isinstance(each, str) else each.row.id)
-    for _, stretch in itertools.groupby(both, key=lambda each: isinstance(each, str)):
-        members = list(stretch)
-        for start in range(0, len(members), TOGETHER):
-            yield members[start : start + TOGETHER]
+    for _, run in itertools.groupby(both, key=lambda each: isinstance(each, str)):
+        members = list(run)
+        for start in range(0, len(members), MOST_ROWS):
+            yield members[start : start + MOST_ROWS]

@@ -1,7 +1,7 @@
-"""How far a replica must have come before a read may go there, as positions in the primary's log of changes (LSN).
+"""Which position (LSN) in the primary's write-ahead log a replica must have replayed before a read may go there.
 
-Two things are asked of it: that it has whatever this store wrote for the user whose items are read, and that it is not
-further behind than a given time. Positions are whole numbers of bytes and only grow.
+It must have everything that this store wrote for the users in question, and must not lag more than a given time.
+Positions are numbers of bytes and only grow.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable
 _MOST_USERS = 10_000
 
 Users = Iterable[str | None] | None
-"""The users that a write is about; None stands for all of them."""
+"""The users that a read or write concerns; None means all of them."""
 
 
-class Horizon:
-    """What this store has written and seen of the primary. Times are those of a clock that only goes forward."""
+class WalPositions:
+    """The positions at which this store wrote, and those seen on the primary. Times are monotonic."""
 
     def __init__(self, lag: float) -> None:
         self._lag = lag
@@ -24,31 +24,31 @@ class Horizon:
         self._all = 0
         self._users: OrderedDict[str | None, int] = OrderedDict()
         self._seen: deque[tuple[float, int]] = deque()
-        # Writes whose positions are not known, with their numbers; the key None of the first stands for all users.
+        # Counts of writes whose positions are unknown: the last number, of all users, and of single users.
         self._lost = 0
         self._lost_all = 0
         self._lost_users: dict[str | None, int] = {}
 
     def begin(self) -> int:
-        """Return what is to be given to :meth:`observed` by whoever asks the primary from now on."""
+        """Return a number to pass to :meth:`observed`; take it before asking the primary."""
         return self._lost
 
     def observed(self, begun: int, position: int, now: float) -> None:
-        """Note the position of the primary; it covers the writes whose own was lost before it was asked for."""
+        """Record the position of the primary; it covers writes whose own position was lost before it was asked for."""
         self._newest = max(self._newest, position)
         if 0 < self._lost_all <= begun:
             self._lost_all, self._all = 0, self._newest
         for user in [user for user, number in self._lost_users.items() if number <= begun]:
             del self._lost_users[user]
             self.wrote([user])
-        # One in each tenth of the lag is enough to know what was there so long ago.
+        # Ten samples within the lag are enough.
         if not self._seen or now - self._seen[-1][0] >= self._lag / 10:
             self._seen.append((now, self._newest))
         while len(self._seen) > 1 and self._seen[1][0] <= now - self._lag:
             self._seen.popleft()
 
     def wrote(self, users: Users) -> None:
-        """Note a write that ended before the primary was last observed."""
+        """Record a write that ended before the primary was last observed."""
         if users is None:
             self._all = self._newest
             return
@@ -60,7 +60,7 @@ class Horizon:
             self._all = max(self._all, left)
 
     def lost(self, users: Users) -> None:
-        """Note a write that may have been done at a position that nobody knows."""
+        """Record a write that may have been done at an unknown position."""
         self._lost += 1
         if users is None or len(self._lost_users) > _MOST_USERS:
             self._lost_all = self._lost
@@ -68,7 +68,7 @@ class Horizon:
             self._lost_users.update(dict.fromkeys(users, self._lost))
 
     def needed(self, users: Users) -> int | None:
-        """Return the position from which on a replica will do for these users; None if only the primary will."""
+        """Return the position that a replica needs for these users; None if only the primary will do."""
         if self._lost_all or not self._seen:
             return None
         if users is None:

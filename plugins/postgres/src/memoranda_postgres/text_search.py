@@ -1,0 +1,236 @@
+"""The statements of ranked search, and the turns that it caches between searches.
+
+A row's *mark* names one state of it: its id, the transaction that wrote it, and its version. The server returns the
+marks of the rows that a search looks at. Turns that are cached under the same mark are not read again, and their terms,
+which are most of the work, are not computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from sys import intern
+from typing import Any, NamedTuple
+
+from memoranda.store import Filter, Page
+from memoranda.turns import aside
+from memoranda_postgres.dialect import MOMENT, PostgresStatements
+from memoranda_postgres.server import Server
+from memoranda_postgres.terms import has_term
+from memoranda_ranking import LONGEST_LABEL, KnownTurns, Turn, index_terms, make_turn, name_in, taking_part
+from memoranda_sql import Parameters
+
+_MARK = "id || ' ' || xmin::text || ' ' || version::text"
+_TURN_COLUMNS = "id, content, extra_json, memory_type, created_at, user_id, session_id, task_id"
+
+_HAS_NAME = "extra_json LIKE '{%\"name\"%'"
+_NAME = "extra_json::json ->> 'name'"
+
+
+class Hit(NamedTuple):
+    """The position of a row in its conversation."""
+
+    id: str
+    user_id: str | None
+    session_id: str | None
+    task_id: str | None
+    moment: str
+    added: int
+
+
+_HIT_COLUMNS = ", ".join(Hit._fields)
+READ_HIT = _HIT_COLUMNS.replace(MOMENT, f"{MOMENT}::text AS seen")
+"""The columns as they are read. Moments travel as the server's text, since Python cannot hold all of its times."""
+
+
+class TextSearch:
+    """Reads what ranked searches of one store need."""
+
+    def __init__(self, server: Server, statements: PostgresStatements) -> None:
+        self._server = server
+        self._statements = statements
+
+    async def speakers(self, query: str, scope: Filter, heard: int) -> tuple[set[str], tuple[str, int] | None]:
+        """Return who takes part in the newest ``heard`` items of a scope, as far as a query may name them.
+
+        Also return the model and the dimension of the stored vectors.
+        """
+        text, values = self._statements.search(scope, Page(heard), ("extra_json", "content"))
+        name = "CASE WHEN strpos(extra_json, '\"name\"') > 0 THEN extra_json ELSE '{}' END"
+        # The beginning of a content says who speaks and who is addressed.
+        begun = f"SELECT ARRAY[{name}, left(content, {LONGEST_LABEL})] FROM ({text}) AS newest"
+        columns = f"vector_model, vector_dimension, ARRAY({begun}) AS heard"
+        ((model, dimension, turns),) = await self._server.fetch(
+            f"SELECT {columns} FROM {self._statements.dialect.meta}", values
+        )
+        return taking_part(query, [_speaker_and_content(*turn) for turn in turns]), None if model is None else (
+            model,
+            dimension,
+        )
+
+    async def size(self, scope: Filter, most: int) -> int:
+        """Return the number of items that match, or ``most + 1`` where there are more than ``most``."""
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        text = (
+            f"SELECT count(*) FROM (SELECT FROM {self._statements.dialect.table} WHERE {where} LIMIT {most + 1}) AS few"
+        )
+        rows = await self._server.fetch(text, parameters.values)
+        return int(rows[0][0])
+
+    async def marks(self, scope: Filter, most: int) -> list[str] | None:
+        """Return the marks of the rows of a scope, oldest first, or None where there are more than ``most``."""
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        rows = f"SELECT {_MARK} AS mark, {MOMENT}, added FROM {self._statements.dialect.table} WHERE {where}"
+        text = (
+            f"SELECT coalesce(array_agg(mark ORDER BY {MOMENT}, added), '{{}}') "
+            f"FROM ({rows} LIMIT {most + 1}) AS few HAVING count(*) <= {most}"
+        )
+        found = await self._server.fetch(text, parameters.values)
+        return found[0][0] if found else None
+
+    async def turns(self, marks: Iterable[str], scope: Filter, cache: KnownTurns[str]) -> dict[str, Turn]:
+        """Return the turns of marked rows by their marks; those that are not cached are read, if they still exist.
+
+        A row that has changed since it was marked is returned in its present state.
+        """
+        found = {mark: cache.get(mark) for mark in marks}
+        missing = {_id_of(mark): mark for mark, turn in found.items() if turn is None}
+        if missing:
+            rows = await self.rows(list(missing), f"{_MARK} AS mark, {_TURN_COLUMNS}", scope)
+            read = await aside(len(rows), _turns_of, rows)
+            cache.add(read)
+            found.update((missing[turn.passage.key], turn) for turn in read.values())
+        return {mark: turn for mark, turn in found.items() if turn is not None}
+
+    async def rows(self, ids: Sequence[str], columns: str, scope: Filter) -> list[Any]:
+        """Return columns of the items of these ids that are still in a scope."""
+        dialect = self._statements.dialect
+        parameters = Parameters(dialect)
+        given = f"unnest({parameters.add(list(ids))}::text[]) AS given (one)"
+        where = self._statements.conditions(parameters, scope)
+        # One by one: the server overestimates a few ids, and would read the whole of a small scope for them.
+        found = f"SELECT {columns} FROM {dialect.table} WHERE {dialect.by_id('given.one')} AND {where} OFFSET 0"
+        return await self._server.fetch(f"SELECT found.* FROM {given}, LATERAL ({found}) AS found", parameters.values)
+
+    async def best(self, weights: Mapping[str, float], scope: Filter, most: int) -> list[Hit]:
+        """Return the items with the greatest sum of the weights of their terms; among equals the newest."""
+        parameters = Parameters(self._statements.dialect)
+        # As whole numbers, whose sum does not depend on the order in which the server adds.
+        whole = {term: float(round(weight * 1e9)) for term, weight in weights.items()}
+        sources = [
+            f"SELECT *, {parameters.add(weight)}::float8 AS weight FROM {self._matches(parameters, term, scope)}"
+            for term, weight in whole.items()
+        ]
+        text = (
+            f"SELECT {READ_HIT} FROM ({' UNION ALL '.join(sources)}) AS hits GROUP BY {_HIT_COLUMNS} "
+            f"ORDER BY sum(weight) DESC, {MOMENT} DESC, added DESC LIMIT {most}"
+        )
+        return await self._hits(text, parameters.values)
+
+    async def newest(self, scope: Filter, most: int, condition: Callable[[Parameters], str]) -> list[Hit]:
+        """Return the newest items of a scope that meet a condition."""
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        text = (
+            f"SELECT {READ_HIT} FROM {self._statements.dialect.table} WHERE {where} AND {condition(parameters)} "
+            f"ORDER BY {MOMENT} DESC, added DESC LIMIT {most}"
+        )
+        return await self._hits(text, parameters.values)
+
+    async def names(self, scope: Filter) -> list[str]:
+        """Return the names of those who speak in a scope."""
+        parameters = Parameters(self._statements.dialect)
+        where = self._statements.conditions(parameters, scope)
+        # Few items differ in their other fields, so few have to be parsed.
+        distinct = f"SELECT DISTINCT extra_json FROM {self._statements.dialect.table} WHERE {where} AND {_HAS_NAME}"
+        text = f"SELECT DISTINCT {_NAME} FROM ({distinct}) AS named"
+        rows = await self._server.fetch(text, parameters.values)
+        return [name for (name,) in rows if name is not None]
+
+    async def spoken_by(self, names: Sequence[str], scope: Filter, most: int) -> list[Hit]:
+        """Return the newest items of a scope by any of these names."""
+        return await self.newest(
+            scope, most, lambda parameters: f"CASE WHEN {_HAS_NAME} THEN {_NAME} END = ANY({parameters.add(names)})"
+        )
+
+    async def _hits(self, text: str, values: Sequence[Any]) -> list[Hit]:
+        return [Hit(*row) for row in await self._server.fetch(text, values)]
+
+    def _matches(self, parameters: Parameters, term: str, scope: Filter) -> str:
+        """Return the subquery of the items of a scope that have the term."""
+        where = self._statements.conditions(parameters, scope)
+        return (
+            f"(SELECT {_HIT_COLUMNS} FROM {self._statements.dialect.table} "
+            f"WHERE {where} AND {has_term(parameters, term, scope)}) AS matched"
+        )
+
+    async def around(self, hits: Sequence[Hit], turns: int, scope: Filter) -> list[list[str]]:
+        """Return the marks of the rows around each hit."""
+        chains: list[list[str]] = []
+        for shape, alike in _by_shape(hits).items():
+            chains += await self._chains(shape, alike, turns, scope)
+        return chains
+
+    async def _chains(self, shape: tuple[bool, ...], hits: Sequence[Hit], reach: int, scope: Filter) -> list[list[str]]:
+        """Return, for each hit, the marks of the turns around it in its conversation, oldest first."""
+        dialect = self._statements.dialect
+        parameters = Parameters(dialect)
+        columns = [list(column) for column in zip(*hits, strict=True)]
+        arrays = ", ".join(
+            f"{parameters.add(column)}::{kind}[]"
+            for column, kind in zip(columns, ("text", "text", "text", "text", "text", "bigint"), strict=True)
+        )
+        same = [
+            f"{name} = hit_{name}" if named else f"{name} IS NULL"
+            for name, named in zip(("user_id", "session_id", "task_id"), shape, strict=True)
+        ]
+        where = " AND ".join((*same, self._statements.conditions(parameters, scope)))
+        place, hit = f"({MOMENT}, added)", f"(hit_{MOMENT}::timestamp, hit_added)"
+        turns = f"SELECT {_MARK} AS mark, {MOMENT}, added FROM {dialect.table} WHERE {where}"
+        text = (
+            f"SELECT ARRAY(SELECT mark FROM ("
+            f"({turns} AND {place} < {hit} ORDER BY {MOMENT} DESC, added DESC LIMIT {reach}) UNION ALL "
+            f"({turns} AND {place} >= {hit} ORDER BY {MOMENT}, added LIMIT {reach + 1})"
+            f") AS turns ORDER BY {MOMENT}, added) "
+            f"FROM unnest({arrays}) AS hits ({', '.join(f'hit_{name}' for name in Hit._fields)})"
+        )
+        return [row[0] for row in await self._server.fetch(text, parameters.values)]
+
+
+def version_of(mark: str) -> int:
+    """Return the version of a marked row."""
+    return int(mark.rpartition(" ")[2])
+
+
+def _id_of(mark: str) -> str:
+    return mark.rsplit(" ", 2)[0]
+
+
+def _turns_of(rows: Iterable[Any]) -> dict[str, Turn]:
+    """Return the turns of rows, by their marks."""
+    return {row["mark"]: _turn(row) for row in rows}
+
+
+def _turn(row: Any) -> Turn:
+    conversation = row["user_id"], row["session_id"], row["task_id"]
+    name, content = _speaker_and_content(row["extra_json"], row["content"])
+    terms = [*map(intern, index_terms(content))]  # One object for each term, shared by all turns.
+    return make_turn(row["id"], content, name, row["memory_type"], row["created_at"], conversation, terms)
+
+
+def _speaker_and_content(extra_json: str, content: str) -> tuple[str | None, str]:
+    """Return the speaker and the content of a row. A row that cannot be read has no speaker; its item is left out."""
+    try:
+        return name_in(extra_json), content
+    except ValueError:
+        return None, content
+
+
+def _by_shape(hits: Iterable[Hit]) -> dict[tuple[bool, ...], list[Hit]]:
+    """Group hits by which of user, session and task they have: an index serves only ``=``, which NULL never matches."""
+    shapes: dict[tuple[bool, ...], list[Hit]] = {}
+    for hit in hits:
+        named = tuple(value is not None for value in (hit.user_id, hit.session_id, hit.task_id))
+        shapes.setdefault(named, []).append(hit)
+    return shapes
