@@ -18,7 +18,7 @@ from memoranda import HumanMemory, MemoryMetadata, Summarizer, SummaryConfig, co
 from memoranda.errors import InputError, SummarizerUnavailableError, SummaryError
 from memoranda.store import InMemoryStore
 from memoranda_openai import OpenAISummarizer
-from memoranda_testing.servers import ModelServer, completion
+from servers import ModelServer, completion
 
 KEY = "sk-a-very-secret-key"
 SECRET = "the prompt is a secret"

@@ -17,7 +17,8 @@ from memoranda.errors import StoreError, StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.pooling import Pooler, look_for_pooler, pooler_finding
 from memoranda_testing import StoreConformance
-from memoranda_testing.servers import MissingServerError, PgBouncer, pgbouncer
+from memoranda_testing.servers import MissingServerError
+from servers import PgBouncer, pgbouncer
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 

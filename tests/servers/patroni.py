@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._debian import DebianPackage, DebianProgram
-from memoranda_testing.servers._network import UnreliableNetwork
-from memoranda_testing.servers._postgres import PostgresServer, postgres_server, query
-from memoranda_testing.servers._process import LocalServer
-from memoranda_testing.servers._system import (
+from memoranda_testing.servers import (
+    LocalServer,
     MissingServerError,
+    PostgresServer,
     ServerError,
-    free_port,
-    reachable,
-    unprivileged_account,
+    closed_port,
+    postgres_server,
+    query,
 )
+from memoranda_testing.servers._system import reachable, unprivileged_account
+from servers.debian import DebianPackage, DebianProgram
+from servers.network import UnreliableNetwork
 
-ETCD_VARIABLE = "MEMORANDA_TEST_ETCD"
-_ETCD = DebianProgram(DebianPackage("etcd", "etcd-server"), "etcd", ETCD_VARIABLE)
+_ETCD = DebianProgram(DebianPackage("etcd", "etcd-server"), "etcd", "MEMORANDA_TEST_ETCD")
 
 _SETTLE_SECONDS = 180.0
 """Within how long a group must have come to rest; copying a server takes its time on a busy machine."""
@@ -76,7 +76,7 @@ class Etcd(LocalServer):
         self._program = _ETCD.command(self.folder, None)
 
     def _command(self) -> list[str]:
-        peers = f"http://127.0.0.1:{free_port()}"
+        peers = f"http://127.0.0.1:{_free_port()}"
         options = {
             "data-dir": str(self.folder / "data"),
             "listen-client-urls": self.url,
@@ -106,8 +106,8 @@ class PatroniNode(PostgresServer):
         self._account = None
         self.number = number
         self.password = password
-        self.port = free_port()
-        self._api = free_port()
+        self.port = _free_port()
+        self._api = _free_port()
         self.etcd = self.address = ""
         """Where this node finds etcd, and where the others find this node."""
 
@@ -272,6 +272,11 @@ class PatroniGroup:
                 tails = "\n".join(node.log_tail for node in self.nodes)
                 raise ServerError(f"No group under Patroni {what} after {_SETTLE_SECONDS:.0f} seconds. Logs:\n{tails}")
             await asyncio.sleep(0.05)
+
+
+def _free_port() -> int:
+    with closed_port() as port:
+        return port
 
 
 def _place(way: UnreliableNetwork) -> str:
