@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.util import find_spec
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from memoranda.errors import MemoryError
@@ -119,15 +116,14 @@ async def check_store(
     await first.close()
     results = []
     chosen = [(topic, case) for topic in TOPICS for case in case_names(topic) if select is None or select(case)]
-    with _caches_elsewhere():
-        for topic, case in chosen:
-            cases = topic()
-            cases.exclusive, cases.thorough, cases.seed = exclusive, thorough, seed
-            cases.patience = min(Cases.patience, timeout / 4)
-            result = await _run(cases, case, open_store, timeout * (10 if thorough else 1))
-            results.append(result)
-            if on_result is not None:
-                on_result(result)
+    for topic, case in chosen:
+        cases = topic()
+        cases.exclusive, cases.thorough, cases.seed = exclusive, thorough, seed
+        cases.patience = min(Cases.patience, timeout / 4)
+        result = await _run(cases, case, open_store, timeout * (10 if thorough else 1))
+        results.append(result)
+        if on_result is not None:
+            on_result(result)
     return Report(name, capabilities, tuple(results))
 
 
@@ -155,22 +151,6 @@ def run_conformance(
     )
 
 
-@contextmanager
-def _caches_elsewhere() -> Iterator[None]:
-    """Keep hypothesis from leaving its caches in the folder of whoever runs this."""
-    if "hypothesis" in sys.modules or find_spec("hypothesis") is None:
-        yield  # It is not there, or whoever loaded it has decided where they go.
-        return
-    from hypothesis.configuration import set_hypothesis_home_dir
-
-    with TemporaryDirectory() as folder:
-        set_hypothesis_home_dir(folder)
-        try:
-            yield
-        finally:
-            set_hypothesis_home_dir(None)
-
-
 async def _made(open_store: OpenStore) -> BaseStore:
     store = open_store()
     return await store if inspect.isawaitable(store) else store
@@ -194,9 +174,7 @@ async def _run(cases: Cases, name: str, open_store: OpenStore, timeout: float) -
     except SkipCase as skip:
         outcome, reason = Outcome.SKIPPED, str(skip)
     except Exception as error:  # noqa: BLE001  # whatever a store raises is a result, and the other cases go on
-        if isinstance(error, ModuleNotFoundError) and error.name == "hypothesis":
-            outcome, reason = Outcome.SKIPPED, "it needs hypothesis: pip install hypothesis"
-        elif clock.expired():
+        if clock.expired():
             outcome, reason = Outcome.FAILED, f"It did not end within {timeout:g} seconds."
         else:
             outcome, reason = Outcome.FAILED, _reason(error)

@@ -13,13 +13,12 @@ from memoranda_testing.cases.branches import BranchCases
 from memoranda_testing.cases.compaction import CompactionCases
 from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
 from memoranda_testing.cases.conditions import ConditionCases
-from memoranda_testing.cases.isolation import IsolationCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
 from memoranda_testing.cases.lifetimes import LifetimeCases
 from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
 from memoranda_testing.cases.loops import LoopCases
-from memoranda_testing.cases.model import ModelCases
+from memoranda_testing.cases.model import IsolationCases, ModelCases
 from memoranda_testing.cases.optional import ObserverCases, TtlCases
 from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
 from memoranda_testing.cases.places import NamespaceCases, OwnerCases, ValueCases

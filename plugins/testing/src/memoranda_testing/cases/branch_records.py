@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.store import BaseStore, Capability, InMemoryStore, Observer
 from memoranda_testing.case import Cases, needs, note
-from memoranda_testing.cases.isolation import for_examples
-from memoranda_testing.expect import SkipCase, contents, equal, raises, that
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from memoranda_testing.expect import ExpectationError, SkipCase, contents, equal, raises, that
 
 
 def record_of(branch: str, user_id: str | None, parent: str, at: str, **fields: Any) -> BranchMemory:
@@ -325,13 +322,14 @@ Step = tuple[str, int, int, int]
 """What is done, in which session, to which of its items, and for a new one the second of its time."""
 
 
-def _steps() -> SearchStrategy[list[Step]]:
-    from hypothesis import strategies as st
+_ACTS = ("say", "say", "say", "fork", "fork", "delete", "purge", "restore", "clear", "end", "bring back", "replace")
 
-    does = st.sampled_from(
-        ("say", "say", "say", "fork", "fork", "delete", "purge", "restore", "clear", "end", "bring back", "replace")
-    )
-    return st.lists(st.tuples(does, st.integers(0, 5), st.integers(0, 9), st.integers(0, 99)), min_size=4, max_size=18)
+
+def _steps(random: Random) -> list[Step]:
+    length = random.randint(4, 18)
+    return [
+        (random.choice(_ACTS), random.randint(0, 5), random.randint(0, 9), random.randint(0, 99)) for _ in range(length)
+    ]
 
 
 @dataclass
@@ -365,12 +363,29 @@ class _Model:
 
 
 class BranchHistoryCases(Cases):
-    """Random histories of sessions that are forked, compared with lists: needs hypothesis."""
+    """Random histories of sessions that are forked, compared with lists."""
 
     @needs(Capability.FORK, Capability.DELETE, Capability.PURGE)
     async def test_random_forks_show_what_lists_would(self, store: BaseStore) -> None:
         """However sessions are forked, added to with any times, cleared, purged and restored; and so do copies."""
-        await for_examples(_steps(), _HISTORIES, lambda steps: _play(store, self.scope(), steps))
+        for number in range(_HISTORIES):
+            steps = _steps(Random(f"{self.seed}/forks/{number}"))
+            try:
+                await _play(store, self.scope(), steps)
+            except ExpectationError as error:
+                raise await self._shortest(store, steps, error) from error
+
+    async def _shortest(self, store: BaseStore, steps: list[Step], error: ExpectationError) -> ExpectationError:
+        """Leave out every step without which the history still fails, and return what is then raised."""
+        position = 0
+        while position < len(steps):
+            fewer = [*steps[:position], *steps[position + 1 :]]
+            try:
+                await _play(store, self.scope(), fewer)
+                position += 1
+            except ExpectationError as found:
+                steps, error = fewer, found
+        return error
 
 
 async def _play(store: BaseStore, scope: MemoryMetadata, steps: Sequence[Step]) -> None:

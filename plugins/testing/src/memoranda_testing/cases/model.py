@@ -24,6 +24,7 @@ from memoranda_testing.model import (
 )
 from memoranda_testing.model.histories import told
 from memoranda_testing.model.playing import Player, modelled
+from memoranda_testing.model.searches import random_searches
 from memoranda_testing.model.sizes import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.steps import Step
 
@@ -36,8 +37,8 @@ _PLAIN = ("item", "items", "adds", "item_id", "after", "query", "mode", "by")
 """The arguments that make a call what it is."""
 
 
-class ModelCases(Cases):
-    """Random histories of every method, whose every answer is that of a plain model of the contract."""
+class HistoryCases(Cases):
+    """The base of cases that play histories on the store and on the model, and compare every answer."""
 
     def stage(self, store: BaseStore, reopen: Reopen | None = None, *, instances: int = 1) -> Stage:
         """Return where this case plays its histories."""
@@ -51,13 +52,8 @@ class ModelCases(Cases):
         """After how long a case ends before it has seen everything, on an engine that is slow beyond measure."""
         return 600.0 if self.thorough else 60.0
 
-    async def _play(self, stage: Stage, kinds: Kinds, topic: str) -> None:
-        """Play histories, and say what there was no time for or no way to."""
-        # A number of histories, since what is seen in so many seconds is not the same every time.
-        persistent = Capability.PERSISTENT in stage.store.capabilities
-        histories, length = 10 if persistent else 30, 30
-        if self.thorough:
-            histories, length = 50 if persistent else 200, 60
+    async def play(self, stage: Stage, kinds: Kinds, topic: str, *, histories: int, length: int) -> None:
+        """Play histories of random calls, and note how many there was no time for."""
         try:
             played = await check_histories(
                 stage, kinds, seed=self.seed, histories=histories, length=length, seconds=self.seconds, topic=topic
@@ -67,6 +63,39 @@ class ModelCases(Cases):
                 self.owned(MemoryMetadata(namespace=(mark,)))
         if played < histories:
             self.unreached(f"{histories - played} of {histories} histories, for want of time")
+
+    def kinds(self, store: BaseStore, **further: bool | int) -> Kinds:
+        """Return what histories on this store are made of."""
+        return Kinds(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
+
+
+class IsolationCases(HistoryCases):
+    """Whatever others do, a tenant sees and changes exactly what is theirs."""
+
+    async def test_random_tenants_never_meet(self, store: BaseStore) -> None:
+        """Random calls through the handles of several users, whose ids look alike, give the model's answers."""
+        kinds = self.kinds(store, tenants=True, together=False)
+        await self.play(self.stage(store), kinds, "tenants", histories=20, length=20)
+
+    async def test_random_filters_match_the_model(self, store: BaseStore) -> None:
+        """Random searches over random items find what Filter.matches says, in the same order."""
+        stage = self.stage(store)
+        for number in range(60):
+            steps = list(random_searches(Random(f"{self.seed}/filters/{number}"), stage.mark))
+            await check_steps(stage, steps, f"the searches {number} of the seed {self.seed}")
+
+
+class ModelCases(HistoryCases):
+    """Random histories of every method, whose every answer is that of a plain model of the contract."""
+
+    async def _play(self, stage: Stage, kinds: Kinds, topic: str) -> None:
+        """Play histories, and note what there is no way to see on this store."""
+        # A number of histories, since what is seen in so many seconds is not the same every time.
+        persistent = Capability.PERSISTENT in stage.store.capabilities
+        histories, length = 10 if persistent else 30, 30
+        if self.thorough:
+            histories, length = 50 if persistent else 200, 60
+        await self.play(stage, kinds, topic, histories=histories, length=length)
         if stage.mark:
             self.unreached("calls without any filter: others may have memories in this store")
         if not {Capability.FORK, Capability.PURGE} <= stage.store.capabilities:
@@ -78,21 +107,18 @@ class ModelCases(Cases):
         if not self.thorough:
             self.unreached("longer and more histories: see thorough")
 
-    def _kinds(self, store: BaseStore, **further: bool | int) -> Kinds:
-        return Kinds(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
-
     async def test_random_histories_match_the_model(self, store: BaseStore) -> None:
         """Every answer to random calls of every method, plain and through handles of every scope, is the model's."""
         for capability in (Capability.ATOMIC, Capability.DELETE, Capability.ADD_DELETED, Capability.PURGE):
             if capability not in store.capabilities:
                 self.unreached(f"what needs the capability {capability.value!r}")
-        await self._play(self.stage(store), self._kinds(store), "calls")
+        await self._play(self.stage(store), self.kinds(store), "calls")
 
     @needs(Capability.TTL)
     async def test_random_lifetimes_match_the_model(self, store: BaseStore) -> None:
         """With items that expire, by a clock that goes forward and back, every answer is the model's."""
         stage = self.stage(store)
-        kinds = self._kinds(
+        kinds = self.kinds(
             store, lifetimes=True, moves_clock=stage.moves_clock, clock_goes_back=stage.moves_clock, together=False
         )
         await self._play(stage, kinds, "lifetimes")
@@ -102,7 +128,7 @@ class ModelCases(Cases):
         """With two stores on the same data, one of which is closed and opened again, every answer is the model's."""
         that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
         stage = self.stage(store, reopen, instances=2)
-        kinds = self._kinds(
+        kinds = self.kinds(
             store,
             instances=2,
             reopening=True,
@@ -121,7 +147,7 @@ class ModelCases(Cases):
         if Capability.DELETE in store.capabilities:
             methods += ("delete",)
         ends = time.monotonic() + self.seconds
-        stage, kinds = self.stage(store), self._kinds(store, together=False)
+        stage, kinds = self.stage(store), self.kinds(store, together=False)
         for variant, method in itertools.product(range(4 if self.thorough else 1), methods):
             for at in range(1, _AWAITS):
                 if time.monotonic() >= ends:

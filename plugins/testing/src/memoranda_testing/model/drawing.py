@@ -34,6 +34,8 @@ class Kinds:
     reopening: bool = False
     instances: int = 1
     together: bool = True
+    tenants: bool = False
+    """Every call goes through the handle of a user."""
     substring_is_default: bool = True
 
 
@@ -48,6 +50,8 @@ class Drawing:
 
     def _scope(self) -> MemoryMetadata | None:
         """Go through every combination of fields in turn, the broader ones more often."""
+        if self.kinds.tenants:
+            return self.world.scope(1)
         self._handle += 1
         cycle = _HANDLES if self._handle % 3 else _ALL
         return self.world.scope(cycle[self._handle % len(cycle)])

@@ -78,7 +78,9 @@ class Occasions(Arguments):
     @property
     def forks(self) -> bool:
         """Whether sessions can be forked, and nothing is left of it afterwards."""
-        return {Capability.FORK, Capability.PURGE} <= self.capabilities and not self.world.is_shared
+        return {Capability.FORK, Capability.PURGE} <= self.capabilities and not (
+            self.world.is_shared or self.kinds.tenants
+        )
 
     def forked(self, model: Model) -> Forked:
         """Return a session that is forked, most often at an item that it shows."""
