@@ -11,15 +11,15 @@ from collections.abc import Coroutine
 from typing import Any
 
 from memoranda_testing.case import Clock
-from memoranda_testing.model.apart import comparable
-from memoranda_testing.model.drawing import Kinds
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
-from memoranda_testing.model.leftovers import held, left_since
-from memoranda_testing.model.playing import Failure, Player, Stepped
+from memoranda_testing.model.leaks import held, left_since
+from memoranda_testing.model.player import Failure, Player, Stepped
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.stage import Stage
+from memoranda_testing.model.sandbox import Sandbox
+from memoranda_testing.model.scope_independence import comparable
 from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Moved, Reopened, Step, Together
+from memoranda_testing.model.values import HistoryOptions
 
 
 async def cancelled(work: Coroutine[Any, Any, Any], at: int) -> Any:
@@ -34,14 +34,14 @@ __all__ = [
     "Failure",
     "Forked",
     "Generator",
-    "Kinds",
+    "HistoryOptions",
     "Many",
     "ManyIds",
     "Model",
     "Moved",
     "Player",
     "Reopened",
-    "Stage",
+    "Sandbox",
     "Step",
     "Stepped",
     "Together",

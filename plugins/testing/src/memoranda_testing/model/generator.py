@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata, utc_text
 from memoranda.store import Capability, copy_item
-from memoranda_testing.model.alphabet import FAR_FUTURE, QUERIES, TYPES
-from memoranda_testing.model.drawing import Kinds
-from memoranda_testing.model.occasions import Occasions
+from memoranda_testing.model.calls import Calls
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.rows import Refused
-from memoranda_testing.model.steps import Call, Reopened, Step
+from memoranda_testing.model.state import Refused
+from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, Step, Together
+from memoranda_testing.model.values import HistoryOptions
+from memoranda_testing.model.world import FAR_FUTURE, QUERIES, TYPES
 
 
-class Generator(Occasions):
+class Generator(Calls):
     """Draws one step after the other. What it draws depends on the random numbers and on the model alone."""
 
-    def __init__(self, random: Random, capabilities: frozenset[Capability], kinds: Kinds, mark: str = "") -> None:
-        super().__init__(random, capabilities, kinds, mark)
+    def __init__(
+        self, random: Random, capabilities: frozenset[Capability], options: HistoryOptions, mark: str = ""
+    ) -> None:
+        super().__init__(random, capabilities, options, mark)
+        self._waiting: list[Step] = []
         self.drawn = 0
         """How many steps were drawn, the looks at everything not counted."""
         reads = ["get", "get_many", "search", "search", "search_ranked", "window", "head", "count", "scan", "owners"]
@@ -31,12 +35,12 @@ class Generator(Occasions):
             writes += ["delete", "delete", "restore"]
         if Capability.PURGE in capabilities:
             writes.append("purge")
-        if kinds.lifetimes:
+        if options.lifetimes:
             writes += ["touch", "touch", "add"]
-        if kinds.moves_clock:
+        if options.moves_clock:
             writes.append("sweep")
         self._reads, self._writes = reads, writes
-        removals = ["pop", "purge", "clear", "restore", "purge"] + (["touch"] if kinds.lifetimes else [])
+        removals = ["pop", "purge", "clear", "restore", "purge"] + (["touch"] if options.lifetimes else [])
         self._removals = [method for method in removals if method in writes]
 
     def step(self, model: Model) -> Step:
@@ -45,12 +49,12 @@ class Generator(Occasions):
         if self._waiting:
             return self._waiting.pop()
         world = self.world
-        if self.kinds.reopening and world.chance(0.05):
+        if self.options.reopening and world.chance(0.05):
             self._waiting += self.audits()
             return Reopened()
-        if self.kinds.moves_clock and world.chance(0.12):
+        if self.options.moves_clock and world.chance(0.12):
             return self._moved(model)
-        if self.kinds.together and world.chance(0.06):
+        if self.options.together and world.chance(0.06):
             self._waiting += self.audits()
             return self._together(model)
         if self.forks and world.chance(0.05):
@@ -83,7 +87,7 @@ class Generator(Occasions):
     def survey(self, model: Model) -> Iterator[Step]:
         """Yield calls of every reading method with each field and each condition by itself, then removals with one."""
         fields = (*SCOPE_FIELDS, "namespace")
-        for method in ("append", "update", "pop") if self.kinds.together else ():
+        for method in ("append", "update", "pop") if self.options.together else ():
             yield self._together(model, method)
         if self.forks:
             yield from (self.forked(model), self.forked(model), *self.audits())
@@ -186,6 +190,85 @@ class Generator(Occasions):
         if not name or ("extra" not in fields and self.world.chance(0.5)):  # No handle is bound to ``extra``.
             return replace(drawn, scope=scope)
         return replace(drawn, arguments={**drawn.arguments, name: scope})
+
+    def audits(self) -> list[Step]:
+        """Return looks at everything, in the order of adding: with deleted items, and without."""
+        arguments: dict[str, Any] = {"order": "added"}
+        if self.world.is_shared:
+            arguments["metadata"] = self.world.bounds
+        plain = Call("scan", arguments, None, self._instance())
+        looks: list[Step] = [plain]
+        if Capability.DELETE in self.capabilities:
+            looks.append(replace(plain, arguments={**arguments, "include_deleted": True}))
+        if self.options.instances > 1:
+            # The same questions again and again: what one of them remembers, another may have changed.
+            looks += [Call(method, self._everywhere({}), None, self._instance()) for method in ("count", "head")]
+        return looks
+
+    def _moved(self, model: Model) -> Step:
+        seconds = self.world.one((0.25, 0.5, 300, 300.75, 299.75, 600, 900, 3600))
+        now = datetime.fromtimestamp(model.clock(), UTC)
+        ends = [row.item.expires_at for row in model.rows.values() if row.item.expires_at is not None]
+        left = [(datetime.fromisoformat(end) - now).total_seconds() for end in ends]
+        soon = [seconds for seconds in left if 0 < seconds <= 4000]
+        if soon and self.world.chance(0.5):
+            seconds = self.world.one(soon)  # To the very moment at which an item ends.
+        if self.options.clock_goes_back and self.world.chance(0.25):
+            # The store has seen how late it was; then it is told another time.
+            self._waiting += [*self.audits(), Moved(-seconds * 3)]
+            return self.audits()[0]
+        if self.world.chance(0.4):
+            self._waiting += self.audits()
+        return Moved(seconds)
+
+    def _together(self, model: Model, method: str = "") -> Together:
+        """Return several calls of one kind, each of which is one step on every store."""
+        method = method or self.world.one(("add", "update", "append", "pop"))
+        if method == "pop":
+            pop = Call("pop", self._everywhere({}))
+            return Together(tuple(replace(pop, instance=self._instance()) for _ in range(3)))
+        items = [self.item(model, version=method == "update") for _ in range(3)]
+        for item in items:
+            item.__dict__["expires_at"] = None
+        free = [item_id for item_id in self.world.ids if item_id not in model.rows]
+        for item in items:
+            item.__dict__["metadata"] = items[0].metadata
+            if method == "append":
+                item.__dict__["id"] = free.pop() if free else item.id
+            else:
+                item.__dict__["id"] = items[0].id
+                item.__dict__["version"] = items[0].version
+        if method != "append":
+            return Together(tuple(Call(method, {"item": item}, None, self._instance()) for item in items))
+        head = self._head_of(items[0], model)
+        turns = [Call("append", {"items": [item], "after": head}, None, self._instance()) for item in items]
+        return Together(tuple(turns))
+
+    @property
+    def forks(self) -> bool:
+        """Whether sessions can be forked, and nothing is left of it afterwards."""
+        return {Capability.FORK, Capability.PURGE} <= self.capabilities and not (
+            self.world.is_shared or self.options.tenants
+        )
+
+    def forked(self, model: Model) -> Forked:
+        """Return a session that is forked, most often at an item that it shows."""
+        world, scope = self.world, self._scope()
+        there = [row.item for row in model.rows.values() if not row.deleted and row.item.metadata.session_id]
+        item = world.one(there) if there and world.chance(0.9) else None
+        session = world.one(world.owners["session_id"]) if item is None else str(item.metadata.session_id)
+        if item is not None and scope is not None and world.chance(0.7):
+            held = {name: getattr(item.metadata, name) for name in SCOPE_FIELDS if getattr(scope, name) is not None}
+            scope = MemoryMetadata(**{**held, "session_id": None}, namespace=item.metadata.namespace)
+        at = self._id(model) if item is None else item.id
+        said = [self.item(model) for _ in range(world.random.randint(0, 3))]
+        for each in said:
+            # Whether the past ends elsewhere once the item has expired that it ends at, no contract says.
+            each.__dict__.update({"ttl": None, "expires_at": None})
+            if item is not None and world.chance(0.7):
+                each.__dict__["metadata"] = item.metadata
+        scope = None if scope == MemoryMetadata() else scope
+        return Forked(session, at, tuple(said), scope, self._instance())
 
 
 def _has_order(value: Any) -> bool:

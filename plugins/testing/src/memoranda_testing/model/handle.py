@@ -18,8 +18,7 @@ from memoranda.store import (
     storable,
     with_lifetime,
 )
-from memoranda_testing.model.forks import shown
-from memoranda_testing.model.rows import Refused, State
+from memoranda_testing.model.state import Refused, State, shown
 
 
 class Handle:

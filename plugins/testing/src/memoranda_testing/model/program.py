@@ -10,7 +10,7 @@ from typing import Any
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_testing.model.answers import Answer
-from memoranda_testing.model.playing import Failure, scope_arguments
+from memoranda_testing.model.player import Failure, scope_arguments
 from memoranda_testing.model.steps import (
     BRANCH,
     Call,

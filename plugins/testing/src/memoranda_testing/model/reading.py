@@ -24,9 +24,8 @@ from memoranda.store import (
 )
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
-from memoranda_testing.model.forks import shown, told
 from memoranda_testing.model.handle import Handle
-from memoranda_testing.model.rows import Refused
+from memoranda_testing.model.state import Refused, shown, told
 
 
 class Reading(Handle):

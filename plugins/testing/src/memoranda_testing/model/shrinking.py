@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import copy_item
-from memoranda_testing.model.playing import Failure
+from memoranda_testing.model.player import Failure
 from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Step, Together
 
 Attempt = Callable[[Sequence[Step]], Awaitable[Failure | None]]
@@ -27,7 +27,7 @@ _EMPTYING = 5
 """How many steps it takes to empty a store before each attempt, roughly."""
 
 _KEPT = frozenset({"item", "items", "ids", "item_id", "after", "query"})
-"""Arguments without which a call is no call any more, or another one."""
+"""Calls without which a call is no call any more, or another one."""
 
 
 PATIENCE = 60.0

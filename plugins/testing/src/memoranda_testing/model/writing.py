@@ -8,9 +8,8 @@ from memoranda.errors import InputError, MemoryError, TurnConflictError, Version
 from memoranda.integrity import conversation_of
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Filter, metadata_matches
-from memoranda_testing.model.forks import record_of
 from memoranda_testing.model.handle import Handle
-from memoranda_testing.model.rows import AtMost, Refused
+from memoranda_testing.model.state import AtMost, Refused, record_of
 
 
 class Writing(Handle):

@@ -28,7 +28,7 @@ class _Watcher(Observer):
         self.told += [item.content for item in items if item.metadata.user_id == self.user]
 
 
-class ArrivingDeletedCases(Cases):
+class AddDeletedCases(Cases):
     """``add_many(items, deleted=ids)``."""
 
     @needs(Capability.ADD_DELETED)

@@ -18,7 +18,7 @@ from memoranda_testing.case import note
 from memoranda_testing.expect import shown
 from memoranda_testing.model import histories
 from memoranda_testing.model.contract import cause, sentence
-from memoranda_testing.model.playing import made
+from memoranda_testing.model.player import made
 from memoranda_testing.model.program import composed, step_lines
 from memoranda_testing.model.steps import Call
 
@@ -213,7 +213,7 @@ def _copies(items: Sequence[MemoryItem], scope: MemoryMetadata) -> list[MemoryIt
 
 async def _shrunk(clash: Clash, trial: Trial) -> Clash | None:
     """Return the shortest history that is found to show the same; None if it does not come about again."""
-    left = histories.SHRINKING
+    left = histories.SHRINKING_STEPS
     last = [event for event in clash.events[:-1] if event.what != "ask"]
     best = await trial.again([*last, clash.events[-1]], clash) or await trial.again(clash.events, clash)
     while best is not None:

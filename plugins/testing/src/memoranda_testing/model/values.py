@@ -8,7 +8,8 @@ from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, copy_item
-from memoranda_testing.model.alphabet import (
+from memoranda_testing.model.reference import Model
+from memoranda_testing.model.world import (
     BOUNDS,
     FAR_FUTURE,
     FAR_PAST,
@@ -18,14 +19,13 @@ from memoranda_testing.model.alphabet import (
     TYPES,
     World,
 )
-from memoranda_testing.model.reference import Model
 
 _HANDLES = (0, 0, 0, 1, 0, 1, 2, 3, 4, 8, 16, 17, 5, 9, 6, 10, 12, 18, 20, 24, 7, 11, 13, 19, 21, 25, 14, 22, 26, 28)
 _ALL = (15, 23, 27, 29, 30, 31)
 
 
 @dataclass(frozen=True)
-class Kinds:
+class HistoryOptions:
     """What a history may hold beside single calls."""
 
     lifetimes: bool = False
@@ -39,25 +39,27 @@ class Kinds:
     substring_is_default: bool = True
 
 
-class Drawing:
+class Values:
     """Draws what calls are made of. It depends on the random numbers and on the model alone."""
 
-    def __init__(self, random: Random, capabilities: frozenset[Capability], kinds: Kinds, mark: str = "") -> None:
+    def __init__(
+        self, random: Random, capabilities: frozenset[Capability], options: HistoryOptions, mark: str = ""
+    ) -> None:
         self.world = World(random, mark)
         self.capabilities = capabilities
-        self.kinds = kinds
+        self.options = options
         self._handle = random.randrange(64)
 
     def _scope(self) -> MemoryMetadata | None:
         """Go through every combination of fields in turn, the broader ones more often."""
-        if self.kinds.tenants:
+        if self.options.tenants:
             return self.world.scope(1)
         self._handle += 1
         cycle = _HANDLES if self._handle % 3 else _ALL
         return self.world.scope(cycle[self._handle % len(cycle)])
 
     def _instance(self) -> int:
-        return self.world.random.randrange(self.kinds.instances)
+        return self.world.random.randrange(self.options.instances)
 
     def item(self, model: Model, *, version: bool = False) -> MemoryItem:
         """Return an item, whose id may well be taken; its owner is most often the one that it had."""
@@ -85,12 +87,14 @@ class Drawing:
             values["tool_calls"] = [{"id": world.one(("c", "d"))}]
         if kind == "tool":
             values["tool_call_id"] = world.one(("c", "d"))
-        if self.kinds.lifetimes:
+        if self.options.lifetimes:
             if world.chance(0.3):
                 values["ttl"] = world.one(LIFETIMES)
             if world.chance(0.08):
                 # What is over as it comes is swept by the store that it comes to, and by others a little later.
-                values["expires_at"] = world.one((FAR_PAST, FAR_FUTURE) if self.kinds.instances == 1 else (FAR_FUTURE,))
+                values["expires_at"] = world.one(
+                    (FAR_PAST, FAR_FUTURE) if self.options.instances == 1 else (FAR_FUTURE,)
+                )
         if version:
             held = row.item.version if row is not None and not row.deleted else 0
             values["version"] = held if world.chance(0.8) else world.random.randint(0, 3)
@@ -193,13 +197,13 @@ class Drawing:
         }
 
     def _ttl(self) -> float | None:
-        return self.world.one(LIFETIMES) if self.kinds.lifetimes and self.world.chance(0.3) else None
+        return self.world.one(LIFETIMES) if self.options.lifetimes and self.world.chance(0.3) else None
 
     def _flag(self, share: float = 0.25) -> bool | None:
         return True if self.world.chance(share) else None
 
     def _refresh(self) -> bool | None:
-        return self._flag(0.2) if self.kinds.lifetimes else None
+        return self._flag(0.2) if self.options.lifetimes else None
 
     def _within(self, scope: MemoryMetadata | None) -> MemoryMetadata | None:
         return self._asked(scope) if self.world.chance(0.2) else None

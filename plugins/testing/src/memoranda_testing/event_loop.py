@@ -14,7 +14,7 @@ A_CALL = 1e-6
 """The seconds that a function call takes for work that looks at the clock to see whether it is time for a turn."""
 
 
-async def longest_turn(work: Awaitable[object]) -> int:
+async def longest_block(work: Awaitable[object]) -> int:
     """Await the work and return the most function calls that this thread made between two turns of the event loop.
 
     The number is the same on every machine: meanwhile ``time.perf_counter`` goes on by a microsecond with each call,

@@ -7,13 +7,13 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.store import Capability
-from memoranda_testing.model.alphabet import FOREVER, LIFETIMES, QUERIES, STATUSES, TYPES
-from memoranda_testing.model.drawing import Drawing
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.steps import Call
+from memoranda_testing.model.values import Values
+from memoranda_testing.model.world import FOREVER, LIFETIMES, QUERIES, STATUSES, TYPES
 
 
-class Arguments(Drawing):
+class Calls(Values):
     """Draws calls of every method, with every argument that the contract knows."""
 
     def call_of(self, method: str, model: Model, *, broad: bool = False) -> Call:
@@ -62,7 +62,7 @@ class Arguments(Drawing):
     def _search(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         world = self.world
         query = world.one(QUERIES) if world.chance(0.3) else None
-        mode = world.one((None, "substring", "text")) if self.kinds.substring_is_default or not query else "substring"
+        mode = world.one((None, "substring", "text")) if self.options.substring_is_default or not query else "substring"
         return {
             **self._filters(scope),
             **self._page(),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from memoranda.items import MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
-from memoranda_testing.model.bounds import stays_within
-from memoranda_testing.model.playing import Failure, Player, replayed
-from memoranda_testing.model.steps import Step
+from memoranda_testing.model.player import Failure, Player, replayed
+from memoranda_testing.model.steps import Call, Cancelled, Many, Step, Together
 
 OpenAnother = Callable[[], Awaitable[BaseStore]]
 
@@ -25,7 +25,7 @@ _FURTHER = 1e7
 
 
 @dataclass
-class Stage:
+class Sandbox:
     """Gives each history a store that is empty as far as it can see.
 
     With ``fresh`` that is a new one each time. Otherwise the one that is given is emptied; and where others use it, all
@@ -63,7 +63,7 @@ class Stage:
         self.mark = f"conform-{uuid.uuid4().hex}"
         self.marks.append(self.mark)
 
-    async def set(self) -> Player:
+    async def player(self) -> Player:
         """Return a player on an empty store."""
         if self.fresh is not None:
             store = await self.fresh()
@@ -85,7 +85,7 @@ class Stage:
         player.model.bounds = MemoryMetadata(namespace=(self.mark,)) if self.mark else None
         return player
 
-    async def strike(self, player: Player) -> None:
+    async def close(self, player: Player) -> None:
         """Close what was opened for a history."""
         self._clock = max(self._clock, player.clock.now)
         for store in player.instances:
@@ -97,11 +97,11 @@ class Stage:
         """Play steps on an empty store and return how they fail; not if they would reach what others have there."""
         if self.mark and not all(stays_within(step, self.mark) for step in steps):
             return None
-        player = await self.set()
+        player = await self.player()
         try:
             return await replayed(player, steps)
         finally:
-            await self.strike(player)
+            await self.close(player)
 
     async def _empty(self) -> None:
         store, held = self.store, self.store.capabilities
@@ -116,3 +116,54 @@ class Stage:
             raise ExpectationError(
                 f"After clear() of everything and purge(deleted_only=True) the store still counts {left} items."
             )
+
+
+_BOUNDED = frozenset(
+    {
+        *("search", "search_ranked", "window", "head", "count", "scan", "owners"),
+        *("clear", "pop", "restore", "purge"),
+    }
+)
+"""The methods that reach whatever a filter names; the others name ids or items, which bear the mark."""
+
+
+def stays_within(step: Step, mark: str) -> bool:
+    """Whether a step reads, writes and removes nothing but what bears this mark."""
+    return all(_is_bounded(call, mark) and _is_tidy(call, mark) for call in _calls(step))
+
+
+def _calls(step: Step) -> Iterator[Call]:
+    if isinstance(step, Call):
+        yield step
+    elif isinstance(step, Cancelled):
+        yield step.call
+    elif isinstance(step, Together):
+        yield from step.calls
+
+
+def _is_bounded(call: Call, mark: str) -> bool:
+    if call.method not in _BOUNDED or call.arguments.get("item_id") is not None:
+        return True
+    asked = call.arguments.get("within" if call.method == "owners" else "metadata")
+    return any(_names(metadata, mark) for metadata in (call.scope, asked))
+
+
+def _names(metadata: MemoryMetadata | None, mark: str) -> bool:
+    if metadata is None:
+        return False
+    named = [getattr(metadata, name) for name in SCOPE_FIELDS]
+    return metadata.namespace[:1] == (mark,) or any(value is not None and value.startswith(mark) for value in named)
+
+
+def _is_tidy(call: Call, mark: str) -> bool:
+    """Whether what it stores lies where it is removed from in the end."""
+    given = [call.arguments.get(name) for name in ("item", "items", "adds")]
+    return all(place[:1] == (mark,) for value in given for place in _places(value))
+
+
+def _places(value: Any) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, (MemoryItem, Many)):
+        yield value.metadata.namespace
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _places(inner)

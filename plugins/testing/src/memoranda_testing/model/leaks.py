@@ -11,7 +11,7 @@ from pathlib import Path
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_testing.model.contract import cause, sentence
-from memoranda_testing.model.playing import made
+from memoranda_testing.model.player import made
 from memoranda_testing.model.program import call_text, composed, step_lines
 from memoranda_testing.model.steps import Call, Many
 
