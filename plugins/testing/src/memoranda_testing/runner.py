@@ -1,4 +1,4 @@
-"""The conformance kit outside pytest: ``memoranda conform URL`` and programs of your own."""
+"""Run the conformance kit without pytest: for ``memoranda conform URL`` and your own programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OpenStore = Callable[[], BaseStore | Awaitable[BaseStore]]
 """Returns a new store on the same data each time it is called, open or not."""
 
 _TIDYING = 120.0
-"""How many seconds removing what a case wrote may take; a store that hangs must not hang the run."""
+"""Seconds for removing what a case wrote; a store that hangs must not hang the run."""
 
 
 class Outcome(StrEnum):
@@ -64,17 +64,17 @@ class Report:
     results: tuple[CaseResult, ...]
 
     def of(self, outcome: Outcome) -> list[CaseResult]:
-        """Return the results that ended so."""
+        """Return the results with this outcome."""
         return [result for result in self.results if result.outcome is outcome]
 
     @property
     def conforms(self) -> bool:
-        """Whether no case failed and some passed."""
+        """True if no case failed and some passed."""
         return not self.of(Outcome.FAILED) and bool(self.of(Outcome.PASSED))
 
     @property
     def seconds(self) -> float:
-        """How long all cases took."""
+        """The seconds that all cases took together."""
         return sum(result.seconds for result in self.results)
 
     def to_json(self) -> dict[str, Any]:
@@ -103,13 +103,15 @@ async def check_store(
 ) -> Report:
     """Run the cases one after the other, each on a store opened for it, and return all results.
 
-    ``exclusive`` says that every opening gives an empty store that is nobody else's; without it, cases that look at
-    the whole store are skipped, and each case removes what it wrote. ``select`` chooses cases by name; ``timeout``
-    (seconds) fails a case that hangs; ``on_result`` is told of each result at once. An error in a case is a failed
-    case; only a store that cannot be opened at all raises.
+    - ``exclusive``: every opening gives an empty store that is not shared. Without it, cases that look at the whole
+      store are skipped, and each case removes what it wrote.
+    - ``select`` chooses cases by name.
+    - ``timeout`` fails a case that takes longer, in seconds.
+    - ``thorough`` lets cases that compare random histories with a model take minutes, with ten times the timeout.
+    - ``seed`` chooses those histories; the reason of a case that passed says what it did not reach.
+    - ``on_result`` is called with each result at once.
 
-    Cases that compare random histories with a model take seconds, or with ``thorough`` minutes (and have ten times the
-    timeout); they are the same for the same ``seed``, and the reason of one that passed says what it did not reach.
+    An error in a case is a failed case. Only a store that cannot be opened at all raises.
     """
     first = await _opened(open_store)
     name, capabilities = repr(first), tuple(sorted(capability.value for capability in first.capabilities))

@@ -12,14 +12,14 @@ from memoranda_testing.cases.branch_records import BranchHistoryCases, BranchRec
 from memoranda_testing.cases.branches import BranchCases
 from memoranda_testing.cases.compaction import CompactionCases
 from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
-from memoranda_testing.cases.conditions import ConditionCases
+from memoranda_testing.cases.conditions import ConditionCases, ValueCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
 from memoranda_testing.cases.lifetimes import LifetimeCases, TtlCases
 from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
 from memoranda_testing.cases.loops import LoopCases
 from memoranda_testing.cases.model import IsolationCases, ModelCases
-from memoranda_testing.cases.namespaces import NamespaceCases, OwnerCases, ValueCases
+from memoranda_testing.cases.namespaces import NamespaceCases, OwnerCases
 from memoranda_testing.cases.observers import ObserverCases
 from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
 from memoranda_testing.cases.ranked import RankingCases, TextRankingCases

@@ -9,7 +9,7 @@ import time
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import BaseStore, Capability
-from memoranda_testing.case import Cases, Clock, Reopen, needs, note
+from memoranda_testing.case import Cases, Clock, Reopen, needs, note, required
 from memoranda_testing.expect import SkipCase, contents, each_raises, equal, raises, that
 
 LONGEST = 36.0
@@ -33,7 +33,7 @@ class TtlCases(Cases):
             found_at_first = len(await store.search(metadata=scope))
             if time.monotonic() - started < ttl or ttl >= LONGEST:
                 break
-            ttl *= 6  # The machine is so busy that the life had ended before anybody could look.
+            ttl *= 6  # The machine is so busy that the item expired before the first read.
         equal(found_at_first, 3, "number found at first")
         await self._until_gone(store, first, second, ttl=ttl)
         equal(contents(await store.search(metadata=scope)), ["tea kept"], "listing")
@@ -45,7 +45,7 @@ class TtlCases(Cases):
 
     @needs(Capability.TTL)
     async def test_replacing_without_a_ttl_keeps_the_item(self, store: BaseStore) -> None:
-        """The whole item is replaced, the time it had left too."""
+        """The whole item is replaced, including the time it had left."""
         scope = self.scope()
         item, other = note("short", scope), note("other", scope)
         await store.add(item, ttl=0.8)
@@ -96,7 +96,7 @@ class TtlCases(Cases):
 
 
 class LifetimeCases(Cases):
-    """What a ttl promises, to the moment."""
+    """A ttl holds to the moment."""
 
     def on_a_clock(self, store: BaseStore) -> Clock:
         """Give the store a clock of its own and return it; memories of others would expire by it."""
@@ -108,7 +108,7 @@ class LifetimeCases(Cases):
 
     @needs(Capability.TTL)
     async def test_an_expired_item_is_as_if_purged(self, store: BaseStore) -> None:
-        """From the moment on no call shows or counts it, deleted or not, and its id is free for anybody."""
+        """From that moment on no call shows or counts it, deleted or not, and its id is free."""
         clock = self.on_a_clock(store)
         scope, other = self.scope(session_id="s"), self.scope()
         item, kept = note("tea", scope, 0), note("tea kept", scope, 1)
@@ -141,8 +141,7 @@ class LifetimeCases(Cases):
     @needs(Capability.TTL, Capability.PERSISTENT)
     async def test_what_another_store_keeps_expires_as_well(self, store: BaseStore, reopen: Reopen | None) -> None:
         """Where a store did not see an item arrive, it ends at the same moment: its id is free, nothing is deleted."""
-        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
-        assert reopen is not None
+        reopen = required(reopen)
         clock = self.on_a_clock(store)
         mine, theirs = self.scope(), self.scope()
         async with await reopen() as other:
@@ -209,7 +208,7 @@ class LifetimeCases(Cases):
                 await each.close()
 
     async def _lives_for_a_minute(self, store: BaseStore, clock: Clock, scope: MemoryMetadata) -> None:
-        """An item of a minute is there for a minute, beside what was there before the clock was wrong."""
+        """An item with a ttl of a minute lasts a minute, beside those from before the clock was wrong."""
         item, longer = note("tea", scope), MemoryItem(content="more tea", metadata=scope, ttl=30)
         await store.add(item, ttl=60)
         await store.add(longer)
@@ -331,7 +330,7 @@ class LifetimeCases(Cases):
 
     @needs(Capability.TTL)
     async def test_sweeping_removes_what_is_over_and_nothing_else(self, store: BaseStore) -> None:
-        """sweep says how many went; a handle sweeps its own."""
+        """sweep returns how many items it removed; a handle sweeps its own."""
         clock = self.on_a_clock(store)
         mine, theirs = self.scope(), self.scope()
         await store.add_many([note("mine", mine), note("theirs", theirs)], ttl=5)
@@ -357,7 +356,7 @@ class LifetimeCases(Cases):
 
     @needs(Capability.TTL)
     async def test_a_turn_may_follow_what_expired(self, store: BaseStore) -> None:
-        """A head that is over is no head any more."""
+        """An expired item is no longer the head."""
         clock = self.on_a_clock(store)
         scope = self.scope(session_id="s")
         await store.append([note("short", scope)], after=None, ttl=5)

@@ -1,4 +1,4 @@
-"""Random histories compared with a model of the contract, beside the cases that are examples."""
+"""Random histories, compared with a model of the contract."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from random import Random
 
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
-from memoranda_testing.case import Cases, Reopen, needs
-from memoranda_testing.expect import ExpectationError, that
+from memoranda_testing.case import Cases, Reopen, needs, required
+from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model import (
     Call,
     Cancelled,
@@ -22,7 +22,7 @@ from memoranda_testing.model import (
     leaks,
     scope_independence,
 )
-from memoranda_testing.model.histories import told
+from memoranda_testing.model.histories import failure_report
 from memoranda_testing.model.player import Player, modelled
 from memoranda_testing.model.search_steps import random_searches
 from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
@@ -49,7 +49,7 @@ class HistoryCases(Cases):
 
     @property
     def seconds(self) -> float:
-        """After how long a case ends before it has seen everything, on an engine that is slow beyond measure."""
+        """Seconds after which a case ends early on a very slow engine."""
         return 600.0 if self.thorough else 60.0
 
     async def play(self, sandbox: Sandbox, options: HistoryOptions, topic: str, *, histories: int, length: int) -> None:
@@ -65,7 +65,7 @@ class HistoryCases(Cases):
             self.unreached(f"{histories - played} of {histories} histories, for want of time")
 
     def options(self, store: BaseStore, **further: bool | int) -> HistoryOptions:
-        """Return what histories on this store are made of."""
+        """Return the options for histories on this store."""
         return HistoryOptions(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
 
 
@@ -89,7 +89,7 @@ class ModelCases(HistoryCases):
     """Random histories of every method, whose every answer is that of a plain model of the contract."""
 
     async def _play(self, sandbox: Sandbox, options: HistoryOptions, topic: str) -> None:
-        """Play histories, and note what there is no way to see on this store."""
+        """Play histories, and note what cannot be checked on this store."""
         # A number of histories, since what is seen in so many seconds is not the same every time.
         persistent = Capability.PERSISTENT in sandbox.store.capabilities
         histories, length = 10 if persistent else 30, 30
@@ -125,8 +125,8 @@ class ModelCases(HistoryCases):
 
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
-        """With two stores on the same data, one of which is closed and opened again, every answer is the model's."""
-        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
+        """With two stores on the same data, one closed and reopened now and then, every answer is the model's."""
+        reopen = required(reopen)
         sandbox = self.sandbox(store, reopen, instances=2)
         options = self.options(
             store,
@@ -181,7 +181,9 @@ class ModelCases(HistoryCases):
         finally:
             await sandbox.close(player)
         if failure is not None:
-            raise ExpectationError(await told(failure, sandbox, f"the seed {self.seed}, {method}() cancelled"))
+            raise ExpectationError(
+                await failure_report(failure, sandbox, f"the seed {self.seed}, {method}() cancelled")
+            )
         return waited
 
     async def test_sizes_match_the_model(self, store: BaseStore) -> None:
@@ -223,7 +225,7 @@ class ModelCases(HistoryCases):
             )
             if clash is not None:
                 raise ExpectationError(
-                    await scope_independence.told(clash, trial, f"history {number} of the seed {self.seed}")
+                    await scope_independence.clash_report(clash, trial, f"history {number} of the seed {self.seed}")
                 )
 
     async def test_nothing_of_the_store_is_left_after_close(self, store: BaseStore) -> None:
@@ -232,12 +234,12 @@ class ModelCases(HistoryCases):
         await leaks.used(store, calls)  # What is made once and shared is there from here on.
         left = await leaks.left_by(store, calls, self.patience)
         if left:
-            raise ExpectationError(await leaks.told(store, left, calls, min(self.patience, 5.0)))
+            raise ExpectationError(await leaks.leak_report(store, left, calls, min(self.patience, 5.0)))
         await store.init()
 
 
 def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -> Call:
-    """Return a call that has something to do, to several items where it takes them, if one can be drawn."""
+    """Draw a call that changes or finds something, with several items if it takes them."""
     call = generator.call_of(method, player.model)
     for _ in range(60):
         call = generator.call_of(method, player.model)

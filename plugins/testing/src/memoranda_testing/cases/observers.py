@@ -1,4 +1,4 @@
-"""Observers: what they may change, and what they are told."""
+"""Observers: what they may change, and what they are notified of."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from memoranda_testing.expect import contents, each_raises, equal, raises
 
 
 class _Recorder(Observer):
-    """Writes down what it is told of one user, and spoils the copies it is given."""
+    """Record the events of one user, and change the copies that are passed in."""
 
     def __init__(self, user: str | None) -> None:
         self.user = user
-        self.told: list[tuple[str, object]] = []
+        self.recorded: list[tuple[str, object]] = []
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         if item.metadata.user_id == self.user:
@@ -32,16 +32,16 @@ class _Recorder(Observer):
         self._note(f"searched {query}", items)
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
-        self.told.append(("cleared", removed))
+        self.recorded.append(("cleared", removed))
 
     def _note(self, event: str, items: Sequence[MemoryItem]) -> None:
-        self.told.append((event, contents(items)))
+        self.recorded.append((event, contents(items)))
         for item in items:
             item.content = "spoilt by an observer"
 
 
 class _Failing(Observer):
-    """Fails in every method it is told to."""
+    """Fail in every method that is named."""
 
     def __init__(self, *methods: str) -> None:
         self.methods = methods
@@ -66,7 +66,7 @@ class _Failing(Observer):
 
 @contextmanager
 def _expected_log() -> Iterator[None]:
-    """Keep the log of failures that are meant out of the terminal."""
+    """Keep the log of expected failures out of the terminal."""
     logger = logging.getLogger("memoranda.store.observers")
     logger.disabled = True
     try:
@@ -76,10 +76,10 @@ def _expected_log() -> Iterator[None]:
 
 
 class ObserverCases(Cases):
-    """Observers are told of what a store does, and may change an item before it is stored."""
+    """Observers are notified of what a store does, and may change an item before it is stored."""
 
     async def test_observers_are_told_of_what_happens(self, store: BaseStore) -> None:
-        """Adds, updates, searches and removals are told once each, after they happened."""
+        """Adds, updates, searches and removals are reported once each, after they happened."""
         scope = self.scope()
         recorder = _Recorder(scope.user_id)
         store.observe(recorder)
@@ -90,7 +90,7 @@ class ObserverCases(Cases):
         found = await store.search(query="green", metadata=scope, mode="substring")
         await store.clear(metadata=scope)
         equal(
-            recorder.told,
+            recorder.recorded,
             [
                 ("added", ["tea"]),
                 ("added", ["wine", "beer"]),
@@ -98,7 +98,7 @@ class ObserverCases(Cases):
                 ("searched green", ["green tea"]),
                 ("cleared", 3),
             ],
-            "what the observer was told",
+            "what the observer was notified of",
         )
         equal(contents(found), ["green tea"], "what the caller got")
 
@@ -116,7 +116,7 @@ class ObserverCases(Cases):
         equal(contents(items), ["secret 0", "secret 1", "secret 2", "secret 3"], "the caller's items")
 
     async def test_a_failure_before_adding_refuses_the_add(self, store: BaseStore) -> None:
-        """An observer that redacts is not passed over: nothing is stored, and the error is a PluginError."""
+        """If before_add fails, nothing is stored, and the error is a PluginError."""
         scope = self.scope()
         store.observe(_Failing("before_add"))
         item = note("secret", scope)
@@ -145,7 +145,7 @@ class ObserverCases(Cases):
         scope, other = self.scope(), self.scope()
 
         class Thief(Observer):
-            """Gives every item to somebody else."""
+            """Give every item to another user."""
 
             def before_add(self, item: MemoryItem) -> MemoryItem:
                 return note(item.content, other, id=item.id)
@@ -160,7 +160,7 @@ class ObserverCases(Cases):
         scope = self.scope()
 
         class Spoiler(Observer):
-            """Puts a NUL into every content."""
+            """Put a NUL into every content."""
 
             def before_add(self, item: MemoryItem) -> MemoryItem:
                 item.content += "\0"

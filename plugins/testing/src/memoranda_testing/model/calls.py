@@ -1,4 +1,4 @@
-"""Random calls: the arguments of each public method, and calls that are bounded by nothing but their own."""
+"""Random calls: the arguments of each public method, and calls without any filter."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from memoranda_testing.model.world import FOREVER, LIFETIMES, QUERIES, STATUSES,
 
 
 class Calls(Values):
-    """Draws calls of every method, with every argument that the contract knows."""
+    """Draws calls of every method, with every argument of the contract."""
 
     def call_of(self, method: str, model: Model, *, broad: bool = False) -> Call:
-        """Return a call of this method; a ``broad`` one is bounded by nothing but its own arguments."""
+        """Return a call of this method; a ``broad`` one has no scope and no filter."""
         if broad:
             return Call(method, self._broad(method, model), None, self._instance())
         scope = self._scope()
@@ -26,7 +26,7 @@ class Calls(Values):
         return Call(method, arguments, scope, self._instance())
 
     def _broad(self, method: str, model: Model) -> dict[str, Any]:
-        """Return arguments that leave out nothing."""
+        """Return arguments without a filter."""
         deleted = {"include_deleted": True} if Capability.DELETE in self.capabilities and self.world.chance(0.3) else {}
         arguments: dict[str, dict[str, Any]] = {
             "get_many": {"ids": list(self.world.ids)},

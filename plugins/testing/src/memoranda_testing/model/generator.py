@@ -1,4 +1,4 @@
-"""Random histories: every public method, with every argument that the contract knows, drawn from a small world."""
+"""Random histories: every public method with every argument of the contract, over a small set of values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memoranda_testing.model.world import FAR_FUTURE, QUERIES, TYPES
 
 
 class Generator(Calls):
-    """Draws one step after the other. What it draws depends on the random numbers and on the model alone."""
+    """Draws one step after another, from the random numbers and the model alone."""
 
     def __init__(
         self, random: Random, capabilities: frozenset[Capability], options: HistoryOptions, mark: str = ""
@@ -44,7 +44,7 @@ class Generator(Calls):
         self._removals = [method for method in removals if method in writes]
 
     def step(self, model: Model) -> Step:
-        """Return the next step; after one that writes comes a look at everything."""
+        """Return the next step; after a write, the next steps read everything."""
         self.drawn += not self._waiting
         if self._waiting:
             return self._waiting.pop()
@@ -66,7 +66,7 @@ class Generator(Calls):
         return call
 
     def call(self, model: Model) -> Call:
-        """Return a call of any method, which a store without the capability ``atomic`` would not leave half done."""
+        """Return a call of any method; none that a store without the capability ``atomic`` may leave half done."""
         while True:
             method = self.world.one(self._writes if self.world.chance(0.5) else self._reads)
             call = self.call_of(method, model)
@@ -85,7 +85,7 @@ class Generator(Calls):
         return False
 
     def survey(self, model: Model) -> Iterator[Step]:
-        """Yield calls of every reading method with each field and each condition by itself, then removals with one."""
+        """Yield calls of every reading method with each single field and condition, then removals with one."""
         fields = (*SCOPE_FIELDS, "namespace")
         for method in ("append", "update", "pop") if self.options.together else ():
             yield self._together(model, method)
@@ -117,7 +117,7 @@ class Generator(Calls):
         yield from self.audits()
 
     def _conditioned(self, method: str, model: Model) -> Call:
-        """Return a call that nothing but a time or a value bounds."""
+        """Return a call that only a time or a value bounds."""
         world = self.world
         arguments = dict(self._broad(method, model))
         kind = world.one(("where", "where", "where", "since", "until"))
@@ -125,7 +125,7 @@ class Generator(Calls):
         return Call(method, self._everywhere(arguments), None, self._instance())
 
     def _every_value(self) -> Iterator[Call]:
-        """Yield a search for each value of each key of ``extra``, and for what is greater and what is not that."""
+        """Yield searches for each value of each key of ``extra``: equal, greater, and not equal."""
         for key in self.world.keys:
             for value in self.world.values:
                 asked = ["$eq", *(["$gt"] if _has_order(value) else []), *(["$ne"] if self.world.chance(0.2) else [])]
@@ -134,7 +134,7 @@ class Generator(Calls):
                     yield Call("search", self._everywhere(arguments), None, self._instance())
 
     def _every_id(self) -> Iterator[Call]:
-        """Yield looks at every id: all together, each by itself, and each under an owner who may be another."""
+        """Yield reads of every id: all together, each alone, and each with an owner who may be the wrong one."""
         yield Call("get_many", {"ids": list(self.world.ids)}, None, self._instance())
         for item_id in self.world.ids:
             yield Call("get", {"item_id": item_id}, None, self._instance())
@@ -142,7 +142,7 @@ class Generator(Calls):
             yield Call("get", {"item_id": item_id, "metadata": owner}, None, self._instance())
 
     def _every_place(self) -> Iterator[Call]:
-        """Yield looks at what lies below every place."""
+        """Yield reads of everything below each namespace."""
         for place in self.world.places:
             there = MemoryMetadata(namespace=place)
             for method in ("search", "count", "scan"):
@@ -150,9 +150,9 @@ class Generator(Calls):
             yield Call("owners", {"by": "namespace", "within": there}, None, self._instance())
 
     def _replacement(self, method: str, model: Model) -> Call:
-        """Return a call that replaces an item by itself as it was, but for the text and the times; those stay or not.
+        """Return a call that replaces an item with the same one, but for its text and times.
 
-        Where items are removed by the same call, another one is, for good.
+        A call that also removes items removes another one, sometimes for good.
         """
         world = self.world
         taken = [row.item for row in model.rows.values() if not row.deleted]
@@ -172,7 +172,7 @@ class Generator(Calls):
         return Call(method, arguments, None, self._instance())
 
     def _valued(self) -> Call:
-        """Return a search for values of ``extra`` that are near to those that are there."""
+        """Return a search for values of ``extra`` that are close to stored ones."""
         world = self.world
         key, operator = world.one(world.keys), world.one(("$eq", "$ne", "$gt", "$lte", "$in"))
         value = world.one(world.values)
@@ -182,7 +182,7 @@ class Generator(Calls):
         return Call("search", self._everywhere({"where": where, "limit": 100}), None, self._instance())
 
     def _narrow(self, method: str, fields: Sequence[str], model: Model) -> Call:
-        """Return a call that nothing but these fields bounds, by a handle or by a filter."""
+        """Return a call that only these fields bound, by a handle or by a filter."""
         scope = self.world.naming(fields)
         drawn = self.call_of(method, model, broad=True)
         names = {"owners": "within", "add": "", "sweep": ""}
@@ -192,7 +192,7 @@ class Generator(Calls):
         return replace(drawn, arguments={**drawn.arguments, name: scope})
 
     def audits(self) -> list[Step]:
-        """Return looks at everything, in the order of adding: with deleted items, and without."""
+        """Return reads of everything in the order of adding, with and without deleted items."""
         arguments: dict[str, Any] = {"order": "added"}
         if self.world.is_shared:
             arguments["metadata"] = self.world.bounds
@@ -201,7 +201,7 @@ class Generator(Calls):
         if Capability.DELETE in self.capabilities:
             looks.append(replace(plain, arguments={**arguments, "include_deleted": True}))
         if self.options.instances > 1:
-            # The same questions again and again: what one of them remembers, another may have changed.
+            # Ask the same again: one instance may have cached what another has changed.
             looks += [Call(method, self._everywhere({}), None, self._instance()) for method in ("count", "head")]
         return looks
 
@@ -214,7 +214,7 @@ class Generator(Calls):
         if soon and self.world.chance(0.5):
             seconds = self.world.one(soon)  # To the very moment at which an item ends.
         if self.options.clock_goes_back and self.world.chance(0.25):
-            # The store has seen how late it was; then it is told another time.
+            # The store reads the clock before it goes back.
             self._waiting += [*self.audits(), Moved(-seconds * 3)]
             return self.audits()[0]
         if self.world.chance(0.4):
@@ -222,7 +222,7 @@ class Generator(Calls):
         return Moved(seconds)
 
     def _together(self, model: Model, method: str = "") -> Together:
-        """Return several calls of one kind, each of which is one step on every store."""
+        """Return several calls of one kind, to be made at once; each is atomic on every store."""
         method = method or self.world.one(("add", "update", "append", "pop"))
         if method == "pop":
             pop = Call("pop", self._everywhere({}))
@@ -246,13 +246,13 @@ class Generator(Calls):
 
     @property
     def forks(self) -> bool:
-        """Whether sessions can be forked, and nothing is left of it afterwards."""
+        """True if sessions can be forked and ended without a trace."""
         return {Capability.FORK, Capability.PURGE} <= self.capabilities and not (
             self.world.is_shared or self.options.tenants
         )
 
     def forked(self, model: Model) -> Forked:
-        """Return a session that is forked, most often at an item that it shows."""
+        """Return a fork of a session, most often at an item that it shows."""
         world, scope = self.world, self._scope()
         there = [row.item for row in model.rows.values() if not row.deleted and row.item.metadata.session_id]
         item = world.one(there) if there and world.chance(0.9) else None
@@ -263,7 +263,7 @@ class Generator(Calls):
         at = self._id(model) if item is None else item.id
         said = [self.item(model) for _ in range(world.random.randint(0, 3))]
         for each in said:
-            # Whether the past ends elsewhere once the item has expired that it ends at, no contract says.
+            # The contract does not say where a past ends once its last item has expired.
             each.__dict__.update({"ttl": None, "expires_at": None})
             if item is not None and world.chance(0.7):
                 each.__dict__["metadata"] = item.metadata

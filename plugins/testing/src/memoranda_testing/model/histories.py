@@ -1,4 +1,4 @@
-"""Many histories in a row; one that fails is shrunk and told."""
+"""Play many histories, and shrink one that fails to a short program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved
 from memoranda_testing.model.values import HistoryOptions
 
 SHRINKING_STEPS = 12_000
-"""How many steps are tried to shrink a failure; the fewer, the longer is the program that shows it."""
+"""How many steps are tried to shrink a failure; with fewer, the program that shows it is longer."""
 
 
 async def check_histories(
@@ -36,9 +36,9 @@ async def check_histories(
     seconds: float,
     topic: str = "",
 ) -> int:
-    """Play histories of random steps and return how many there was time for; they are the same for the same seed.
+    """Play random histories and return how many there was time for; the same seed gives the same histories.
 
-    Raises ExpectationError for one that fails.
+    Raises ExpectationError if one fails.
     """
     ends = time.monotonic() + seconds
     for number in range(histories):
@@ -55,14 +55,14 @@ async def check_histories(
         finally:
             await sandbox.close(player)
         if failure is not None:
-            raise ExpectationError(await told(failure, sandbox, f"history {number} of the seed {seed}"))
+            raise ExpectationError(await failure_report(failure, sandbox, f"history {number} of the seed {seed}"))
     return histories
 
 
 async def compare(store: BaseStore, seed: int, calls: int = 150) -> None:
-    """Play one history of so many random steps on a store that is empty and nobody else's, and leave what came of it.
+    """Play one history of random steps on a store that is empty and not shared, and leave what it stored.
 
-    It is for a backend's own tests, which may look at the store afterwards. Raises ExpectationError if it fails.
+    A backend's own tests may look at the store afterwards. Raises ExpectationError if an answer differs.
     """
     sandbox = Sandbox(store)
     options = HistoryOptions(
@@ -88,11 +88,11 @@ async def check_steps(sandbox: Sandbox, steps: Sequence[Step], what: str, *, end
     finally:
         await sandbox.close(player)
     if failure is not None:
-        raise ExpectationError(await told(failure, sandbox, what))
+        raise ExpectationError(await failure_report(failure, sandbox, what))
     return len(player.played)
 
 
-async def told(failure: Failure, sandbox: Sandbox, what: str) -> str:
+async def failure_report(failure: Failure, sandbox: Sandbox, what: str) -> str:
     """Return a failure as text: what is wrong, which sentence it breaks, what usually causes it, and a program."""
     again = None
     if sandbox.fresh is not None or sandbox.can_be_emptied:

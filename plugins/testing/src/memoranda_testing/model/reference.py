@@ -1,4 +1,4 @@
-"""A store as the contract describes it, written to be read: rows in the order of their adding, and ``Filter.matches``.
+"""A store as the contract describes it, written to be read: rows in the order of adding, and ``Filter.matches``.
 
 It has no index, no page and no await. Every public method of a store is here under its own name, and returns what the
 store must return; where the contract leaves two answers open, the answer says so (:class:`AtMost`, :class:`Refused`).
@@ -94,7 +94,7 @@ class ModelHandle(Reading, Writing):
 
 
 class Model(State):
-    """What a store holds, and what it has seen of the time."""
+    """Everything that a store holds."""
 
     def handle(self, scope: MemoryMetadata | None = None) -> ModelHandle:
         """Return the model as a plain store, or as a handle that is bound to a scope."""

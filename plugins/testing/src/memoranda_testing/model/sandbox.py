@@ -1,4 +1,4 @@
-"""Where histories are played: an empty store for each, or a corner of one that others use."""
+"""Where histories are played: an empty store for each, or a part of a shared store."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from memoranda_testing.model.steps import Call, Cancelled, Many, Step, Together
 OpenAnother = Callable[[], Awaitable[BaseStore]]
 
 START = 2_000_000_000.0
-"""What the clock of a store shows that is nobody else's."""
+"""The time that the clock of an exclusive store starts at."""
 
 _FURTHER = 1e7
-"""By how much the clock is set forward between two histories: what is over in one is not there in the next."""
+"""Seconds by which the clock advances between histories, so that nothing of one is alive in the next."""
 
 
 @dataclass
 class Sandbox:
-    """Gives each history a store that is empty as far as it can see.
+    """Gives each history a store that looks empty to it.
 
-    With ``fresh`` that is a new one each time. Otherwise the one that is given is emptied; and where others use it, all
-    that is written lies below a place of its own, nothing looks beyond it, and the clock is not moved.
+    With ``fresh`` that is a new store each time. Otherwise the given one is emptied. On a shared store, everything is
+    written below one namespace, no call looks beyond it, and the clock is not moved.
     """
 
     store: BaseStore
@@ -50,13 +50,13 @@ class Sandbox:
 
     @property
     def can_be_emptied(self) -> bool:
-        """Whether removing leaves nothing behind, so that ids can be used anew."""
+        """True if removing leaves nothing behind, so that ids can be reused."""
         held = self.store.capabilities
         return Capability.PURGE in held or Capability.DELETE not in held
 
     @property
     def moves_clock(self) -> bool:
-        """Whether nobody else's memories could expire by a clock that is moved."""
+        """True if the clock can be moved without expiring memories of others."""
         return self.exclusive and Capability.TTL in self.store.capabilities
 
     def _new_mark(self) -> None:
@@ -94,7 +94,7 @@ class Sandbox:
         await self.store.init()
 
     async def attempt(self, steps: Sequence[Step]) -> Failure | None:
-        """Play steps on an empty store and return how they fail; not if they would reach what others have there."""
+        """Play steps on an empty store and return how they fail; refuse steps that reach memories of others."""
         if self.mark and not all(stays_within(step, self.mark) for step in steps):
             return None
         player = await self.player()
@@ -124,11 +124,11 @@ _BOUNDED = frozenset(
         *("clear", "pop", "restore", "purge"),
     }
 )
-"""The methods that reach whatever a filter names; the others name ids or items, which bear the mark."""
+"""The methods that take a filter; the others take ids or items, which bear the mark."""
 
 
 def stays_within(step: Step, mark: str) -> bool:
-    """Whether a step reads, writes and removes nothing but what bears this mark."""
+    """Return True if a step reads, writes and removes only what bears this mark."""
     return all(_is_bounded(call, mark) and _is_tidy(call, mark) for call in _calls(step))
 
 
@@ -156,7 +156,7 @@ def _names(metadata: MemoryMetadata | None, mark: str) -> bool:
 
 
 def _is_tidy(call: Call, mark: str) -> bool:
-    """Whether what it stores lies where it is removed from in the end."""
+    """Return True if all it stores lies where the sandbox is emptied."""
     given = [call.arguments.get(name) for name in ("item", "items", "adds")]
     return all(place[:1] == (mark,) for value in given for place in _places(value))
 

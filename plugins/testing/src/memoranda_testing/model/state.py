@@ -29,7 +29,7 @@ class AtMost:
 
 
 class Refused(Exception):  # noqa: N818  # not an error of the model: what the store is to raise
-    """The call is to raise one of these errors."""
+    """The call must raise one of these errors."""
 
     def __init__(self, *kinds: type[MemoryError]) -> None:
         super().__init__(", ".join(kind.__name__ for kind in kinds))
@@ -46,20 +46,20 @@ class State:
     rows: dict[str, Row] = field(default_factory=dict)
     """By id, in the order of adding: an item that is replaced keeps its place."""
     over: int = 0
-    """How many items have expired in all: the most that a sweep can have left to remove."""
+    """How many items have expired in all: the most that a sweep can still remove."""
     bounds: MemoryMetadata | None = None
-    """Where everything lies that is looked at, on a store that others use."""
+    """The filter of our own part of a shared store."""
 
     def copy(self) -> Self:
-        """Return one that goes its own way from here on; nobody changes an item of a row in place."""
+        """Return an independent copy; rows are copied, and items are never changed in place."""
         return replace(self, rows={item_id: Row(row.item, row.deleted) for item_id, row in self.rows.items()})
 
     def now(self) -> str:
-        """Return the present by the clock."""
+        """Return the clock's time."""
         return utc_text(datetime.fromtimestamp(self.clock(), UTC))
 
     def expire(self) -> None:
-        """Take out what is over: it is as if it had been purged."""
+        """Remove what has expired, as if it had been purged."""
         now = self.now()
         for item_id, row in list(self.rows.items()):
             ends = row.item.expires_at
@@ -75,7 +75,7 @@ class State:
         self.rows[item.id] = Row(kept, hidden)
 
     def remove(self, item_id: str, *, purge: bool = False) -> None:
-        """Delete an item, or remove it for good where it is to be, or where the store cannot do otherwise."""
+        """Delete an item, or remove it for good if asked to or if the store cannot keep deleted items."""
         if purge or Capability.DELETE not in self.capabilities:
             del self.rows[item_id]
         else:
@@ -84,14 +84,14 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A part of what a session shows: items of a session, a past one's of its owner up to a place."""
+    """A part of what a session shows: its own items, or those of an earlier session up to a place."""
 
     session: str
     owner: MemoryMetadata | None = None
     places: Mapping[str, int] | None = None
 
     def holds(self, item: MemoryItem) -> bool:
-        """Whether an item is one of this part; of a past what lies in the scope that it was forked in."""
+        """Return True if the item is in this part; a past has only what lies in the scope that forked it."""
         if item.metadata.session_id != self.session or self.owner is None or self.places is None:
             return item.metadata.session_id == self.session
         is_theirs = item.metadata.user_id == self.owner.user_id and item.memory_type != "branch"
@@ -99,14 +99,14 @@ class _Stretch:
         return is_theirs and metadata_matches(scope, item.metadata) and item.id in self.places
 
     def archives(self, item: MemoryItem, rows: Mapping[str, Row]) -> bool:
-        """Whether a summary stands for an item; in a past only one that is of the past, too."""
+        """Return True if a summary stands for the item; in a past, only a summary of that past counts."""
         if item.archived_by is None or self.places is None:
             return item.archived_by is not None
         return item.archived_by in self.places and not rows[item.archived_by].deleted
 
 
 def record_of(item: MemoryItem, session_id: str) -> BranchMemory:
-    """Return the record of a session that is forked at an item, under a name and with times that are not its own."""
+    """Return the record of a session forked at an item, with placeholders for its name and times."""
     return BranchMemory(
         id=BRANCH,
         metadata=MemoryMetadata(user_id=item.metadata.user_id, session_id=BRANCH),
@@ -118,7 +118,7 @@ def record_of(item: MemoryItem, session_id: str) -> BranchMemory:
 
 
 def shown(rows: Mapping[str, Row], wanted: Filter) -> Callable[[MemoryItem], bool]:
-    """Return which items match: those of a filter, and where it names a forked session those of its past as well."""
+    """Return a predicate for a filter; if that names a forked session, items of its past match as well."""
     session = None if wanted.metadata is None else wanted.metadata.session_id
     stretches = [] if session is None else _stretches(rows, session)
     if len(stretches) < 2:
@@ -135,8 +135,8 @@ def shown(rows: Mapping[str, Row], wanted: Filter) -> Callable[[MemoryItem], boo
     return fits
 
 
-def told(rows: Mapping[str, Row], found: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return what a scan has found as it yields it: records name the last item of their past that is among it."""
+def as_scanned(rows: Mapping[str, Row], found: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return what a scan yields of the items found: a branch record names the last item of its past among them."""
     items: list[MemoryItem] = []
     for item in found:
         if isinstance(item, BranchMemory):
@@ -149,7 +149,7 @@ def told(rows: Mapping[str, Row], found: Sequence[MemoryItem]) -> list[MemoryIte
 
 
 def _stretches(rows: Mapping[str, Row], session: str) -> list[_Stretch]:
-    """Return a session's own part, and that of every session that it comes from, as long as those can be followed."""
+    """Return a session's own part and those of the sessions it was forked from, as far as they can be followed."""
     found, order = [_Stretch(session)], list(rows)
     end = len(order)
     while True:

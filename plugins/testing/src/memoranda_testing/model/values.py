@@ -1,4 +1,4 @@
-"""Items, filters and single values of random histories, drawn from a small world."""
+"""Draw the items, filters and single values of random histories from a small world."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALL = (15, 23, 27, 29, 30, 31)
 
 @dataclass(frozen=True)
 class HistoryOptions:
-    """What a history may hold beside single calls."""
+    """What a history may contain besides single calls."""
 
     lifetimes: bool = False
     moves_clock: bool = False
@@ -40,7 +40,7 @@ class HistoryOptions:
 
 
 class Values:
-    """Draws what calls are made of. It depends on the random numbers and on the model alone."""
+    """Draws the parts of calls, from the random numbers and the model alone."""
 
     def __init__(
         self, random: Random, capabilities: frozenset[Capability], options: HistoryOptions, mark: str = ""
@@ -51,7 +51,7 @@ class Values:
         self._handle = random.randrange(64)
 
     def _scope(self) -> MemoryMetadata | None:
-        """Go through every combination of fields in turn, the broader ones more often."""
+        """Return the next combination of fields in turn, broad ones more often."""
         if self.options.tenants:
             return self.world.scope(1)
         self._handle += 1
@@ -62,7 +62,7 @@ class Values:
         return self.world.random.randrange(self.options.instances)
 
     def item(self, model: Model, *, version: bool = False) -> MemoryItem:
-        """Return an item, whose id may well be taken; its owner is most often the one that it had."""
+        """Return an item; its id is often taken, mostly with the same owner."""
         world = self.world
         item_id = self._id(model)
         row = model.rows.get(item_id)
@@ -91,7 +91,7 @@ class Values:
             if world.chance(0.3):
                 values["ttl"] = world.one(LIFETIMES)
             if world.chance(0.08):
-                # What is over as it comes is swept by the store that it comes to, and by others a little later.
+                # An item that has expired on arrival is swept by its store at once, and by other instances later.
                 values["expires_at"] = world.one(
                     (FAR_PAST, FAR_FUTURE) if self.options.instances == 1 else (FAR_FUTURE,)
                 )
@@ -103,7 +103,7 @@ class Values:
         return BUILTIN_TYPES.get(kind, MemoryItem)(**values)
 
     def _id(self, model: Model) -> str:
-        """Return an id: one of a deleted item, one that is taken, or any."""
+        """Return an id: of a deleted item, of a stored one, or any."""
         hidden = [item_id for item_id, row in model.rows.items() if row.deleted]
         if hidden and self.world.chance(0.25):
             return self.world.one(hidden)
@@ -114,7 +114,7 @@ class Values:
         )
 
     def _items(self, model: Model, scope: MemoryMetadata | None, *, version: bool = False) -> list[MemoryItem]:
-        """Return a batch; an item of it in a handle is most often one that the handle takes."""
+        """Return a batch; for a handle, mostly items that it accepts."""
         items = [self.item(model, version=version) for _ in range(self.world.random.choice((1, 1, 2, 3, 4)))]
         if version:
             items = list({item.id: item for item in items}.values())
@@ -132,7 +132,7 @@ class Values:
         return fitting
 
     def _asked(self, scope: MemoryMetadata | None) -> MemoryMetadata | None:
-        """Return a metadata filter; in a handle most often one that does not contradict it."""
+        """Return a metadata filter; for a handle, mostly one that does not contradict it."""
         asked = self.world.asked()
         if scope is not None and asked is not None and not self.world.chance(0.1):
             asked = MemoryMetadata(
@@ -149,7 +149,7 @@ class Values:
         return None if asked == MemoryMetadata() and not self.world.chance(0.05) else asked
 
     def _everywhere(self, arguments: dict[str, Any], name: str = "metadata") -> dict[str, Any]:
-        """Return the arguments of a call that looks at all there is."""
+        """Return the arguments of a call on everything."""
         return {**arguments, name: self.world.bounds} if self.world.is_shared else arguments
 
     def _filters(self, scope: MemoryMetadata | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ POSTGRES_VARIABLE = "MEMORANDA_TEST_POSTGRES_URL"
 
 
 def postgres_binaries() -> Path:
-    """Return the folder of the programs of the first PostgreSQL that runs; none is a `ServerError`."""
+    """Return the program folder of the first PostgreSQL that runs; raises `ServerError` if none does."""
     program = first_that_runs(
         "PostgreSQL",
         [
@@ -31,7 +31,7 @@ def postgres_binaries() -> Path:
 
 
 def _packaged(package: str) -> Sequence[Command]:
-    # The package is found, not imported: only its binaries are wanted.
+    # Find the package without importing it: only its binaries are needed.
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return []
@@ -45,7 +45,7 @@ def server_programs(binaries: Path) -> Sequence[Command]:
 
 
 def system_candidates() -> list[Candidate]:
-    """Return where a PostgreSQL of the system may be."""
+    """Return the places where the system may have a PostgreSQL."""
     found = shutil.which("pg_config")
     # Debian keeps the servers off the PATH, and pg_config may be missing where only the server is installed.
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)

@@ -14,8 +14,8 @@ from memoranda_testing.servers._programs import Candidate, Command, first_that_r
 
 REDIS_VARIABLE = "MEMORANDA_TEST_REDIS_URL"
 
-# What is written before it is acknowledged is with the kernel, which a kill leaves alone. A server that also brings it
-# to the disk each second puts off what is written meanwhile, and stands still where the disk is slow.
+# Every write reaches the kernel before it is acknowledged, and survives a kill. Syncing to the disk each second would
+# only delay writes, and stall where the disk is slow.
 APPEND_ONLY = {"appendonly": "yes", "appendfsync": "no"}
 
 _ANSWER_SECONDS = 240.0
@@ -50,7 +50,7 @@ def redis_server(
 
 
 class RedisServer(LocalServer):
-    """A Redis of one's own on a loopback port."""
+    """A private Redis on a loopback port."""
 
     name = "Redis server"
 
@@ -110,7 +110,7 @@ class RedisServer(LocalServer):
 
 
 def redis_program() -> Command:
-    """Return the server to run, the first that does; none is a `ServerError`."""
+    """Return the first server that runs; raises `ServerError` if none does."""
     return first_that_runs(
         "Redis",
         [
@@ -130,7 +130,7 @@ def _on_path(name: str) -> Sequence[Command]:
 
 
 def _packaged(package: str, name: str) -> Sequence[Command]:
-    """Return the program of that name among the files of an installed package, which is not imported for it."""
+    """Return the program of that name from an installed package, without importing the package."""
     try:
         files = distribution(package).files or []
     except PackageNotFoundError:

@@ -19,7 +19,7 @@ class ServerError(RuntimeError):
 
 
 class MissingServerError(ServerError):
-    """This machine has no such server and cannot get one, so that a test of it has to be left out."""
+    """This machine has no such server and cannot get one, so its tests have to be skipped."""
 
 
 class AccountOptions(TypedDict, total=False):
@@ -78,7 +78,7 @@ def _can_be_shared(holder: socket.socket) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Ask `condition` every twenty milliseconds; return whether it became true in time."""
+    """Check `condition` every twenty milliseconds; return True if it became true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
@@ -88,7 +88,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def unprivileged_account() -> str | None:
-    """Return the account to run a server as that refuses to be root; None when this process is not root."""
+    """Return the account for servers that refuse to run as root; None if this process is not root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -106,7 +106,7 @@ def account_options(account: str | None) -> AccountOptions:
 
 
 def reachable(path: Path, account: str | None) -> bool:
-    """Say whether `account` may enter every folder above `path`; the present user always may."""
+    """Return True if `account` may enter every folder above `path`; the current user always may."""
     return account is None or all(parent.stat().st_mode & 0o001 for parent in path.resolve().parents)
 
 
@@ -120,7 +120,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Say whether a process runs; one that has ended and only waits for its parent does not."""
+    """Return True if a process runs; a zombie does not."""
     stat = Path(f"/proc/{pid}/stat")
     with contextlib.suppress(OSError):
         return stat.read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
