@@ -52,7 +52,7 @@ class Engines:
 
     @contextmanager
     def empty_store(self, engine: str, folder: Path) -> Iterator[str]:
-        """Give the URL of a store that nobody else has; a file is made in the folder."""
+        """Give the URL of an empty store that is not shared; a file is made in the folder."""
         if engine == "memory":
             yield "memory://"
         elif engine == "sqlite":

@@ -33,7 +33,7 @@ _ETCD = DebianProgram(DebianPackage("etcd", "etcd-server"), "etcd", "MEMORANDA_T
 _SETTLE_SECONDS = 180.0
 """Within how long a group must have come to rest; copying a server takes its time on a busy machine."""
 
-# Patroni lets go of the server that it starts. Whoever ends or freezes a node means both, so a process above them
+# Patroni detaches the server that it starts. Ending or freezing a node must reach both, so a process above them
 # takes in whatever is let go of below it (36 is PR_SET_CHILD_SUBREAPER).
 _TOGETHER = """
 import ctypes, os, signal, sys
@@ -249,7 +249,7 @@ class PatroniGroup:
 
     async def wait_until_followed(self) -> None:
         """Wait until all standbys get the primary's changes, and commits wait for one that may be promoted."""
-        # Somebody who copies the primary streams as well, under another name.
+        # A copy of the primary in progress streams as well, under another name.
         counted = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND application_name ~ '^node'"
 
         async def look() -> bool:

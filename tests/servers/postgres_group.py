@@ -38,7 +38,7 @@ def postgres_group(
 
 
 class PostgresNode(PostgresServer):
-    """A member of a group: it begins as a copy of the member that it is told to follow, or as an empty server."""
+    """A member of a group: it begins as a copy of the member that it follows, or as an empty server."""
 
     def __init__(self, binaries: Path, settings: Mapping[str, str], password: str) -> None:
         super().__init__(binaries, {**_FOLLOWING, **settings})
@@ -59,7 +59,7 @@ class PostgresNode(PostgresServer):
         query(self.url, f"ALTER SYSTEM SET primary_conninfo = '{_conninfo(source)}'", "SELECT pg_reload_conf()")
 
     def leave(self) -> None:
-        """Get no more changes from anybody; what has arrived is all that there will be."""
+        """Get no more changes; what has arrived is all."""
         query(self.url, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
         wait_until(lambda: query(self.url, "SELECT count(*) FROM pg_stat_wal_receiver") == 0, START_SECONDS)
 

@@ -61,7 +61,7 @@ class RedisNode(TLSRedisServer):
     def _command(self) -> list[str]:
         arguments = super()._command()
         if self._entrance is not None:
-            # Clients are told the port that speaks TLS; the nodes find each other by the second one.
+            # Clients get the port that speaks TLS; the nodes find each other by the second one.
             arguments += ["--cluster-announce-port", str(self._entrance.reserve())]
             arguments += ["--cluster-announce-bus-port", str(self.port + 10_000)]
         return arguments
@@ -182,7 +182,7 @@ class RedisCluster(Server):
         self._wait_for(lambda: all(_linked(node) for node in self.nodes if node.running), "is not whole")
 
     def wait_until_passed_on(self) -> None:
-        """Wait until every replica has confirmed all that its master was told, which it does once a second."""
+        """Wait until every replica has confirmed all that its master received, which it does once a second."""
         self._wait_for(lambda: all(_passed_on(node) for node in self.nodes if node.running), "does not pass on writes")
 
     def _join(self) -> None:
@@ -278,9 +278,9 @@ def _linked(node: RedisNode) -> bool:
 
 def _passed_on(node: RedisNode) -> bool:
     state = command(node.port, "INFO", "replication")
-    told = re.search(r"^master_repl_offset:(\d+)", state, re.MULTILINE)
+    received = re.search(r"^master_repl_offset:(\d+)", state, re.MULTILINE)
     confirmed = re.findall(r"^slave\d+:.*\boffset=(\d+)", state, re.MULTILINE)
-    return told is not None and all(int(offset) >= int(told[1]) for offset in confirmed)
+    return received is not None and all(int(offset) >= int(received[1]) for offset in confirmed)
 
 
 def _slots_of(node: RedisNode) -> set[int]:
