@@ -40,7 +40,7 @@ _PLAIN = ("item", "items", "adds", "item_id", "after", "query", "mode", "by")
 class HistoryCases(Cases):
     """The base of cases that play histories on the store and on the model, and compare every answer."""
 
-    def sandbox(self, store: BaseStore, reopen: Reopen | None = None, *, instances: int = 1) -> Sandbox:
+    def _sandbox(self, store: BaseStore, reopen: Reopen | None = None, *, instances: int = 1) -> Sandbox:
         """Return where this case plays its histories."""
         sandbox = Sandbox(store, self.exclusive, self.fresh, reopen, self.patience, instances)
         if sandbox.mark:
@@ -52,7 +52,9 @@ class HistoryCases(Cases):
         """Seconds after which a case ends early on a very slow engine."""
         return 600.0 if self.thorough else 60.0
 
-    async def play(self, sandbox: Sandbox, options: HistoryOptions, topic: str, *, histories: int, length: int) -> None:
+    async def _play_histories(
+        self, sandbox: Sandbox, options: HistoryOptions, topic: str, *, histories: int, length: int
+    ) -> None:
         """Play histories of random calls, and note how many there was no time for."""
         try:
             played = await check_histories(
@@ -64,7 +66,7 @@ class HistoryCases(Cases):
         if played < histories:
             self.unreached(f"{histories - played} of {histories} histories, for want of time")
 
-    def options(self, store: BaseStore, **further: bool | int) -> HistoryOptions:
+    def _history_options(self, store: BaseStore, **further: bool | int) -> HistoryOptions:
         """Return the options for histories on this store."""
         return HistoryOptions(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
 
@@ -74,12 +76,12 @@ class IsolationCases(HistoryCases):
 
     async def test_random_tenants_never_meet(self, store: BaseStore) -> None:
         """Random calls through the handles of several users, whose ids look alike, give the model's answers."""
-        options = self.options(store, tenants=True, together=False)
-        await self.play(self.sandbox(store), options, "tenants", histories=20, length=20)
+        options = self._history_options(store, tenants=True, together=False)
+        await self._play_histories(self._sandbox(store), options, "tenants", histories=20, length=20)
 
     async def test_random_filters_match_the_model(self, store: BaseStore) -> None:
         """Random searches over random items find what Filter.matches says, in the same order."""
-        sandbox = self.sandbox(store)
+        sandbox = self._sandbox(store)
         for number in range(60):
             steps = list(random_searches(Random(f"{self.seed}/filters/{number}"), sandbox.mark))
             await check_steps(sandbox, steps, f"the searches {number} of the seed {self.seed}")
@@ -95,7 +97,7 @@ class ModelCases(HistoryCases):
         histories, length = 10 if persistent else 30, 30
         if self.thorough:
             histories, length = 50 if persistent else 200, 60
-        await self.play(sandbox, options, topic, histories=histories, length=length)
+        await self._play_histories(sandbox, options, topic, histories=histories, length=length)
         if sandbox.mark:
             self.unreached("calls without any filter: others may have memories in this store")
         if not {Capability.FORK, Capability.PURGE} <= sandbox.store.capabilities:
@@ -112,13 +114,13 @@ class ModelCases(HistoryCases):
         for capability in (Capability.ATOMIC, Capability.DELETE, Capability.ADD_DELETED, Capability.PURGE):
             if capability not in store.capabilities:
                 self.unreached(f"what needs the capability {capability.value!r}")
-        await self._play(self.sandbox(store), self.options(store), "calls")
+        await self._play(self._sandbox(store), self._history_options(store), "calls")
 
     @needs(Capability.TTL)
     async def test_random_lifetimes_match_the_model(self, store: BaseStore) -> None:
         """With items that expire, by a clock that goes forward and back, every answer is the model's."""
-        sandbox = self.sandbox(store)
-        options = self.options(
+        sandbox = self._sandbox(store)
+        options = self._history_options(
             store, lifetimes=True, moves_clock=sandbox.moves_clock, clock_goes_back=sandbox.moves_clock, together=False
         )
         await self._play(sandbox, options, "lifetimes")
@@ -127,8 +129,8 @@ class ModelCases(HistoryCases):
     async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
         """With two stores on the same data, one closed and reopened now and then, every answer is the model's."""
         reopen = required(reopen)
-        sandbox = self.sandbox(store, reopen, instances=2)
-        options = self.options(
+        sandbox = self._sandbox(store, reopen, instances=2)
+        options = self._history_options(
             store,
             instances=2,
             reopening=True,
@@ -147,7 +149,7 @@ class ModelCases(HistoryCases):
         if Capability.DELETE in store.capabilities:
             methods += ("delete",)
         ends = time.monotonic() + self.seconds
-        sandbox, options = self.sandbox(store), self.options(store, together=False)
+        sandbox, options = self._sandbox(store), self._history_options(store, together=False)
         for variant, method in itertools.product(range(4 if self.thorough else 1), methods):
             for at in range(1, _AWAITS):
                 if time.monotonic() >= ends:
@@ -189,7 +191,7 @@ class ModelCases(HistoryCases):
     async def test_sizes_match_the_model(self, store: BaseStore) -> None:
         """Pages, batches and lists beyond 100, 400, 500, 1,000, 5,000 and 10,000 items are the model's."""
         ends = time.monotonic() + self.seconds
-        sandbox = self.sandbox(store)
+        sandbox = self._sandbox(store)
         held_by = store.capabilities
         steps: list[tuple[int, list[Step]]] = [
             (QUICK, list(size_steps(QUICK, sandbox.mark, held_by))),
