@@ -1,4 +1,5 @@
-"""What every suite of this repository shares: settings of hypothesis, the markers `rare` and `slow`, and no proxy.
+"""What every suite of this repository shares: settings of hypothesis, the markers `rare` and `slow`, no proxy,
+and Debian's servers where no other runs.
 
 Of what is rare a stable sample runs by default, and nothing of what is slow; all of both with `--everything`, which
 also lets hypothesis try a hundred examples, new ones each time, in place of the same forty.
@@ -32,6 +33,7 @@ import sys
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,6 +78,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose how many examples hypothesis tries, before the modules are imported that may ask for a multiple of it."""
     settings.load_profile("everything" if config.getoption("everything") else "memoranda")
     _pass_by_proxies()
+    if find_spec("memoranda_testing") is not None and find_spec("servers") is not None:
+        from servers import add_debian_fallbacks
+
+        add_debian_fallbacks()
 
 
 def _pass_by_proxies() -> None:

@@ -13,10 +13,14 @@ import json
 import math
 import os
 import statistics
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+# Poolers, clusters and a system's own PostgreSQL come from the servers of the repository's tests.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 LINES_VARIABLE = "MEMORANDA_BENCH_LINES"
 """Names a file to which every reported line is appended as JSON; ``python bench`` adds them up."""

@@ -21,7 +21,8 @@ from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_redis import RedisMemoryStore
-from memoranda_testing.servers import pgbouncer, postgres_group, redis_cluster, redis_server
+from memoranda_testing.servers import redis_server
+from servers import pgbouncer, postgres_group, redis_cluster
 
 Calls = dict[str, Callable[[BaseStore], Awaitable[Any]]]
 

@@ -22,7 +22,7 @@ import memoranda
 from memoranda.store import BaseStore
 from memoranda_anthropic import AsyncMemoryTool
 from memoranda_mcp import Desk, Rights, make_server
-from memoranda_testing.servers import ENGINES, Engines
+from servers import ENGINES, Engines
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -17,7 +17,7 @@ import yaml
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryMetadata
-from memoranda_testing.servers import ModelServer, completion, model_server
+from servers import ModelServer, completion, model_server
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

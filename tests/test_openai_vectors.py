@@ -7,8 +7,8 @@ import pytest
 import memoranda_openai
 from memoranda import HumanMemory
 from memoranda.errors import EmbeddingUnavailableError
-from memoranda_testing.servers import model_server
 from memoranda_vector import OpenAIEmbeddings, VectorMemoryStore
+from servers import model_server
 
 
 def test_the_vector_store_offers_the_embedder_under_its_own_name() -> None:

@@ -22,22 +22,25 @@ import redis
 import redis.cluster
 
 from memoranda_testing.servers import (
-    PGBOUNCER_VARIABLE,
     POSTGRES_VARIABLE,
     REDIS_VARIABLE,
     MissingServerError,
-    PgBouncer,
     PostgresServer,
     RedisServer,
     ServerError,
-    UnreliableNetwork,
     closed_port,
     fresh_database,
+    postgres_server,
+    redis_server,
+)
+from servers import (
+    PGBOUNCER_VARIABLE,
+    PgBouncer,
+    UnreliableNetwork,
     pgbouncer,
     postgres_group,
-    postgres_server,
     redis_cluster,
-    redis_server,
+    redis_tls_server,
     system_postgres_server,
 )
 
@@ -228,7 +231,7 @@ def test_a_redis_user_has_its_rights_and_no_others() -> None:
 
 
 def test_a_redis_with_tls_is_trusted_through_its_authority_only() -> None:
-    with redis_server(tls=True) as server:
+    with redis_tls_server() as server:
         url, authority = server.url, server.certificates.authority
         with redis.Redis.from_url(url, ssl_ca_certs=str(authority)) as client:
             assert client.ping()
@@ -242,7 +245,7 @@ def test_a_redis_with_tls_is_trusted_through_its_authority_only() -> None:
 
 
 def test_a_redis_that_asks_for_client_certificates_refuses_clients_without_one() -> None:
-    with redis_server(client_certificates=True) as server:
+    with redis_tls_server(client_certificates=True) as server:
         files = server.certificates
         trusted = {"ssl_ca_certs": str(files.authority), "retry": None}
         own = {"ssl_certfile": str(files.client_certificate), "ssl_keyfile": str(files.client_key)}

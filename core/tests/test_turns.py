@@ -16,7 +16,7 @@ from memoranda.errors import InputError, StoreClosedError, VersionConflictError
 from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore, Owner, Page
 from memoranda.turns import brief
 from memoranda_ranking import HashingEmbeddings, Passage, index_terms, rank_text
-from memoranda_testing.turns import longest_turn
+from memoranda_testing.event_loop import longest_block
 
 ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})
@@ -102,7 +102,7 @@ WORK: dict[str, Work] = {
 @pytest.mark.rare
 @pytest.mark.parametrize("work", WORK)
 async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(work: str) -> None:
-    few, many = [await longest_turn(WORK[work](await filled(count))) for count in (1_500, 4_500)]
+    few, many = [await longest_block(WORK[work](await filled(count))) for count in (1_500, 4_500)]
     assert many < 2 * few
 
 
@@ -114,17 +114,17 @@ async def test_the_turns_of_the_loop_do_not_grow_with_what_was_done_before(work:
         store = await filled(count)
         if work == "a second text search":
             await store.search(query="saffron", metadata=ADA, mode="text")
-            turns.append(await longest_turn(store.search(query="saffron number", metadata=ADA, mode="text")))
+            turns.append(await longest_block(store.search(query="saffron number", metadata=ADA, mode="text")))
         else:
             await store.clear(metadata=ADA)
             again = store.restore(metadata=ADA) if work == "a restore" else store.purge(deleted_only=True)
-            turns.append(await longest_turn(again))
+            turns.append(await longest_block(again))
     assert turns[1] < 2 * turns[0]
 
 
 async def test_the_turns_do_not_grow_on_a_store_that_leaves_ranking_to_the_base() -> None:
     few, many = [
-        await longest_turn((await filled(count, FourMethods)).search(query="saffron", mode="text"))
+        await longest_block((await filled(count, FourMethods)).search(query="saffron", mode="text"))
         for count in (1_500, 4_500)
     ]
     assert many < 2 * few
@@ -137,13 +137,13 @@ async def test_a_few_long_items_do_not_hold_the_loop_either() -> None:
         store = InMemoryStore()
         text = " ".join(f"ßword{number}" for number in range(words))
         await store.add_many([HumanMemory(content=text, metadata=ADA) for _ in range(20)])
-        turns.append(await longest_turn(store.search(query="word7", metadata=ADA, mode="text")))
+        turns.append(await longest_block(store.search(query="word7", metadata=ADA, mode="text")))
     assert turns[1] < 2 * turns[0]
 
 
 async def test_embedding_many_texts_in_the_process_leaves_the_loop_its_turns() -> None:
     texts = [note.content for note in notes(3_000)]
-    few, many = [await longest_turn(HashingEmbeddings().aembed_many(texts[:count])) for count in (1_000, 3_000)]
+    few, many = [await longest_block(HashingEmbeddings().aembed_many(texts[:count])) for count in (1_000, 3_000)]
     assert many < 2 * few
 
 
@@ -153,7 +153,7 @@ async def test_a_conversation_without_rounds_leaves_the_loop_its_turns() -> None
     for count in (2_500, 7_500):
         memory = ShortTermMemory(scope="user")
         await memory.add_many(notes(count))
-        turns.append(await longest_turn(memory.search(metadata=ADA, limit=10**6)))
+        turns.append(await longest_block(memory.search(metadata=ADA, limit=10**6)))
     assert turns[1] < 2 * turns[0]
 
 
@@ -191,7 +191,7 @@ async def test_a_batch_is_put_in_place_with_a_few_steps_an_item(work: str) -> No
     """All else is done aside: only what nobody may come in between of is one turn."""
     store = await filled(6_000)
     batch = await store.search(metadata=ADA, limit=6_000)
-    assert await longest_turn(BATCHES[work](store, batch)) < 10 * len(batch)
+    assert await longest_block(BATCHES[work](store, batch)) < 10 * len(batch)
 
 
 async def test_one_item_that_holds_much_is_checked_aside_in_a_large_batch() -> None:
@@ -200,14 +200,14 @@ async def test_one_item_that_holds_much_is_checked_aside_in_a_large_batch() -> N
     for count in (1_000, 10_000):
         ids = [f"source{number}" for number in range(count)]
         summary = SummaryMemory(content="all", template="t", archives=dict.fromkeys(ids, "mark"), sources=ids)
-        turns.append(await longest_turn(InMemoryStore().add_many([*notes(600), summary])))
+        turns.append(await longest_block(InMemoryStore().add_many([*notes(600), summary])))
     assert turns[1] < 2 * turns[0]
 
 
 @pytest.mark.parametrize("purge", [False, True])
 async def test_of_what_a_batch_deletes_only_the_ids_are_looked_at_in_one_turn(purge: bool) -> None:
     ids = [f"ada{number}" for number in range(1_500)]
-    assert await longest_turn((await filled(1_500)).apply(deletes=ids, purge=purge)) < 12 * len(ids)
+    assert await longest_block((await filled(1_500)).apply(deletes=ids, purge=purge)) < 12 * len(ids)
 
 
 async def seen(store: BaseStore) -> list[object]:

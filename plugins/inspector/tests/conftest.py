@@ -16,7 +16,7 @@ import memoranda
 from memoranda.store import BaseStore
 from memoranda_inspector import Inspector, create_app
 from memoranda_inspector.demo import DemoModel, fill
-from memoranda_testing.servers import Engines
+from servers import Engines
 
 BROWSER = Path(__file__).parent / "browser"
 PORT = 8765

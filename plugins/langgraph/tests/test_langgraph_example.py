@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda_testing.servers import Engines
+from servers import Engines
 
 SERVERS = ("postgres", "redis")
 PROGRAM = Path(__file__).parents[3] / "examples" / "langgraph_assistant.py"

@@ -9,7 +9,7 @@ import pytest
 
 import memoranda
 from memoranda.store import BaseStore
-from memoranda_testing.servers import Engines
+from servers import Engines
 
 SERVERS = [pytest.param(name, marks=pytest.mark.rare(name)) for name in ("postgres", "redis")]
 """What an adapter does hardly depends on the engine: with a server, one test in some is enough for every day."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memoranda_testing.servers import ModelServer, model_server
+from servers import ModelServer, model_server
 
 
 @pytest.fixture

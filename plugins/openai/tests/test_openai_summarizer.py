@@ -19,7 +19,7 @@ from memoranda.errors import InputError, SummarizerUnavailableError, SummaryErro
 from memoranda.store import InMemoryStore
 from memoranda_openai import OpenAISummarizer
 from memoranda_summary import Summarizer, SummaryConfig, compact
-from memoranda_testing.servers import ModelServer, completion
+from servers import ModelServer, completion
 
 KEY = "sk-a-very-secret-key"
 SECRET = "the prompt is a secret"

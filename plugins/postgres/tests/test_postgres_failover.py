@@ -16,15 +16,9 @@ import pytest_asyncio
 from memoranda import HumanMemory
 from memoranda.errors import StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_testing.histories import History, Writers, broken_promises
-from memoranda_testing.servers import (
-    MissingServerError,
-    PatroniGroup,
-    PostgresGroup,
-    UnreliableNetwork,
-    patroni_group,
-    postgres_group,
-)
+from memoranda_testing.servers import MissingServerError
+from servers import PatroniGroup, PostgresGroup, UnreliableNetwork, patroni_group, postgres_group
+from servers.writers import History, Writers, broken_promises
 
 FAULTS = ("paused", "killed", "cut off")
 OUTAGES = (0.3, 0.0, 1.5, 4.0)

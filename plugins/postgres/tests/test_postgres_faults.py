@@ -16,7 +16,8 @@ import pytest_asyncio
 from memoranda import HumanMemory, MemoryError, MemoryItem, MemoryMetadata
 from memoranda.errors import InputError, StoreUnavailableError
 from memoranda_postgres import PostgresMemoryStore
-from memoranda_testing.servers import UnreliableNetwork, closed_port, postgres_server
+from memoranda_testing.servers import closed_port, postgres_server
+from servers import UnreliableNetwork
 
 ALICE = MemoryMetadata(user_id="alice", session_id="s")
 

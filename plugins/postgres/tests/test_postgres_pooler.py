@@ -17,7 +17,8 @@ from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.pooler import Pooler, look_for_pooler, pooler_finding
 from memoranda_ranking import HashingEmbeddings
 from memoranda_testing import StoreConformance
-from memoranda_testing.servers import MissingServerError, PgBouncer, pgbouncer
+from memoranda_testing.servers import MissingServerError
+from servers import PgBouncer, pgbouncer
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 

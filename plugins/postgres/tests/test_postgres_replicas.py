@@ -22,7 +22,8 @@ from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.scope_counts import ScopeCounter
 from memoranda_postgres.server import Server, ServerOptions
 from memoranda_testing import StoreConformance
-from memoranda_testing.servers import PostgresGroup, PostgresNode, postgres_group, query
+from memoranda_testing.servers import query
+from servers import PostgresGroup, PostgresNode, postgres_group
 
 Reopen = Callable[[], Awaitable[PostgresMemoryStore]]
 

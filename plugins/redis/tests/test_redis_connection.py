@@ -23,7 +23,8 @@ from memoranda_context import ContextManager
 from memoranda_redact.redactor import Redactor
 from memoranda_redis import ShortTermMemoryManager, get_short_term_memory
 from memoranda_redis.plugin import memoranda_backends, memoranda_item_types
-from memoranda_testing.servers import RedisServer, redis_cluster, redis_server
+from memoranda_testing.servers import RedisServer, redis_server
+from servers import redis_cluster, redis_tls_server
 
 
 @pytest.fixture
@@ -633,7 +634,7 @@ async def test_an_acl_user_with_its_own_keys_can_work_and_nothing_else() -> None
 
 @pytest.mark.rare("tls")
 async def test_tls_with_a_certificate_that_is_trusted_works() -> None:
-    with redis_server(tls=True, password="right") as server:
+    with redis_tls_server(password="right") as server:
         assert isinstance(server, RedisServer)
         url = f"{server.url}?ssl_ca_certs={server.certificates.authority}"
         async with ShortTermMemoryManager(url) as memory:
@@ -644,7 +645,7 @@ async def test_tls_with_a_certificate_that_is_trusted_works() -> None:
 
 @pytest.mark.rare("tls")
 async def test_tls_with_a_certificate_that_is_not_trusted_is_a_connection_error() -> None:
-    with redis_server(tls=True) as server:
+    with redis_tls_server() as server:
         memory = ShortTermMemoryManager(server.url, timeout=3)
 
         with pytest.raises(ConnectionError):
@@ -654,7 +655,7 @@ async def test_tls_with_a_certificate_that_is_not_trusted_is_a_connection_error(
 
 @pytest.mark.rare("tls")
 async def test_a_server_that_wants_a_client_certificate_gets_one() -> None:
-    with redis_server(tls=True, client_certificates=True) as server:
+    with redis_tls_server(client_certificates=True) as server:
         assert isinstance(server, RedisServer)
         files = server.certificates
         trusting = f"{server.url}?ssl_ca_certs={files.authority}"

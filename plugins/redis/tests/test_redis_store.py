@@ -26,6 +26,7 @@ from memoranda.errors import (
 from memoranda.store import Finding
 from memoranda_redis import EpisodicMemory, RedisMemoryStore
 from memoranda_testing.servers import RedisServer, redis_server
+from servers import redis_tls_server
 
 ADA = MemoryMetadata(user_id="ada", session_id="s1")
 BOB = MemoryMetadata(user_id="bob", session_id="s1")
@@ -147,7 +148,7 @@ async def test_an_acl_user_of_one_namespace_can_work_there() -> None:
 
 
 async def test_a_store_is_reached_over_tls() -> None:
-    with redis_server(tls=True) as server:
+    with redis_tls_server() as server:
         assert isinstance(server, RedisServer)
         async with memoranda.open(f"{server.url}?ssl_ca_certs={server.certificates.authority}") as store:
             await store.add(HumanMemory(content="x"))

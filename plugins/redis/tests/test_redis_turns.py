@@ -8,7 +8,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda_redis import RedisMemoryStore, ShortTermMemoryManager
-from memoranda_testing.turns import longest_turn
+from memoranda_testing.event_loop import longest_block
 
 ADA = MemoryMetadata(user_id="ada")
 SOME = MemoryMetadata(user_id="ada", extra={"kept": True})
@@ -33,7 +33,7 @@ async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(standalone_url: 
                 "a count by extra": lambda store=store: store.count(metadata=SOME),
                 "a clear by extra": lambda store=store: store.clear(metadata=SOME),
             }
-            turns.append(await longest_turn(calls[work]()))
+            turns.append(await longest_block(calls[work]()))
     assert turns[1] < 2 * turns[0]
 
 
@@ -44,6 +44,6 @@ async def test_the_turns_of_the_loop_do_not_grow_with_the_interactions(standalon
         memory = ShortTermMemoryManager(standalone_url, f"agent-{uuid.uuid4().hex}")
         for number in range(count):
             await memory.add_interaction("t", f"number {number}")
-        turns.append(await longest_turn(memory.get_recent()))
+        turns.append(await longest_block(memory.get_recent()))
         await memory.disconnect()
     assert turns[1] < 2 * turns[0]

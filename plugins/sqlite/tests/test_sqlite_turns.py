@@ -11,7 +11,7 @@ import pytest
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.embeddings import Embeddings
 from memoranda_sqlite import SQLiteMemoryStore
-from memoranda_testing.turns import longest_turn
+from memoranda_testing.event_loop import longest_block
 
 ADA = MemoryMetadata(user_id="ada")
 COUNTS = (1_000, 3_000)
@@ -64,7 +64,7 @@ async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(tmp_path: Path, 
         async with SQLiteMemoryStore(tmp_path / f"{count}.db", durability="normal") as store:
             await store.add_many(notes(count))
             held = await store.search(metadata=ADA, limit=count)
-            turns.append(await longest_turn(WORK[work](store, held)))
+            turns.append(await longest_block(WORK[work](store, held)))
     assert turns[1] < 2 * turns[0]
 
 
@@ -72,7 +72,7 @@ async def test_of_items_by_their_ids_no_more_than_the_ids_is_looked_at_in_the_lo
     """Four calls are what checking an id takes, and five times as many what an item does."""
     async with SQLiteMemoryStore(tmp_path / "a.db", durability="normal") as store:
         await store.add_many(notes(2_000))
-        assert await longest_turn(store.get_many([f"ada{number}" for number in range(2_000)])) < 6 * 2_000
+        assert await longest_block(store.get_many([f"ada{number}" for number in range(2_000)])) < 6 * 2_000
 
 
 @pytest.mark.parametrize("embeddings", [None, InNoTime()], ids=["rows", "rows and vectors"])
@@ -82,7 +82,7 @@ async def test_the_turns_of_the_loop_hardly_grow_with_a_batch(tmp_path: Path, em
     for count in COUNTS:
         path = tmp_path / f"{count}.db"
         async with SQLiteMemoryStore(path, durability="normal", embeddings=embeddings) as store:
-            turns.append(await longest_turn(store.add_many(notes(count))))
+            turns.append(await longest_block(store.add_many(notes(count))))
     assert turns[1] - turns[0] < 2 * (COUNTS[1] - COUNTS[0])
 
 

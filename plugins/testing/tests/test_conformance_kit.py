@@ -124,16 +124,6 @@ async def test_a_timeout_of_the_stores_own_is_told_as_such() -> None:
     assert [result.reason for result in report.results] == ["TimeoutError: the driver gave up"]
 
 
-async def test_without_hypothesis_random_cases_are_skipped_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hypothesis", None)
-    report = await check_store(
-        InMemoryStore,
-        select=lambda name: name in ("test_random_filters_match_the_model", "test_random_tenants_never_meet"),
-    )
-    assert {result.outcome for result in report.results} == {Outcome.SKIPPED}
-    assert {result.reason for result in report.results} == {"it needs hypothesis: pip install hypothesis"}
-
-
 async def test_results_are_told_as_they_come() -> None:
     told: list[str] = []
     report = await check_store(

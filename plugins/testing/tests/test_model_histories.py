@@ -16,9 +16,9 @@ import pytest
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_testing import Outcome, check_store
 from memoranda_testing.cases.model import ModelCases
-from memoranda_testing.model import Call, Forked, Generator, Kinds, Model, histories
-from memoranda_testing.model.bounds import stays_within
+from memoranda_testing.model import Call, Forked, Generator, HistoryOptions, Model, histories
 from memoranda_testing.model.contract import quoted
+from memoranda_testing.model.sandbox import stays_within
 from memoranda_testing.model.steps import WRITES
 
 READS = {
@@ -64,7 +64,7 @@ async def outcome_of(store: Callable[[], BaseStore], case: str, **options: Any) 
 @pytest.fixture
 def hardly_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave failures nearly as they are found, which takes less time."""
-    monkeypatch.setattr(histories, "SHRINKING", 0)
+    monkeypatch.setattr(histories, "SHRINKING_STEPS", 0)
 
 
 def _wrong(store: type[BaseStore], case: str) -> Any:
@@ -121,10 +121,10 @@ async def test_shrinking_a_failure_leaves_a_store_that_others_use_as_it_was() ->
     assert memories == {item.id: item}
 
 
-@pytest.mark.parametrize("kinds", [Kinds(), Kinds(lifetimes=True, instances=2, together=False)])
-def test_histories_stay_in_their_corner_of_a_store_that_others_use(kinds: Kinds) -> None:
+@pytest.mark.parametrize("options", [HistoryOptions(), HistoryOptions(lifetimes=True, instances=2, together=False)])
+def test_histories_stay_in_their_corner_of_a_store_that_others_use(options: HistoryOptions) -> None:
     for number in range(10):
-        generator = Generator(Random(number), InMemoryStore.capabilities, kinds, "mark")
+        generator = Generator(Random(number), InMemoryStore.capabilities, options, "mark")
         model = Model(InMemoryStore.capabilities, lambda: 0.0)
         steps = [generator.step(model) for _ in range(60)] + list(generator.survey(model))
         assert [step for step in steps if not stays_within(step, "mark")] == []
@@ -202,10 +202,10 @@ async def test_a_case_ends_with_its_time_and_tells_what_it_left_out(monkeypatch:
 
 
 def test_histories_hold_every_public_method_with_every_argument() -> None:
-    kinds = Kinds(lifetimes=True, moves_clock=True)
+    options = HistoryOptions(lifetimes=True, moves_clock=True)
     seen: dict[str, set[str]] = {}
     for number in range(60):
-        generator = Generator(Random(number), InMemoryStore.capabilities, kinds)
+        generator = Generator(Random(number), InMemoryStore.capabilities, options)
         model = Model(InMemoryStore.capabilities, lambda: 0.0)
         for _ in range(80):
             step = generator.step(model)

@@ -10,7 +10,7 @@ import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda_ranking import HashingEmbeddings
-from memoranda_testing.turns import longest_turn
+from memoranda_testing.event_loop import longest_block
 from memoranda_vector import VectorMemoryStore
 
 ADA = MemoryMetadata(user_id="ada")
@@ -66,7 +66,7 @@ WORK: dict[str, Work] = {
 @pytest.mark.rare("turns")
 @pytest.mark.parametrize("work", WORK)
 async def test_the_turns_of_the_loop_do_not_grow_with_the_scope(work: str) -> None:
-    few, many = [await longest_turn(WORK[work](await filled(count))) for count in (3_000, 9_000)]
+    few, many = [await longest_block(WORK[work](await filled(count))) for count in (3_000, 9_000)]
     assert many < 2 * few
 
 
@@ -79,12 +79,12 @@ async def test_the_turns_of_the_loop_do_not_grow_with_what_was_done_before(work:
             store = VectorMemoryStore(HashingEmbeddings(dimension=4))
             await store.search(query="saffron", metadata=ADA, mode="text")
             await store.add_vectors(notes(count), np.ones((count, 4)))
-            turns.append(await longest_turn(store.search(query="saffron", metadata=ADA, mode="text")))
+            turns.append(await longest_block(store.search(query="saffron", metadata=ADA, mode="text")))
             continue
         store = await filled(count)
         await store.clear(metadata=ADA)
         turns.append(
-            await longest_turn(
+            await longest_block(
                 store.purge(deleted_only=True)
                 if work == "a purge of the bin"
                 else read_all(store.scan(metadata=ADA, include_deleted=True))
@@ -99,14 +99,14 @@ async def test_a_long_item_does_not_hold_the_loop_when_words_are_looked_for() ->
         store = VectorMemoryStore(HashingEmbeddings(dimension=4))
         text = " ".join(f"saffron{number % 100}" for number in range(words))
         await store.add_vectors([HumanMemory(content=text, metadata=ADA)], np.ones((1, 4)))
-        turns.append(await longest_turn(store.search(query="saffron7", metadata=ADA, mode="text")))
+        turns.append(await longest_block(store.search(query="saffron7", metadata=ADA, mode="text")))
     assert turns[1] < 2 * turns[0]
 
 
 async def test_a_text_search_over_many_conversations_costs_no_more_turns() -> None:
     """As many hits in a thousand conversations as in ten."""
     few, many = [
-        await longest_turn((await filled(4_000, sessions)).search(query="saffron", metadata=ADA, mode="text"))
+        await longest_block((await filled(4_000, sessions)).search(query="saffron", metadata=ADA, mode="text"))
         for sessions in (10, 1_000)
     ]
     assert many < 2 * few
@@ -139,7 +139,7 @@ async def test_of_a_large_batch_little_is_done_in_one_turn(work: str) -> None:
         await store.clear(metadata=ADA)
     if work == "purging":
         await store.search(query="saffron", metadata=ADA, mode="text")
-    assert await longest_turn(BATCHES[work](store, batch)) < 16 * 3_000
+    assert await longest_block(BATCHES[work](store, batch)) < 16 * 3_000
 
 
 @pytest.mark.rare("batches")

@@ -1,4 +1,4 @@
-"""What every case of the kit stands on: random scopes of its own, requirements, and tidying up."""
+"""The base of every case: scopes of its own, required capabilities, and cleaning up."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
-from memoranda_testing.expect import SkipCase
+from memoranda_testing.expect import ExpectationError, SkipCase
 
 Reopen = Callable[[], Awaitable[BaseStore]]
-"""Opens the same data once more, in a new store."""
+"""Opens the same data again, in a new store."""
 
 Case = TypeVar("Case", bound=Callable[..., Awaitable[None]])
 
@@ -20,47 +20,47 @@ Case = TypeVar("Case", bound=Callable[..., Awaitable[None]])
 class Cases:
     """The base of all groups of cases.
 
-    A case is an async method whose name starts with ``test_`` and that takes the store, and ``reopen`` where it opens
-    the same data again. It writes only under users and sessions that :meth:`user` and :meth:`scope` made up for it, so
-    that it can run on a store that others use.
+    A case is an async method whose name starts with ``test_``. It takes the store, and ``reopen`` if it opens the same
+    data again. It writes only under users and sessions that :meth:`user` and :meth:`scope` invent for it, so it can run
+    on a shared store.
     """
 
     exclusive: bool = True
-    """Whether each case has a store to itself that is empty at its start. Cases that need one are skipped otherwise."""
+    """True if each case starts with an empty store of its own. If False, cases that need one are skipped."""
 
     any_loop: bool = True
-    """Whether the store may be used from every event loop; not if it is made on something of one loop, like a pool."""
+    """True if the store works in every event loop; False if it is bound to one, for example by a pool."""
 
     thorough: bool = False
-    """Whether random cases take minutes in place of seconds."""
+    """True lets random cases take minutes instead of seconds."""
 
     seed: int = 0
-    """What random cases draw from: the same for the same seed."""
+    """The seed of random cases; the same seed gives the same cases."""
 
     patience: float = 120.0
-    """After how many seconds a call that does not end counts as one that hangs, far above what a slow machine needs."""
+    """Seconds after which a call counts as hanging; far more than a slow machine needs."""
 
     fresh: Reopen | None = None
-    """Opens a new, empty store each time, where there is a way to."""
+    """Opens a new, empty store each time; None where that is impossible."""
 
     def unreached(self, what: str) -> None:
-        """Remember something that the case could not look at, for the report."""
-        told = self.__dict__.setdefault("_unreached", [])
-        if what not in told:
-            told.append(what)
+        """Note something that the case could not check, for the report."""
+        noted = self.__dict__.setdefault("_unreached", [])
+        if what not in noted:
+            noted.append(what)
 
     @property
     def not_reached(self) -> str:
-        """What the case could not look at, as a sentence; empty if it looked at everything."""
-        told = self.__dict__.get("_unreached", [])
-        return f"Not reached: {'; '.join(told)}." if told else ""
+        """What the case could not check, as a sentence; empty if it checked everything."""
+        noted = self.__dict__.get("_unreached", [])
+        return f"Not reached: {'; '.join(noted)}." if noted else ""
 
     def user(self) -> str:
         """Return a new user id; what it owns is removed by :meth:`clean`."""
         return str(self.scope().user_id)
 
     def scope(self, **fields: Any) -> MemoryMetadata:
-        """Return new metadata with a user of its own and these further fields, which :meth:`clean` will remove."""
+        """Return metadata with a new user and these further fields; :meth:`clean` removes what is stored there."""
         scope = MemoryMetadata(**{"user_id": f"conform-{uuid.uuid4().hex}", **fields})
         self.owned(scope)
         return scope
@@ -72,7 +72,7 @@ class Cases:
         return scope
 
     async def clean(self, store: BaseStore) -> None:
-        """Remove what the case left behind, for good where the store can."""
+        """Remove what the case wrote, for good where the store can."""
         for scope in self.__dict__.pop("_scopes", []):
             if Capability.PURGE in store.capabilities:
                 await store.purge(metadata=scope)
@@ -80,15 +80,14 @@ class Cases:
                 await store.clear(metadata=scope)
 
 
-def needs(*capabilities: Capability) -> Callable[[Case], Case]:
-    """Run the case only on a store that declares all of these; elsewhere it is skipped, with the reason."""
+def skipped_if(reason: Callable[[Cases, BaseStore], str]) -> Callable[[Case], Case]:
+    """Skip the case where this returns a reason."""
 
     def decorate(case: Case) -> Case:
         @functools.wraps(case)
         async def checked(self: Cases, store: BaseStore, *args: Any, **kwargs: Any) -> None:
-            for capability in capabilities:
-                if capability not in store.capabilities:
-                    raise SkipCase(f"the store does not declare the capability {capability.value!r}")
+            if why := reason(self, store):
+                raise SkipCase(why)
             await case(self, store, *args, **kwargs)
 
         return checked  # type: ignore[return-value]  # the same signature, which wraps() shows but mypy cannot see
@@ -96,16 +95,20 @@ def needs(*capabilities: Capability) -> Callable[[Case], Case]:
     return decorate
 
 
+def needs(*capabilities: Capability) -> Callable[[Case], Case]:
+    """Skip the case, with the reason, on a store that does not declare all of these."""
+
+    def reason(cases: Cases, store: BaseStore) -> str:
+        missing = [each.value for each in capabilities if each not in store.capabilities]
+        return f"the store does not declare the capability {missing[0]!r}" if missing else ""
+
+    return skipped_if(reason)
+
+
 def alone(case: Case) -> Case:
-    """Run the case only where the store is empty and nobody else's, since it looks at or removes everything."""
-
-    @functools.wraps(case)
-    async def checked(self: Cases, store: BaseStore, *args: Any, **kwargs: Any) -> None:
-        if not self.exclusive:
-            raise SkipCase("it looks at the whole store, and this one may hold what others have stored")
-        await case(self, store, *args, **kwargs)
-
-    return checked  # type: ignore[return-value]  # the same signature, which wraps() shows but mypy cannot see
+    """Run the case only on a store that is empty and not shared, because it reads or removes everything."""
+    reason = "it looks at the whole store, and this one may hold what others have stored"
+    return skipped_if(lambda cases, store: "" if cases.exclusive else reason)(case)
 
 
 class Clock:
@@ -126,11 +129,26 @@ def moment(second: int, microsecond: int = 0) -> str:
 
 
 def note(content: str, metadata: MemoryMetadata, second: int = 0, **fields: Any) -> MemoryItem:
-    """Return an item of a made-up type at a second of that day."""
+    """Return an item of the type "note", at a second of that day."""
     values = {"memory_type": "note", "created_at": moment(second), **fields}
     return MemoryItem(content=content, metadata=metadata, **values)
 
 
+def required(reopen: Reopen | None) -> Reopen:
+    """Return the fixture that a persistent store needs; fail if the test class does not offer it."""
+    if reopen is None:
+        raise ExpectationError("The store declares 'persistent': the test class must offer 'reopen' to prove it.")
+    return reopen
+
+
+async def add_texts(store: BaseStore, scope: MemoryMetadata, *texts: str) -> list[MemoryItem]:
+    """Add a note for each text, one after the other, and return the notes."""
+    items = [note(text, scope) for text in texts]
+    for item in items:
+        await store.add(item)
+    return items
+
+
 def made(kind: type[MemoryItem], **values: Any) -> MemoryItem:
-    """Return an item of this class with any fields, those that the class does not know included."""
+    """Return an item of this class with any fields, including unknown ones."""
     return kind(**values)

@@ -1,4 +1,4 @@
-"""The conformance kit as a pytest class; needs the extra ``testing``."""
+"""The conformance kit as a pytest class."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ def _as_test(case: Any) -> Any:
 
 
 class StoreConformance(*TOPICS):  # type: ignore[misc]  # the topics are a tuple, so that there is one list of them
-    """What every store must do. Subclass it in a test module and offer a fixture ``store`` that yields an open store.
+    """Test everything that a store promises.
 
-    Cases close the store and register observers, so each needs one of its own; what it keeps may be shared, see below.
+    Subclass it in a test module and add a fixture ``store`` that yields an open store, a new one for each case: cases
+    close the store and register observers.
 
-    A store that declares ``persistent`` also needs a fixture ``reopen``: an async callable without arguments that
-    returns a new store on the same data, open or not; the kit closes it. Set ``exclusive = False`` if the store is
-    shared: cases that look at all of it are then skipped, and every case removes what it wrote. Set
-    ``any_loop = False`` if it is made on something that belongs to one event loop, such as a pool that you gave it.
+    - A store that declares ``persistent`` also needs a fixture ``reopen``: an async callable without arguments that
+      returns a new store on the same data, open or not. The kit closes it.
+    - ``exclusive = False``: the data is shared. Cases that look at all of it are skipped, and every case removes what
+      it wrote.
+    - ``any_loop = False``: the store is bound to one event loop, for example by a pool that you gave it.
+    - ``thorough = True`` lets cases that compare random histories with a model take minutes instead of seconds, and
+      ``seed = 7`` draws other histories. Each prints what it did not reach.
 
-    Cases that compare random histories with a model take seconds. ``thorough = True`` lets them take minutes, and
-    ``seed = 7`` lets them draw others; each prints what it did not reach.
-
-    Cases can be added, but not replaced or taken out: a subclass that redefines one is refused with a TypeError.
-    Cases of optional capabilities that the store does not declare are skipped, with the reason.
+    You can add cases, but not replace or remove them: a subclass that redefines one raises TypeError. Cases of optional
+    capabilities that the store does not declare are skipped, with the reason.
     """
 
     @pytest.fixture

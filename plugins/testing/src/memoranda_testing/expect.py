@@ -33,22 +33,22 @@ def that(condition: object, what: str) -> None:
 
 
 def equal(found: Any, wanted: Any, what: str) -> None:
-    """Fail unless both are equal; ``what`` names the thing that was looked at."""
+    """Fail unless both are equal; ``what`` names what was checked."""
     if found != wanted:
         raise ExpectationError(f"{what}: expected {shown(wanted)}, found {shown(found)}.")
 
 
 def contents(items: Iterable[MemoryItem]) -> list[str]:
-    """Return what the items say, in their order."""
+    """Return the contents of the items, in their order."""
     return [item.content for item in items]
 
 
 def same_item(found: MemoryItem | None, wanted: MemoryItem, what: str, *, version: int | None = None) -> None:
-    """Fail unless the store gave back this very item: same class, same fields; the version only where it is given."""
+    """Fail unless the store returned this item: same class, same fields, and the version if it is given."""
     if found is None:
         raise ExpectationError(f"{what}: the item {wanted.id!r} is not there.")
     that(type(found) is type(wanted), f"{what}: expected a {type(wanted).__name__}, found {type(found).__name__}.")
-    # By the model itself: a codec that loses a field would lose it from both sides.
+    # Dumped by pydantic, not by our codec: a codec that loses a field would lose it on both sides.
     after, before = found.model_dump(mode="json"), wanted.model_dump(mode="json")
     for name in sorted(before.keys() | after.keys()):
         if name == "version":
@@ -108,4 +108,4 @@ async def each_raises(kind: type[Exception], what: str, **calls: Coroutine[Any, 
                 await call
     finally:
         for call in calls.values():
-            call.close()  # Those that were never reached must not warn that nobody awaited them.
+            call.close()  # Calls that were never reached must not warn that they were not awaited.

@@ -1,17 +1,14 @@
-"""The conformance kit outside pytest: ``memoranda conform URL`` and programs of your own."""
+"""Run the conformance kit without pytest: for ``memoranda conform URL`` and your own programs."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.util import find_spec
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from memoranda.errors import MemoryError
@@ -24,7 +21,7 @@ OpenStore = Callable[[], BaseStore | Awaitable[BaseStore]]
 """Returns a new store on the same data each time it is called, open or not."""
 
 _TIDYING = 120.0
-"""How many seconds removing what a case wrote may take; a store that hangs must not hang the run."""
+"""Seconds for removing what a case wrote; a store that hangs must not hang the run."""
 
 
 class Outcome(StrEnum):
@@ -67,17 +64,17 @@ class Report:
     results: tuple[CaseResult, ...]
 
     def of(self, outcome: Outcome) -> list[CaseResult]:
-        """Return the results that ended so."""
+        """Return the results with this outcome."""
         return [result for result in self.results if result.outcome is outcome]
 
     @property
     def conforms(self) -> bool:
-        """Whether no case failed and some passed."""
+        """True if no case failed and some passed."""
         return not self.of(Outcome.FAILED) and bool(self.of(Outcome.PASSED))
 
     @property
     def seconds(self) -> float:
-        """How long all cases took."""
+        """The seconds that all cases took together."""
         return sum(result.seconds for result in self.results)
 
     def to_json(self) -> dict[str, Any]:
@@ -106,28 +103,29 @@ async def check_store(
 ) -> Report:
     """Run the cases one after the other, each on a store opened for it, and return all results.
 
-    ``exclusive`` says that every opening gives an empty store that is nobody else's; without it, cases that look at
-    the whole store are skipped, and each case removes what it wrote. ``select`` chooses cases by name; ``timeout``
-    (seconds) fails a case that hangs; ``on_result`` is told of each result at once. An error in a case is a failed
-    case; only a store that cannot be opened at all raises.
+    - ``exclusive``: every opening gives an empty store that is not shared. Without it, cases that look at the whole
+      store are skipped, and each case removes what it wrote.
+    - ``select`` chooses cases by name.
+    - ``timeout`` fails a case that takes longer, in seconds.
+    - ``thorough`` lets cases that compare random histories with a model take minutes, with ten times the timeout.
+    - ``seed`` chooses those histories; the reason of a case that passed says what it did not reach.
+    - ``on_result`` is called with each result at once.
 
-    Cases that compare random histories with a model take seconds, or with ``thorough`` minutes (and have ten times the
-    timeout); they are the same for the same ``seed``, and the reason of one that passed says what it did not reach.
+    An error in a case is a failed case. Only a store that cannot be opened at all raises.
     """
     first = await _opened(open_store)
     name, capabilities = repr(first), tuple(sorted(capability.value for capability in first.capabilities))
     await first.close()
     results = []
     chosen = [(topic, case) for topic in TOPICS for case in case_names(topic) if select is None or select(case)]
-    with _caches_elsewhere():
-        for topic, case in chosen:
-            cases = topic()
-            cases.exclusive, cases.thorough, cases.seed = exclusive, thorough, seed
-            cases.patience = min(Cases.patience, timeout / 4)
-            result = await _run(cases, case, open_store, timeout * (10 if thorough else 1))
-            results.append(result)
-            if on_result is not None:
-                on_result(result)
+    for topic, case in chosen:
+        cases = topic()
+        cases.exclusive, cases.thorough, cases.seed = exclusive, thorough, seed
+        cases.patience = min(Cases.patience, timeout / 4)
+        result = await _run(cases, case, open_store, timeout * (10 if thorough else 1))
+        results.append(result)
+        if on_result is not None:
+            on_result(result)
     return Report(name, capabilities, tuple(results))
 
 
@@ -155,22 +153,6 @@ def run_conformance(
     )
 
 
-@contextmanager
-def _caches_elsewhere() -> Iterator[None]:
-    """Keep hypothesis from leaving its caches in the folder of whoever runs this."""
-    if "hypothesis" in sys.modules or find_spec("hypothesis") is None:
-        yield  # It is not there, or whoever loaded it has decided where they go.
-        return
-    from hypothesis.configuration import set_hypothesis_home_dir
-
-    with TemporaryDirectory() as folder:
-        set_hypothesis_home_dir(folder)
-        try:
-            yield
-        finally:
-            set_hypothesis_home_dir(None)
-
-
 async def _made(open_store: OpenStore) -> BaseStore:
     store = open_store()
     return await store if inspect.isawaitable(store) else store
@@ -194,9 +176,7 @@ async def _run(cases: Cases, name: str, open_store: OpenStore, timeout: float) -
     except SkipCase as skip:
         outcome, reason = Outcome.SKIPPED, str(skip)
     except Exception as error:  # noqa: BLE001  # whatever a store raises is a result, and the other cases go on
-        if isinstance(error, ModuleNotFoundError) and error.name == "hypothesis":
-            outcome, reason = Outcome.SKIPPED, "it needs hypothesis: pip install hypothesis"
-        elif clock.expired():
+        if clock.expired():
             outcome, reason = Outcome.FAILED, f"It did not end within {timeout:g} seconds."
         else:
             outcome, reason = Outcome.FAILED, _reason(error)

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memoranda_testing.case import Cases
-from memoranda_testing.cases.arriving import ArrivingDeletedCases
+from memoranda_testing.cases.add_deleted import AddDeletedCases
 from memoranda_testing.cases.bad_input import InputCases
 from memoranda_testing.cases.batches import BatchCases, TurnCases
 from memoranda_testing.cases.branch_records import BranchHistoryCases, BranchRecordCases
 from memoranda_testing.cases.branches import BranchCases
 from memoranda_testing.cases.compaction import CompactionCases
 from memoranda_testing.cases.concurrency import CancellationCases, ConcurrencyCases
-from memoranda_testing.cases.conditions import ConditionCases
-from memoranda_testing.cases.isolation import IsolationCases
+from memoranda_testing.cases.conditions import ConditionCases, ValueCases
 from memoranda_testing.cases.item_fields import ItemFieldCases
 from memoranda_testing.cases.lifecycle import DeclarationCases, LifecycleCases, PersistenceCases
-from memoranda_testing.cases.lifetimes import LifetimeCases
+from memoranda_testing.cases.lifetimes import LifetimeCases, TtlCases
 from memoranda_testing.cases.listing import ArchiveCases, CountCases, ScanCases
 from memoranda_testing.cases.loops import LoopCases
-from memoranda_testing.cases.model import ModelCases
-from memoranda_testing.cases.optional import ObserverCases, TtlCases
+from memoranda_testing.cases.model import IsolationCases, ModelCases
+from memoranda_testing.cases.namespaces import NamespaceCases, OwnerCases
+from memoranda_testing.cases.observers import ObserverCases
 from memoranda_testing.cases.order import AddedOrderCases, TimeCases, WindowCases
-from memoranda_testing.cases.places import NamespaceCases, OwnerCases, ValueCases
 from memoranda_testing.cases.ranked import RankingCases, TextRankingCases
 from memoranda_testing.cases.reading import FilterCases, LimitCases, OrderCases
 from memoranda_testing.cases.removing import ClearCases, DeleteCases, PurgeCases
@@ -62,7 +61,7 @@ TOPICS: tuple[type[Cases], ...] = (
     CompactionCases,
     ClearCases,
     DeleteCases,
-    ArrivingDeletedCases,
+    AddDeletedCases,
     PurgeCases,
     ScopeCases,
     IsolationCases,

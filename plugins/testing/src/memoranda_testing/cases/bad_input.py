@@ -1,4 +1,4 @@
-"""What no store can hold is refused by the name of the field, and nothing is written."""
+"""What no store can hold is refused with the name of the field, and nothing is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNSTORABLE_TEXTS = ("a\0b", "\0", "lone \ud800 surrogate", "\udfff")
 
 
 class _OddItem(MemoryItem):
-    """An item whose own field can hold what JSON cannot."""
+    """An item with a field that can hold what JSON cannot."""
 
     memory_type: str = "odd"
     value: Any = None
@@ -154,7 +154,7 @@ class InputCases(Cases):
                 await store.update_many(values)  # type: ignore[arg-type]  # the mistake under test
 
     async def test_bad_ids_to_read_are_refused(self, store: BaseStore) -> None:
-        """get of an id that cannot exist is an InputError, not a driver's."""
+        """get of an impossible id is an InputError, not a driver's error."""
         for item_id in (*UNSTORABLE_TEXTS, None, 3):
             with raises(InputError, f"get({item_id!r})"):
                 await store.get(item_id)  # type: ignore[arg-type]  # the mistake under test

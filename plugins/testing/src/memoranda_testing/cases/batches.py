@@ -35,13 +35,13 @@ class BatchCases(Cases):
         await each_raises(InputError, "of no list of ids", text=store.get_many("abc"), other=store.get_many([1]))  # type: ignore[list-item]  # the mistake under test
 
     async def test_adds_and_deletes_go_together(self, store: BaseStore) -> None:
-        """One call removes some and stores others, and says how many were removed."""
+        """One call removes some items, stores others, and returns how many were removed."""
         scope = self.scope()
         old, kept = note("old", scope, 0), note("kept", scope, 1)
         await store.add_many([old, kept])
         removed = await store.apply(adds=[note("new", scope, 2)], deletes=[old.id, "nobody", old.id])
         equal(removed, 1, "number removed")
-        equal(contents(await store.search(metadata=scope)), ["new", "kept"], "what is there")
+        equal(contents(await store.search(metadata=scope)), ["new", "kept"], "what is stored")
         equal(await store.apply(), 0, "nothing to do")
         with raises(InputError, "the same id added and deleted"):
             await store.apply(adds=[note("x", scope, id=kept.id)], deletes=[kept.id])
@@ -66,7 +66,7 @@ class BatchCases(Cases):
         await store.add_many([old, other])
         with raises(IdConflictError, "a batch with a conflict in it"):
             await store.apply(adds=[note("new", mine), note("x", mine, id=other.id)], deletes=[old.id])
-        equal(contents(await store.search(metadata=mine)), ["old"], "what is there afterwards")
+        equal(contents(await store.search(metadata=mine)), ["old"], "what is stored afterwards")
 
     @needs(Capability.PURGE)
     async def test_a_batch_can_purge(self, store: BaseStore) -> None:
@@ -108,7 +108,7 @@ class BatchCases(Cases):
         equal(await store.count(metadata=other), 1, "count of the other user")
 
     async def test_each_item_is_popped_once(self, store: BaseStore) -> None:
-        """However many take at the same time, no item is given out twice and none is lost."""
+        """However many callers pop at the same time, no item is returned twice and none is lost."""
         scope = self.scope()
         await store.add_many([note(f"{number}", scope, number) for number in range(20)])
         popped = await asyncio.gather(*(store.pop(metadata=scope) for _ in range(30)))
@@ -140,7 +140,7 @@ class TurnCases(Cases):
         ]
 
     async def test_a_turn_follows_what_was_read(self, store: BaseStore) -> None:
-        """append takes the head that was read and gives the new one; an empty conversation has none."""
+        """append takes the head that was read and returns the new one; an empty conversation has none."""
         scope = self.scope(session_id="s")
         equal(await store.head(metadata=scope), None, "the head of an empty conversation")
         question = HumanMemory(content="hello", metadata=scope)
@@ -152,7 +152,7 @@ class TurnCases(Cases):
         equal(contents(await store.window(metadata=scope)), ["hello", "", "one", "said one"], "the conversation")
 
     async def test_two_answers_to_one_message_cannot_mix(self, store: BaseStore) -> None:
-        """Of many who answer the same message one is heard; the others get a conflict, and theirs is not stored."""
+        """Of many answers to the same message one is stored; the others are a conflict and leave nothing."""
         scope = self.scope(session_id="s")
         head = await store.append([HumanMemory(content="hello", metadata=scope)], after=None)
         handle = store.scoped(user_id=str(scope.user_id), session_id="s")
@@ -172,7 +172,7 @@ class TurnCases(Cases):
         equal(await store.count(metadata=scope), 4, "count of the conversation")
 
     async def test_conversations_do_not_wait_for_each_other(self, store: BaseStore) -> None:
-        """The head is that of one user's one session; others may go on, and summaries do not count."""
+        """The head is that of one session of one user; other sessions may go on, and summaries do not count."""
         scope = self.scope(session_id="s")
         other = MemoryMetadata(user_id=scope.user_id, session_id="t")
         bare = MemoryMetadata(user_id=scope.user_id)
@@ -200,6 +200,6 @@ class TurnCases(Cases):
             await store.append([note("new", scope), note("again", scope, id=item.id)], after=item.id)
         with raises(TurnConflictError, "an append of an id that exists to a conversation that has gone on"):
             await store.append([note("again", scope, id=item.id)] * 2, after=None)
-        with raises(IdConflictError, "an append of an id that is somebody else's, twice"):
+        with raises(IdConflictError, "an append of another user's id, twice"):
             await store.append([note("mine", self.scope(session_id="s"), id=item.id)] * 2, after=None)
-        equal(contents(await store.search(metadata=MemoryMetadata(user_id=scope.user_id))), ["there"], "what is there")
+        equal(contents(await store.search(metadata=MemoryMetadata(user_id=scope.user_id))), ["there"], "what is stored")

@@ -5,24 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from memoranda.errors import InputError, TurnConflictError, UnsupportedError
-from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, ToolMemory
+from memoranda.items import AIMemory, HumanMemory, MemoryMetadata, SummaryMemory, ToolMemory
 from memoranda.store import BaseStore, Capability
-from memoranda_testing.case import Cases, moment, needs, note
+from memoranda_testing.case import Cases, add_texts, moment, needs, note
 from memoranda_testing.expect import SkipCase, contents, equal, raises
 
 
 class BranchCases(Cases):
-    """fork: a new session that goes on from somewhere in another."""
-
-    async def said(self, store: BaseStore, scope: MemoryMetadata, *texts: str) -> list[MemoryItem]:
-        """Add what was said, one after the other, and return it."""
-        items = [note(text, scope) for text in texts]
-        for item in items:
-            await store.add(item)
-        return items
+    """fork: a new session that continues another from any item."""
 
     async def shown(self, store: BaseStore, scope: MemoryMetadata, session: str) -> list[str]:
-        """Return what a session shows, in the order in which it was said."""
+        """Return what a session shows, in the order of adding."""
         asked = MemoryMetadata(user_id=scope.user_id, session_id=session)
         window = contents(await store.window(metadata=asked))
         found = contents(await store.search(metadata=asked, limit=1000, order="added", mode="substring"))[::-1]
@@ -37,12 +30,12 @@ class BranchCases(Cases):
     async def test_a_branch_shares_the_past_and_goes_its_own_way(self, store: BaseStore) -> None:
         """Nothing is copied: one record is all that is added. Each side sees its own continuation alone."""
         scope = self.scope(session_id="s")
-        items = await self.said(store, scope, "a", "b", "c")
+        items = await add_texts(store, scope, "a", "b", "c")
         before = await store.count(metadata=MemoryMetadata(user_id=scope.user_id))
         branch = await store.fork("s", at=items[1].id)
         equal(await store.count(metadata=MemoryMetadata(user_id=scope.user_id)), before + 1, "count after a fork")
-        await self.said(store, MemoryMetadata(user_id=scope.user_id, session_id=branch), "x", "y")
-        await self.said(store, scope, "d")
+        await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=branch), "x", "y")
+        await add_texts(store, scope, "d")
         equal(await self.shown(store, scope, "s"), ["a", "b", "c", "d"], "the session")
         equal(await self.shown(store, scope, branch), ["a", "b", "x", "y"], "the branch")
         asked = MemoryMetadata(user_id=scope.user_id, session_id=branch)
@@ -55,19 +48,19 @@ class BranchCases(Cases):
     async def test_branches_can_be_forked_anywhere(self, store: BaseStore) -> None:
         """At one of their own items, or at one of the past that they share."""
         scope = self.scope(session_id="s")
-        items = await self.said(store, scope, "a", "b", "c", "d")
+        items = await add_texts(store, scope, "a", "b", "c", "d")
         first = await store.fork("s", at=items[2].id)
-        own = await self.said(store, MemoryMetadata(user_id=scope.user_id, session_id=first), "x", "y")
+        own = await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=first), "x", "y")
         later = await store.fork(first, at=own[0].id)
         earlier = await store.fork(first, at=items[0].id)
         for session, text in ((later, "p"), (earlier, "q")):
-            await self.said(store, MemoryMetadata(user_id=scope.user_id, session_id=session), text)
+            await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=session), text)
         equal(await self.shown(store, scope, later), ["a", "b", "c", "x", "p"], "a branch of a branch")
         equal(await self.shown(store, scope, earlier), ["a", "q"], "a branch of its past")
 
     @needs(Capability.FORK)
     async def test_rounds_and_calls_go_on_across_a_fork(self, store: BaseStore) -> None:
-        """A call before the fork is answered behind it, and a round goes on."""
+        """A tool call before the fork can be answered after it, in the same round."""
         scope = self.scope(session_id="s")
         call = AIMemory(content="", metadata=scope, tool_calls=[{"id": "c", "name": "look"}])
         await store.add_many(
@@ -86,7 +79,7 @@ class BranchCases(Cases):
     async def test_a_summary_on_one_side_hides_nothing_on_the_other(self, store: BaseStore) -> None:
         """What a session archives after a fork is still shown by the branch, and its summary is not."""
         scope = self.scope(session_id="s")
-        items = await self.said(store, scope, "a", "b", "c")
+        items = await add_texts(store, scope, "a", "b", "c")
         branch = await store.fork("s", at=items[1].id)
         summary = SummaryMemory(content="all of it", metadata=scope)
         await store.add(summary)
@@ -99,16 +92,16 @@ class BranchCases(Cases):
 
     @needs(Capability.FORK)
     async def test_what_is_removed_from_one_side_is_removed_from_both(self, store: BaseStore) -> None:
-        """Nothing passes to anybody else: the number is how many are gone, and branches show what is left."""
+        """Nothing changes its owner: the number is how many are gone, and branches show what is left."""
         for remove in ("clear", "purge"):
             if remove == "purge" and Capability.PURGE not in store.capabilities:
                 continue
             scope = self.scope(session_id="s")
             everything = MemoryMetadata(user_id=scope.user_id)
-            items = await self.said(store, scope, "a", "b", "c", "d")
+            items = await add_texts(store, scope, "a", "b", "c", "d")
             long, short = await store.fork("s", at=items[2].id), await store.fork("s", at=items[0].id)
             for session, text in ((long, "x"), (short, "y")):
-                await self.said(store, MemoryMetadata(user_id=scope.user_id, session_id=session), text)
+                await add_texts(store, MemoryMetadata(user_id=scope.user_id, session_id=session), text)
             before = await store.count(metadata=everything)
             equal(await getattr(store, remove)(metadata=scope), 4, f"number that a {remove} of the session tells")
             equal(await store.count(metadata=everything), before - 4, "number of items that are left")
@@ -129,10 +122,10 @@ class BranchCases(Cases):
             if remove == "purge" and Capability.PURGE not in store.capabilities:
                 continue
             scope = self.scope(session_id="s")
-            items = await self.said(store, scope, "a", "b")
+            items = await add_texts(store, scope, "a", "b")
             middle = await store.fork("s", at=items[0].id)
             there = MemoryMetadata(user_id=scope.user_id, session_id=middle)
-            own = await self.said(store, there, "x")
+            own = await add_texts(store, there, "x")
             last = await store.fork(middle, at=own[0].id)
             equal(await self.shown(store, scope, last), ["a", "x"], "the branch of the branch")
             equal(await getattr(store, remove)(metadata=there), 2, f"number of a {remove}: an item and the record")
@@ -142,12 +135,12 @@ class BranchCases(Cases):
 
     @needs(Capability.FORK)
     async def test_an_item_of_the_past_is_one_item(self, store: BaseStore) -> None:
-        """Deleting or changing it by its id is seen on both sides; popping a branch takes its own alone."""
+        """Deleting or changing it by its id is seen on both sides; pop on a branch takes only its own items."""
         scope = self.scope(session_id="s")
-        items = await self.said(store, scope, "a", "b", "c")
+        items = await add_texts(store, scope, "a", "b", "c")
         branch = await store.fork("s", at=items[2].id)
         there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
-        await self.said(store, there, "x")
+        await add_texts(store, there, "x")
         await store.apply(adds=[note("B", scope, id=items[1].id)], deletes=[items[0].id])
         equal(await self.shown(store, scope, branch), ["B", "c", "x"], "the branch")
         popped = [await store.pop(metadata=there), await store.pop(metadata=there)]
@@ -156,7 +149,7 @@ class BranchCases(Cases):
 
     @needs(Capability.FORK)
     async def test_a_fork_point_that_is_gone_still_bounds_the_past(self, store: BaseStore) -> None:
-        """What came before it is still the past, and what comes later is none, whatever time it was created at."""
+        """What was added before it is still the past, and nothing later is, whatever its created_at."""
         for remove in ("clear", "purge", "delete"):
             if remove in ("purge", "delete") and Capability(remove) not in store.capabilities:
                 continue
@@ -177,10 +170,10 @@ class BranchCases(Cases):
 
     @needs(Capability.FORK)
     async def test_forks_stay_with_their_owner(self, store: BaseStore) -> None:
-        """Another's session of the same name is no part of the past, and nobody forks what he cannot see."""
+        """Another's session of the same name is no part of the past, and a user cannot fork what they cannot see."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
-        items = await self.said(store, mine, "a", "b")
-        others = await self.said(store, theirs, "secret")
+        items = await add_texts(store, mine, "a", "b")
+        others = await add_texts(store, theirs, "secret")
         handle = store.scoped(user_id=str(mine.user_id))
         with raises(InputError, "forking at another's item"):
             await handle.fork("s", at=others[0].id)
@@ -200,9 +193,9 @@ class BranchCases(Cases):
     async def test_a_summary_that_is_gone_leaves_the_past_to_branches(self, store: BaseStore) -> None:
         """What a later summary stands for is shown by the branch, also when the summary is gone."""
         scope = self.scope(session_id="s")
-        items = await self.said(store, scope, "a", "b", "c")
+        items = await add_texts(store, scope, "a", "b", "c")
         branch = await store.fork("s", at=items[1].id)
-        (summary,) = await self.said(store, scope, "all of it")
+        (summary,) = await add_texts(store, scope, "all of it")
         await store.add_many([item.model_copy(update={"archived_by": summary.id}) for item in items])
         await store.apply(deletes=[summary.id])
         equal(await self.shown(store, scope, branch), ["a", "b"], "the branch")
@@ -211,7 +204,7 @@ class BranchCases(Cases):
     async def test_removing_a_part_of_a_branch_leaves_where_it_comes_from(self, store: BaseStore) -> None:
         """Only what the filter names is gone, through a handle as well; the branch still has its past."""
         scope = self.scope(session_id="s")
-        (first,) = await self.said(store, scope, "a")
+        (first,) = await add_texts(store, scope, "a")
         branch = await store.fork("s", at=first.id)
         there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
         own = [note("x", there, 1), note("y", there, 2), note("z", there, 3)]
@@ -228,26 +221,26 @@ class BranchCases(Cases):
     async def test_an_expired_fork_point_still_bounds_the_past(self, store: BaseStore) -> None:
         """What has expired is as if it had been purged."""
         scope = self.scope(session_id="s")
-        (first,) = await self.said(store, scope, "a")
+        (first,) = await add_texts(store, scope, "a")
         last = note("soon gone", scope)
         await store.add(last, ttl=0.2)
         branch = await store.fork("s", at=last.id)
         await asyncio.sleep(0.25)
-        await self.said(store, scope, "b")
+        await add_texts(store, scope, "b")
         equal(await self.shown(store, scope, branch), [first.content], "the branch")
         await store.sweep()
-        await self.said(store, scope, "c")
+        await add_texts(store, scope, "c")
         equal(await self.shown(store, scope, branch), [first.content], "the branch after a sweep")
 
     @needs(Capability.FORK)
     async def test_a_turn_is_appended_to_a_branch(self, store: BaseStore) -> None:
         """The head of a branch is its own, so that what goes on in the session is no conflict."""
         scope = self.scope(session_id="s")
-        (first,) = await self.said(store, scope, "a")
+        (first,) = await add_texts(store, scope, "a")
         branch = await store.fork("s", at=first.id)
         there = MemoryMetadata(user_id=scope.user_id, session_id=branch)
         head = await store.head(metadata=there)
-        await self.said(store, scope, "b")
+        await add_texts(store, scope, "b")
         await store.append([note("x", there)], after=head)
         with raises(TurnConflictError, "appending to a branch that has gone on"):
             await store.append([note("y", there)], after=head)
@@ -258,8 +251,8 @@ class BranchCases(Cases):
         """What a handle forks carries its scope, and what it clears is its own."""
         mine, theirs = self.scope(session_id="s"), self.scope(session_id="s")
         handle = store.scoped(user_id=str(mine.user_id))
-        items = await self.said(store, mine, "a", "b")
-        others = await self.said(store, theirs, "c", "d")
+        items = await add_texts(store, mine, "a", "b")
+        others = await add_texts(store, theirs, "c", "d")
         foreign = await store.fork("s", at=others[0].id)
         branch = await handle.fork("s", at=items[0].id)
         there = MemoryMetadata(session_id=branch)

@@ -1,4 +1,4 @@
-"""Compaction through the protocol alone: the swap, the way back, and what happens when two try at once."""
+"""Compaction through the protocol alone: compacting, undoing, and several attempts at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, S
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda_summary import SummaryConfig, compact
 from memoranda_summary.compaction import expand, undo
-from memoranda_testing.case import Cases, Reopen, moment, needs
+from memoranda_testing.case import Cases, Reopen, moment, needs, required
 from memoranda_testing.expect import contents, equal, raises, same_item, that
 
 # With prompts of its own a configuration needs no template to be installed.
@@ -19,7 +19,7 @@ CONFIG = SummaryConfig(
 
 
 class _Model:
-    """Answers every prompt, counts the questions, and gives others the time to interfere."""
+    """Answers every prompt, counts the prompts, and leaves time for others to interfere."""
 
     def __init__(self, answer: str = "They talked.") -> None:
         self.answer = answer
@@ -259,8 +259,7 @@ class CompactionCases(Cases):
     @needs(Capability.PERSISTENT)
     async def test_a_compaction_is_there_after_opening_again(self, store: BaseStore, reopen: Reopen | None) -> None:
         """A new store on the same data shows the summary and can undo it."""
-        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
-        assert reopen is not None
+        reopen = required(reopen)
         scope = self.scope()
         said = _conversation(scope)
         await store.add_many(said)

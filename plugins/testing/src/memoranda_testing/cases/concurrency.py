@@ -204,7 +204,7 @@ class CancellationCases(Cases):
                 that(time.monotonic() < ends, "A cancelled update still changes items.")
 
     async def test_a_cancelled_search_leaves_the_store_usable(self, store: BaseStore) -> None:
-        """Searches, scans and counts that are cancelled take nothing with them."""
+        """Cancelled searches, scans and counts leave the data and the store as they were."""
         scope = self.scope()
         await store.add_many([note(f"tea {number}", scope, number) for number in range(30)])
 

@@ -1,4 +1,4 @@
-"""Conditions of a kind that a store has never heard of: applied or refused, and never passed over."""
+"""Conditions: on values of every kind, and of a kind that a store does not know."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memoranda.errors import UnsupportedError
-from memoranda.items import MemoryItem
-from memoranda.store import BaseStore, Capability, Condition, Filter, Page
-from memoranda_testing.case import Cases, needs, note
-from memoranda_testing.expect import contents, equal
+from memoranda.errors import InputError, UnsupportedError
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import BaseStore, Capability, Condition, Filter, Page, Value
+from memoranda_testing.case import Cases, moment, needs, note
+from memoranda_testing.expect import contents, each_raises, equal
 
 MODES = {"text": Capability.TEXT, "semantic": Capability.SEMANTIC, "hybrid": Capability.HYBRID}
 
 
 @dataclass(frozen=True, slots=True)
 class StartsWith(Condition):
-    """The content starts with a text: a kind that there is nowhere else."""
+    """The content starts with a text: a kind of condition that no store knows."""
 
     beginning: str
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether an item passes."""
+        """Return True if the item matches."""
         return item.content.startswith(self.beginning)
 
 
@@ -46,10 +46,10 @@ async def applied(call: Callable[[], Awaitable[Any]], wanted: object, what: str)
 
 
 class ConditionCases(Cases):
-    """A store applies every condition of a filter, or says that it cannot."""
+    """A store applies every condition of a filter, or refuses it."""
 
     async def _tea(self, store: BaseStore, kind: type[StartsWith]) -> Filter:
-        """Add items, a few of which match the filter that is returned."""
+        """Add items and return a filter that matches a few of them."""
         scope = self.scope(session_id="s")
         said = ("kept tea", "other tea", "kept tea too", "other", "tea kept", "")
         await store.add_many([note(content, scope, second) for second, content in enumerate(said)])
@@ -101,7 +101,7 @@ class ConditionCases(Cases):
 
     @needs(Capability.DELETE)
     async def test_an_unheard_of_condition_bounds_what_is_restored(self, store: BaseStore) -> None:
-        """Restoring brings nothing back that a condition of any kind excludes, by its id neither."""
+        """Restoring brings nothing back that a condition of any kind excludes, not even by its id."""
         for kind in KINDS:
             wanted = await self._tea(store, kind)
             other = (await store.search(metadata=wanted.metadata, query="other tea"))[0]
@@ -113,7 +113,7 @@ class ConditionCases(Cases):
 
     @needs(Capability.PURGE)
     async def test_an_unheard_of_condition_bounds_what_is_purged(self, store: BaseStore) -> None:
-        """Purging removes nothing that a condition of any kind excludes, by its id neither."""
+        """Purging removes nothing that a condition of any kind excludes, not even by its id."""
         for kind in KINDS:
             wanted = await self._tea(store, kind)
             other = (await store.search(metadata=wanted.metadata, query="other tea"))[0]
@@ -130,3 +130,105 @@ async def _removed(call: Awaitable[int]) -> int:
         return await call
     except UnsupportedError:
         return 0
+
+
+VALUES: list[Any] = [
+    *(None, True, False, 0, 1, -1, 1.0, 1.5, 2, 10, 2**53, 2**53 + 1, 10**30, -0.0, 1e300),
+    *("", "a", "B", "b", "1", "10", "2", "é", "z", "𝔸", "￿", "%", "a'b", 'a"b', "\\", "true", "null"),
+    *([], [1], [1.0], [True], ["1"], {}, {"a": 1}, {"a": 1.0}, {"b": [None, 1]}),
+]
+"""Values that engines take for one another, or sort in a way of their own."""
+
+KEYS = ["k", "K", "k.k", "$k", "'", '"', "k'] = 1 --", "a b", "", "é", "%", "?", ":k", "$.k", "k[0]", "status"]
+"""Keys that are no names of columns, however they look."""
+
+
+class ValueCases(Cases):
+    """Conditions on values."""
+
+    async def test_operators_mean_the_same_everywhere(self, store: BaseStore) -> None:
+        """Every operator on every kind of value finds what Value.matches says, a missing key included."""
+        scope = self.scope()
+        items = [
+            note(f"{number}", MemoryMetadata(user_id=scope.user_id, extra={"k": value}), number)
+            for number, value in enumerate(VALUES)
+        ]
+        items.append(note("missing", scope, len(VALUES)))
+        await store.add_many(items)
+        asked: list[tuple[str, Any]] = [("$exists", True), ("$exists", False), ("$in", []), ("$in", VALUES[3:9])]
+        asked += [(operator, value) for operator in ("$eq", "$ne") for value in VALUES]
+        ordered = [value for value in VALUES if isinstance(value, (int, float, str)) and not isinstance(value, bool)]
+        asked += [(operator, value) for operator in ("$gt", "$gte", "$lt", "$lte") for value in ordered]
+        for operator, value in asked:
+            wanted = [item.content for item in items if Value("k", True, operator, value).matches(item)]
+            found = await store.search(metadata=scope, where={"k": {operator: value}}, limit=1000)
+            equal(contents(found)[::-1], wanted, f"where k is {operator} {value!r}")
+
+    async def test_keys_are_data(self, store: BaseStore) -> None:
+        """A key is compared as it is, whatever it looks like to an engine."""
+        scope = self.scope()
+        for number, key in enumerate(KEYS):
+            extra = {key: number, f"x{key}": -1}
+            await store.add(note(key, MemoryMetadata(user_id=scope.user_id, extra=extra), number))
+        for number, key in enumerate(KEYS):
+            asked = f"extra.{key}"
+            found = await store.search(metadata=scope, where={asked: number})
+            equal(contents(found), [key], f"where {asked!r}")
+            equal(await store.count(metadata=scope, where={asked: {"$exists": True}}), 1, f"count with {asked!r}")
+
+    async def test_fields_of_items_can_be_asked_for(self, store: BaseStore) -> None:
+        """The names of an item's fields are those fields; an item without one has None."""
+        scope = self.scope(session_id="s")
+        first = note("one", scope, 1, name="Ada", status="draft")
+        second = note("two", MemoryMetadata(user_id=scope.user_id, extra={"name": "Ada"}), 2)
+        await store.add_many([first, second])
+        wanted: list[tuple[dict[str, Any], list[str]]] = [
+            ({"name": "Ada"}, ["one"]),
+            ({"name": None}, ["two"]),
+            ({"name": {"$exists": False}}, ["two"]),
+            ({"extra.name": "Ada"}, ["two"]),
+            ({"status": "draft"}, ["one"]),
+            ({"status": {"$ne": "draft"}}, ["two"]),
+            ({"session_id": {"$exists": True}}, ["one"]),
+            ({"created_at": {"$gte": moment(2)}}, ["two"]),
+            ({"created_at": {"$lt": moment(2)}, "memory_type": "note"}, ["one"]),
+            ({"version": {"$gte": 1}}, ["two", "one"]),
+            ({"version": {"$gt": 1}}, []),
+            ({"id": {"$in": [first.id, "nobody"]}}, ["one"]),
+            ({"content": {"$gt": "one", "$lte": "two"}}, ["two"]),
+            ({"namespace": {"$exists": False}}, ["two", "one"]),
+        ]
+        for where, texts in wanted:
+            equal(
+                contents(await store.search(metadata=MemoryMetadata(user_id=scope.user_id), where=where)),
+                texts,
+                f"where {where!r}",
+            )
+
+    async def test_conditions_apply_to_every_call(self, store: BaseStore) -> None:
+        """Listing, ranking, counting, scanning, the window and clearing all respect them."""
+        scope = self.scope()
+        for number in range(4):
+            extra = {"score": number, "kind": "fact"}
+            await store.add(note(f"tea {number}", MemoryMetadata(user_id=scope.user_id, extra=extra), number))
+        where = {"score": {"$gte": 1, "$lt": 3}, "kind": "fact"}
+        equal(contents(await store.search(metadata=scope, where=where)), ["tea 2", "tea 1"], "search")
+        ranked = await store.search_ranked(query="tea", metadata=scope, where=where, mode="text")
+        equal(sorted(contents(found.item for found in ranked)), ["tea 1", "tea 2"], "ranked search")
+        equal(await store.count(metadata=scope, where=where), 2, "count")
+        equal(contents([item async for item in store.scan(metadata=scope, where=where)]), ["tea 1", "tea 2"], "scan")
+        equal(contents(await store.window(metadata=scope, where=where)), ["tea 1", "tea 2"], "window")
+        equal(await store.clear(metadata=scope, where=where), 2, "number cleared")
+        equal(contents(await store.search(metadata=scope)), ["tea 3", "tea 0"], "what is left")
+
+    async def test_what_cannot_be_asked_is_refused(self, store: BaseStore) -> None:
+        """Unknown operators, values without an order, and more than can be meant are InputErrors."""
+        bad: list[Any] = [
+            *("score", ["score"], {"k": {"$near": 1}}, {"k": {"$gt": None}}, {"k": {"$lt": [1]}}, {"k": {"$in": 3}}),
+            *({"k": {"$exists": 1}}, {"k": {"$eq": 1, "x": 2}}, {1: 2}, {"k": float("nan")}, {"k": {"$in": "abc"}}),
+            *({"created_at": "soon"}, {"k": {"$gt": True}}, {f"k{number}": 1 for number in range(65)}),
+        ]
+        for where in bad:
+            await each_raises(
+                InputError, f"where {where!r}", search=store.search(where=where), count=store.count(where=where)
+            )

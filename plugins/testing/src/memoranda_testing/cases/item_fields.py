@@ -1,4 +1,4 @@
-"""Fields that a store has never seen come back: of types that are not installed, and of classes it is told of."""
+"""Fields that a store has never seen come back: of types that are not installed, and of classes that are registered."""
 
 from __future__ import annotations
 
@@ -114,16 +114,16 @@ class ItemFieldCases(Cases):
         other = HumanMemory(content="other", payload="[]", metadata=theirs)
         archived = HumanMemory(content="archived", archived_by="summary", metadata=mine)
         await store.add_many([*items, bare, other, archived])
-        told = [Payload(item.id, item.content, f"[{item.content}]", "example") for item in items]
-        told.append(Payload(bare.id, "none", None, None))
-        equal(await store.payloads(metadata=mine), told, "the payloads of a scope")
+        wanted = [Payload(item.id, item.content, f"[{item.content}]", "example") for item in items]
+        wanted.append(Payload(bare.id, "none", None, None))
+        equal(await store.payloads(metadata=mine), wanted, "the payloads of a scope")
         handle = store.scoped(user_id=str(mine.user_id))
-        equal(await handle.payloads(), told, "the payloads of a handle")
+        equal(await handle.payloads(), wanted, "the payloads of a handle")
         with raises(InputError, "asking a handle for another's payloads"):
             await handle.payloads(metadata=theirs)
-        equal(await handle.payloads(limit=2), told[-2:], "the newest two")
+        equal(await handle.payloads(limit=2), wanted[-2:], "the newest two")
         equal(await handle.payloads(limit=0), [], "none of them")
-        equal(await handle.payloads(memory_type="item"), [told[1]], "those of a type")
+        equal(await handle.payloads(memory_type="item"), [wanted[1]], "those of a type")
 
     async def test_what_belongs_together_still_does(self, store: BaseStore) -> None:
         """The group of an item and the calls that a result answers come back."""

@@ -7,12 +7,12 @@ import asyncio
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
 from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability
-from memoranda_testing.case import Cases, Reopen, needs, note
+from memoranda_testing.case import Cases, Reopen, needs, note, required
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 
 
 class DeclarationCases(Cases):
-    """What a store says of itself."""
+    """What a store declares."""
 
     async def test_the_base_capabilities_are_declared(self, store: BaseStore) -> None:
         """A base capability cannot be left out."""
@@ -154,8 +154,7 @@ class PersistenceCases(Cases):
 
     async def _reopened(self, store: BaseStore, reopen: Reopen | None) -> BaseStore:
         """Close the store and open the same data in a new one."""
-        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
-        assert reopen is not None
+        reopen = required(reopen)
         await store.close()
         again = await reopen()
         await again.init()
@@ -187,12 +186,11 @@ class PersistenceCases(Cases):
 
     @needs(Capability.PERSISTENT)
     async def test_a_store_that_is_opened_to_read_refuses_writes(self, store: BaseStore, reopen: Reopen | None) -> None:
-        """Opened to read, a store shows what is there, and every write is an UnsupportedError."""
+        """Opened to read, a store shows what it holds, and every write is an UnsupportedError."""
         scope = self.scope()
         item = note("green tea", scope)
         await store.add(item)
-        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
-        assert reopen is not None
+        reopen = required(reopen)
         await store.close()
         reader = await reopen()
         reader.access = "read"

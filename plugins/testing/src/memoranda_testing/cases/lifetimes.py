@@ -1,19 +1,102 @@
-"""Lifetimes: items that expire, by a clock that the case moves."""
+"""Lifetimes: items that expire, by the real clock and by one that the case moves."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 
-from memoranda.errors import InputError
+from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.store import BaseStore, Capability
-from memoranda_testing.case import Cases, Clock, Reopen, needs, note
+from memoranda_testing.case import Cases, Clock, Reopen, needs, note, required
 from memoranda_testing.expect import SkipCase, contents, each_raises, equal, raises, that
+
+LONGEST = 36.0
+"""The longest life that is waited for by the real clock."""
+
+
+class TtlCases(Cases):
+    """Items that vanish by themselves."""
+
+    @needs(Capability.TTL)
+    async def test_an_item_vanishes_after_its_ttl(self, store: BaseStore) -> None:
+        """Until then it is like any other; then no read shows it, in a batch as well as alone."""
+        ttl = 1.0
+        while True:
+            scope = self.scope()
+            first, second, kept = note("tea first", scope, 1), note("tea second", scope, 2), note("tea kept", scope, 3)
+            started = time.monotonic()
+            await store.add(kept)
+            await store.add(first, ttl=ttl)
+            await store.add_many([second], ttl=ttl)
+            found_at_first = len(await store.search(metadata=scope))
+            if time.monotonic() - started < ttl or ttl >= LONGEST:
+                break
+            ttl *= 6  # The machine is so busy that the item expired before the first read.
+        equal(found_at_first, 3, "number found at first")
+        await self._until_gone(store, first, second, ttl=ttl)
+        equal(contents(await store.search(metadata=scope)), ["tea kept"], "listing")
+        for mode in ("substring", "text"):
+            found = await store.search(query="tea", metadata=scope, mode=mode)
+            equal(contents(found), ["tea kept"], f"search mode {mode!r}")
+        equal(contents([item async for item in store.scan(metadata=scope)]), ["tea kept"], "scan")
+        equal(await store.count(metadata=scope), 1, "count")
+
+    @needs(Capability.TTL)
+    async def test_replacing_without_a_ttl_keeps_the_item(self, store: BaseStore) -> None:
+        """The whole item is replaced, including the time it had left."""
+        scope = self.scope()
+        item, other = note("short", scope), note("other", scope)
+        await store.add(item, ttl=0.8)
+        await store.add(note("long", scope, id=item.id))
+        await store.add(other, ttl=1.0)
+        await self._until_gone(store, other, ttl=1.0)
+        equal(contents(await store.search(metadata=scope)), ["long"], "search after the first ttl")
+
+    @needs(Capability.TTL)
+    async def test_a_vanished_id_can_be_added_again(self, store: BaseStore) -> None:
+        """Its owner adds it anew, with its new content."""
+        scope = self.scope()
+        item = note("first", scope)
+        await store.add(item, ttl=0.5)
+        await self._until_gone(store, item, ttl=0.5)
+        await store.add(note("second", scope, id=item.id))
+        found = await store.get(item.id)
+        equal(found and found.content, "second", "the item that was added again")
+
+    @needs(Capability.TTL)
+    async def test_bad_ttls_are_refused(self, store: BaseStore) -> None:
+        """A time to live is a number of seconds above 0."""
+        item = note("x", self.scope())
+        for ttl in (0, -1, float("nan"), float("inf"), "3", True, 10**5000, -(10**5000)):
+            with raises(InputError, f"add with a ttl of type {type(ttl).__name__}"):
+                await store.add(item, ttl=ttl)  # type: ignore[arg-type]  # the mistake under test
+        equal(await store.get(item.id), None, "get after refusals")
+
+    async def test_a_ttl_without_the_capability_is_refused(self, store: BaseStore) -> None:
+        """A store that cannot let items vanish says so instead of keeping them."""
+        if Capability.TTL in store.capabilities:
+            raise SkipCase("the store declares the capability 'ttl'")
+        item = note("x", self.scope())
+        await each_raises(
+            UnsupportedError, "with a ttl", add=store.add(item, ttl=5), add_many=store.add_many([item], ttl=5)
+        )
+        equal(await store.get(item.id), None, "get after refusals")
+
+    async def _until_gone(self, store: BaseStore, *items: MemoryItem, ttl: float) -> None:
+        """Wait until none of the items is there; a store may take a moment longer than the ttl."""
+        deadline = time.monotonic() + ttl + 10
+        while True:
+            is_late = time.monotonic() >= deadline
+            if not [item for item in items if await store.get(item.id) is not None]:
+                return
+            that(not is_late, "An item is still there 10 seconds after its time.")
+            await asyncio.sleep(0.05)
 
 
 class LifetimeCases(Cases):
-    """What a ttl promises, to the moment."""
+    """A ttl holds to the moment."""
 
     def on_a_clock(self, store: BaseStore) -> Clock:
         """Give the store a clock of its own and return it; memories of others would expire by it."""
@@ -25,7 +108,7 @@ class LifetimeCases(Cases):
 
     @needs(Capability.TTL)
     async def test_an_expired_item_is_as_if_purged(self, store: BaseStore) -> None:
-        """From the moment on no call shows or counts it, deleted or not, and its id is free for anybody."""
+        """From that moment on no call shows or counts it, deleted or not, and its id is free."""
         clock = self.on_a_clock(store)
         scope, other = self.scope(session_id="s"), self.scope()
         item, kept = note("tea", scope, 0), note("tea kept", scope, 1)
@@ -58,8 +141,7 @@ class LifetimeCases(Cases):
     @needs(Capability.TTL, Capability.PERSISTENT)
     async def test_what_another_store_keeps_expires_as_well(self, store: BaseStore, reopen: Reopen | None) -> None:
         """Where a store did not see an item arrive, it ends at the same moment: its id is free, nothing is deleted."""
-        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
-        assert reopen is not None
+        reopen = required(reopen)
         clock = self.on_a_clock(store)
         mine, theirs = self.scope(), self.scope()
         async with await reopen() as other:
@@ -126,7 +208,7 @@ class LifetimeCases(Cases):
                 await each.close()
 
     async def _lives_for_a_minute(self, store: BaseStore, clock: Clock, scope: MemoryMetadata) -> None:
-        """An item of a minute is there for a minute, beside what was there before the clock was wrong."""
+        """An item with a ttl of a minute lasts a minute, beside those from before the clock was wrong."""
         item, longer = note("tea", scope), MemoryItem(content="more tea", metadata=scope, ttl=30)
         await store.add(item, ttl=60)
         await store.add(longer)
@@ -248,7 +330,7 @@ class LifetimeCases(Cases):
 
     @needs(Capability.TTL)
     async def test_sweeping_removes_what_is_over_and_nothing_else(self, store: BaseStore) -> None:
-        """sweep says how many went; a handle sweeps its own."""
+        """sweep returns how many items it removed; a handle sweeps its own."""
         clock = self.on_a_clock(store)
         mine, theirs = self.scope(), self.scope()
         await store.add_many([note("mine", mine), note("theirs", theirs)], ttl=5)
@@ -274,7 +356,7 @@ class LifetimeCases(Cases):
 
     @needs(Capability.TTL)
     async def test_a_turn_may_follow_what_expired(self, store: BaseStore) -> None:
-        """A head that is over is no head any more."""
+        """An expired item is no longer the head."""
         clock = self.on_a_clock(store)
         scope = self.scope(session_id="s")
         await store.append([note("short", scope)], after=None, ttl=5)

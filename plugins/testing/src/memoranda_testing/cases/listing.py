@@ -33,7 +33,7 @@ class CountCases(Cases):
 
     @alone
     async def test_bare_count_counts_everything(self, store: BaseStore) -> None:
-        """Without a filter all items count, whoever owns them."""
+        """Without a filter all items count, whatever their owner."""
         equal(await store.count(), 0, "count of an empty store")
         await store.add_many([note("a", self.scope()), note("b", self.scope()), note("c", MemoryMetadata())])
         equal(await store.count(), 3, "count")
@@ -116,7 +116,7 @@ class ScanCases(Cases):
 
     @alone
     async def test_bare_scan_yields_everything(self, store: BaseStore) -> None:
-        """Without a filter all items are yielded, whoever owns them."""
+        """Without a filter all items are yielded, whatever their owner."""
         await store.add_many([note("a", self.scope(), 1), note("b", MemoryMetadata(), 2), note("c", self.scope(), 3)])
         equal(contents([item async for item in store.scan()]), ["a", "b", "c"], "bare scan")
 

@@ -14,8 +14,8 @@ from memoranda import loops
 from memoranda.errors import StoreClosedError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
-from memoranda_testing.case import Case, Cases, note
-from memoranda_testing.expect import SkipCase, contents, equal, raises, same_item, that
+from memoranda_testing.case import Case, Cases, note, skipped_if
+from memoranda_testing.expect import contents, equal, raises, same_item, that
 
 LOOPS = 4
 _PATIENCE = 240.0
@@ -24,14 +24,8 @@ _PATIENCE = 240.0
 
 def any_loop(case: Case) -> Case:
     """Run the case only where the store may be used from every event loop."""
-
-    @functools.wraps(case)
-    async def checked(self: Cases, store: BaseStore, *args: Any, **kwargs: Any) -> None:
-        if not self.any_loop:
-            raise SkipCase("the store is made on something that belongs to one event loop")
-        await case(self, store, *args, **kwargs)
-
-    return checked  # type: ignore[return-value]  # the same signature, which wraps() shows but mypy cannot see
+    reason = "the store is made on something that belongs to one event loop"
+    return skipped_if(lambda cases, store: "" if cases.any_loop else reason)(case)
 
 
 async def elsewhere(*works: Callable[[], object]) -> None:
@@ -62,7 +56,7 @@ def in_a_loop(work: Callable[[], Coroutine[Any, Any, object]]) -> Callable[[], o
 
 
 class CutOff:
-    """Work that was begun in event loops which were closed in the middle of it, without a word to anybody."""
+    """Work begun in event loops that were closed in the middle of it."""
 
     def __init__(self) -> None:
         self._left: list[asyncio.Task[Any]] = []
@@ -95,7 +89,7 @@ class CutOff:
 
 
 class Blocked:
-    """An event loop in a thread of its own that has calls under way and takes no turn until it is told to go on."""
+    """An event loop in a thread of its own that is blocked with calls under way until it may go on."""
 
     def __init__(self, store: BaseStore, scope: MemoryMetadata, turns: int) -> None:
         self._store = store
@@ -113,7 +107,7 @@ class Blocked:
         that(await asyncio.to_thread(self._is_blocked.wait, _PATIENCE), "An add from another event loop did not end.")
 
     async def go_on(self) -> list[object]:
-        """Let the loop go on to its end, and return what became of each call: the last was made after the others."""
+        """Let the loop run to its end, and return the outcome of each call; the last was made after the others."""
         self._may_go_on.set()
         await asyncio.to_thread(self._thread.join, _PATIENCE)
         that(not self._thread.is_alive(), "A call of a loop that was blocked did not end.")
@@ -134,7 +128,7 @@ class Blocked:
 
 @contextlib.contextmanager
 def blocked_after(seconds: float) -> Iterator[None]:
-    """Count a loop as blocked after so few seconds, for the block."""
+    """Count a loop as blocked after this many seconds, within the block."""
     before, loops.BLOCKED_AFTER = loops.BLOCKED_AFTER, seconds
     try:
         yield

@@ -1,4 +1,4 @@
-"""Random histories compared with a model of the contract, beside the cases that are examples."""
+"""Random histories, compared with a model of the contract."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from random import Random
 
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore, Capability, SearchMode
-from memoranda_testing.case import Cases, Reopen, needs
-from memoranda_testing.expect import ExpectationError, that
+from memoranda_testing.case import Cases, Reopen, needs, required
+from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model import (
     Call,
     Cancelled,
     Generator,
-    Kinds,
-    Stage,
-    apart,
+    HistoryOptions,
+    Sandbox,
     check_histories,
     check_steps,
-    leftovers,
+    leaks,
+    scope_independence,
 )
-from memoranda_testing.model.histories import told
-from memoranda_testing.model.playing import Player, modelled
-from memoranda_testing.model.sizes import HUGE, LARGE, QUICK, large_steps, size_steps
+from memoranda_testing.model.histories import failure_report
+from memoranda_testing.model.player import Player, modelled
+from memoranda_testing.model.search_steps import random_searches
+from memoranda_testing.model.size_steps import HUGE, LARGE, QUICK, large_steps, size_steps
 from memoranda_testing.model.steps import Step
 
 _CANCELLED = ("add", "pop", "get", "search", "search_ranked", "scan", "count", "owners", "window")
@@ -36,80 +37,107 @@ _PLAIN = ("item", "items", "adds", "item_id", "after", "query", "mode", "by")
 """The arguments that make a call what it is."""
 
 
-class ModelCases(Cases):
-    """Random histories of every method, whose every answer is that of a plain model of the contract."""
+class HistoryCases(Cases):
+    """The base of cases that play histories on the store and on the model, and compare every answer."""
 
-    def stage(self, store: BaseStore, reopen: Reopen | None = None, *, instances: int = 1) -> Stage:
+    def _sandbox(self, store: BaseStore, reopen: Reopen | None = None, *, instances: int = 1) -> Sandbox:
         """Return where this case plays its histories."""
-        stage = Stage(store, self.exclusive, self.fresh, reopen, self.patience, instances)
-        if stage.mark:
-            self.owned(MemoryMetadata(namespace=(stage.mark,)))
-        return stage
+        sandbox = Sandbox(store, self.exclusive, self.fresh, reopen, self.patience, instances)
+        if sandbox.mark:
+            self.owned(MemoryMetadata(namespace=(sandbox.mark,)))
+        return sandbox
 
     @property
     def seconds(self) -> float:
-        """After how long a case ends before it has seen everything, on an engine that is slow beyond measure."""
+        """Seconds after which a case ends early on a very slow engine."""
         return 600.0 if self.thorough else 60.0
 
-    async def _play(self, stage: Stage, kinds: Kinds, topic: str) -> None:
-        """Play histories, and say what there was no time for or no way to."""
-        # A number of histories, since what is seen in so many seconds is not the same every time.
-        persistent = Capability.PERSISTENT in stage.store.capabilities
-        histories, length = 10 if persistent else 30, 30
-        if self.thorough:
-            histories, length = 50 if persistent else 200, 60
+    async def _play_histories(
+        self, sandbox: Sandbox, options: HistoryOptions, topic: str, *, histories: int, length: int
+    ) -> None:
+        """Play histories of random calls, and note how many there was no time for."""
         try:
             played = await check_histories(
-                stage, kinds, seed=self.seed, histories=histories, length=length, seconds=self.seconds, topic=topic
+                sandbox, options, seed=self.seed, histories=histories, length=length, seconds=self.seconds, topic=topic
             )
         finally:
-            for mark in stage.marks:
+            for mark in sandbox.marks:
                 self.owned(MemoryMetadata(namespace=(mark,)))
         if played < histories:
             self.unreached(f"{histories - played} of {histories} histories, for want of time")
-        if stage.mark:
+
+    def _history_options(self, store: BaseStore, **further: bool | int) -> HistoryOptions:
+        """Return the options for histories on this store."""
+        return HistoryOptions(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
+
+
+class IsolationCases(HistoryCases):
+    """Whatever others do, a tenant sees and changes exactly what is theirs."""
+
+    async def test_random_tenants_never_meet(self, store: BaseStore) -> None:
+        """Random calls through the handles of several users, whose ids look alike, give the model's answers."""
+        options = self._history_options(store, tenants=True, together=False)
+        await self._play_histories(self._sandbox(store), options, "tenants", histories=20, length=20)
+
+    async def test_random_filters_match_the_model(self, store: BaseStore) -> None:
+        """Random searches over random items find what Filter.matches says, in the same order."""
+        sandbox = self._sandbox(store)
+        for number in range(60):
+            steps = list(random_searches(Random(f"{self.seed}/filters/{number}"), sandbox.mark))
+            await check_steps(sandbox, steps, f"the searches {number} of the seed {self.seed}")
+
+
+class ModelCases(HistoryCases):
+    """Random histories of every method, whose every answer is that of a plain model of the contract."""
+
+    async def _play(self, sandbox: Sandbox, options: HistoryOptions, topic: str) -> None:
+        """Play histories, and note what cannot be checked on this store."""
+        # A number of histories, since what is seen in so many seconds is not the same every time.
+        persistent = Capability.PERSISTENT in sandbox.store.capabilities
+        histories, length = 10 if persistent else 30, 30
+        if self.thorough:
+            histories, length = 50 if persistent else 200, 60
+        await self._play_histories(sandbox, options, topic, histories=histories, length=length)
+        if sandbox.mark:
             self.unreached("calls without any filter: others may have memories in this store")
-        if not {Capability.FORK, Capability.PURGE} <= stage.store.capabilities:
+        if not {Capability.FORK, Capability.PURGE} <= sandbox.store.capabilities:
             self.unreached("sessions that are forked, which needs the capabilities 'fork' and 'purge'")
-        elif stage.mark:
+        elif sandbox.mark:
             self.unreached("sessions that are forked: others may have memories in this store")
-        if kinds.lifetimes and not kinds.moves_clock:
+        if options.lifetimes and not options.moves_clock:
             self.unreached("a clock that is moved: memories of others would expire by it")
         if not self.thorough:
             self.unreached("longer and more histories: see thorough")
-
-    def _kinds(self, store: BaseStore, **further: bool | int) -> Kinds:
-        return Kinds(substring_is_default=store.default_mode == "substring", **further)  # type: ignore[arg-type]
 
     async def test_random_histories_match_the_model(self, store: BaseStore) -> None:
         """Every answer to random calls of every method, plain and through handles of every scope, is the model's."""
         for capability in (Capability.ATOMIC, Capability.DELETE, Capability.ADD_DELETED, Capability.PURGE):
             if capability not in store.capabilities:
                 self.unreached(f"what needs the capability {capability.value!r}")
-        await self._play(self.stage(store), self._kinds(store), "calls")
+        await self._play(self._sandbox(store), self._history_options(store), "calls")
 
     @needs(Capability.TTL)
     async def test_random_lifetimes_match_the_model(self, store: BaseStore) -> None:
         """With items that expire, by a clock that goes forward and back, every answer is the model's."""
-        stage = self.stage(store)
-        kinds = self._kinds(
-            store, lifetimes=True, moves_clock=stage.moves_clock, clock_goes_back=stage.moves_clock, together=False
+        sandbox = self._sandbox(store)
+        options = self._history_options(
+            store, lifetimes=True, moves_clock=sandbox.moves_clock, clock_goes_back=sandbox.moves_clock, together=False
         )
-        await self._play(stage, kinds, "lifetimes")
+        await self._play(sandbox, options, "lifetimes")
 
     @needs(Capability.PERSISTENT)
     async def test_random_histories_outlive_the_store(self, store: BaseStore, reopen: Reopen | None) -> None:
-        """With two stores on the same data, one of which is closed and opened again, every answer is the model's."""
-        that(reopen is not None, "The store declares 'persistent': the test class must offer 'reopen' to prove it.")
-        stage = self.stage(store, reopen, instances=2)
-        kinds = self._kinds(
+        """With two stores on the same data, one closed and reopened now and then, every answer is the model's."""
+        reopen = required(reopen)
+        sandbox = self._sandbox(store, reopen, instances=2)
+        options = self._history_options(
             store,
             instances=2,
             reopening=True,
             lifetimes=Capability.TTL in store.capabilities,
-            moves_clock=stage.moves_clock,
+            moves_clock=sandbox.moves_clock,
         )
-        await self._play(stage, kinds, "reopening")
+        await self._play(sandbox, options, "reopening")
 
     async def test_a_call_that_is_cancelled_at_any_await_is_done_or_not(self, store: BaseStore) -> None:
         """Cancelled at its first, second, … await, a call is done as a whole or not at all, and locks nothing."""
@@ -121,20 +149,20 @@ class ModelCases(Cases):
         if Capability.DELETE in store.capabilities:
             methods += ("delete",)
         ends = time.monotonic() + self.seconds
-        stage, kinds = self.stage(store), self._kinds(store, together=False)
+        sandbox, options = self._sandbox(store), self._history_options(store, together=False)
         for variant, method in itertools.product(range(4 if self.thorough else 1), methods):
             for at in range(1, _AWAITS):
                 if time.monotonic() >= ends:
                     self.unreached(f"{method} and what follows, for want of time")
                     return
-                if not await self._cancelled(stage, kinds, method, variant, at):
+                if not await self._cancelled(sandbox, options, method, variant, at):
                     break
 
-    async def _cancelled(self, stage: Stage, kinds: Kinds, method: str, variant: int, at: int) -> bool:
+    async def _cancelled(self, sandbox: Sandbox, options: HistoryOptions, method: str, variant: int, at: int) -> bool:
         """Play a short history with a call that is cancelled, and return whether it waited that often."""
-        player = await stage.set()
+        player = await sandbox.player()
         random = Random(f"{self.seed}/{method}/{variant}")
-        generator = Generator(random, stage.store.capabilities, kinds, stage.mark)
+        generator = Generator(random, sandbox.store.capabilities, options, sandbox.mark)
         failure = None
         try:
             steps = 0
@@ -153,24 +181,26 @@ class ModelCases(Cases):
                 failure = failure or await player.play(step)
             waited = player.waits >= at
         finally:
-            await stage.strike(player)
+            await sandbox.close(player)
         if failure is not None:
-            raise ExpectationError(await told(failure, stage, f"the seed {self.seed}, {method}() cancelled"))
+            raise ExpectationError(
+                await failure_report(failure, sandbox, f"the seed {self.seed}, {method}() cancelled")
+            )
         return waited
 
     async def test_sizes_match_the_model(self, store: BaseStore) -> None:
         """Pages, batches and lists beyond 100, 400, 500, 1,000, 5,000 and 10,000 items are the model's."""
         ends = time.monotonic() + self.seconds
-        stage = self.stage(store)
+        sandbox = self._sandbox(store)
         held_by = store.capabilities
         steps: list[tuple[int, list[Step]]] = [
-            (QUICK, list(size_steps(QUICK, stage.mark, held_by))),
-            (HUGE, list(large_steps(HUGE, stage.mark, held_by))),
+            (QUICK, list(size_steps(QUICK, sandbox.mark, held_by))),
+            (HUGE, list(large_steps(HUGE, sandbox.mark, held_by))),
         ]
         if self.thorough:
-            steps += [(size, list(size_steps(size, stage.mark, held_by))) for size in (LARGE, HUGE)]
+            steps += [(size, list(size_steps(size, sandbox.mark, held_by))) for size in (LARGE, HUGE)]
         for size, wanted in steps:
-            played = await check_steps(stage, wanted, f"{size:,} items", ends=ends)
+            played = await check_steps(sandbox, wanted, f"{size:,} items", ends=ends)
             if played < len(wanted):
                 self.unreached(f"{len(wanted) - played} of {len(wanted)} calls on {size:,} items, for want of time")
 
@@ -186,28 +216,32 @@ class ModelCases(Cases):
         async def tidy() -> None:
             await self.clean(store)
 
-        trial = apart.Trial(store, modes, lambda: apart.Cast.of(self.scope), tidy)
+        trial = scope_independence.Trial(store, modes, lambda: scope_independence.Cast.of(self.scope), tidy)
         ends, histories = time.monotonic() + self.seconds, 20 if self.thorough else 3
         for number in range(histories):
             if number and time.monotonic() >= ends:
                 self.unreached(f"{histories - number} of {histories} histories, for want of time")
                 break
-            clash = await trial.clash(apart.drawn(Random(f"{self.seed}/apart/{number}"), store.capabilities))
+            clash = await trial.clash(
+                scope_independence.drawn(Random(f"{self.seed}/apart/{number}"), store.capabilities)
+            )
             if clash is not None:
-                raise ExpectationError(await apart.told(clash, trial, f"history {number} of the seed {self.seed}"))
+                raise ExpectationError(
+                    await scope_independence.clash_report(clash, trial, f"history {number} of the seed {self.seed}")
+                )
 
     async def test_nothing_of_the_store_is_left_after_close(self, store: BaseStore) -> None:
         """After close() no thread, task, file or socket of the store is left."""
-        calls = leftovers.everyday(self.scope(session_id="s"))
-        await leftovers.used(store, calls)  # What is made once and shared is there from here on.
-        left = await leftovers.left_by(store, calls, self.patience)
+        calls = leaks.everyday(self.scope(session_id="s"))
+        await leaks.used(store, calls)  # What is made once and shared is there from here on.
+        left = await leaks.left_by(store, calls, self.patience)
         if left:
-            raise ExpectationError(await leftovers.told(store, left, calls, min(self.patience, 5.0)))
+            raise ExpectationError(await leaks.leak_report(store, left, calls, min(self.patience, 5.0)))
         await store.init()
 
 
 def _longer(generator: Generator, method: str, player: Player, *, plain: bool) -> Call:
-    """Return a call that has something to do, to several items where it takes them, if one can be drawn."""
+    """Draw a call that changes or finds something, with several items if it takes them."""
     call = generator.call_of(method, player.model)
     for _ in range(60):
         call = generator.call_of(method, player.model)

@@ -1,4 +1,4 @@
-"""Order and time: as things were added, by their own times, and between two of them."""
+"""Order and time: the order of adding, the order of times, and the time between two bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memoranda_testing.expect import contents, each_raises, equal
 
 
 class AddedOrderCases(Cases):
-    """The order in which a store took its items, whatever clocks say."""
+    """The order of adding, whatever the clocks say."""
 
     async def test_a_conversation_is_read_in_the_order_it_was_said(self, store: BaseStore) -> None:
         """A clock that was set back between two turns changes nothing in the order of adding."""
@@ -54,7 +54,7 @@ class AddedOrderCases(Cases):
             equal("".join(contents(scanned)), letters, f"scan by {order!r}")
 
     async def test_a_replaced_item_keeps_its_place(self, store: BaseStore) -> None:
-        """Adding again, updating and restoring leave an item where it was said."""
+        """Adding again, updating and restoring leave an item in its place."""
         scope = self.scope()
         items = [note(text, scope, 0) for text in "abc"]
         await store.add_many(items)

@@ -122,7 +122,7 @@ class RankingCases(Cases):
 
     @needs(Capability.SEMANTIC)
     async def test_a_long_item_is_found_by_the_meaning_of_a_passage(self, store: BaseStore) -> None:
-        """What it says in its middle finds it, is named, and is gone with the item or its content; nobody else's is."""
+        """What it says in its middle finds it, is named, and is gone with the item or its content; other items stay."""
         mine, theirs = self.scope(), self.scope()
         long, other, short = note(NEEDLE_INSIDE, mine), note(NEEDLE_INSIDE, theirs), note("saturn and lemons", mine, 1)
         await store.add(long)
@@ -157,16 +157,12 @@ class RankingCases(Cases):
             return [(found.item.content, round(found.score, 5)) for found in ranked]
 
         named, plain = "Which telescope did Zenobia's cat buy?", "Which telescope did cat buy?"
-        equal(
-            await scores(named, mine), await scores(plain, mine), "the ranking with the name of somebody who is called"
-        )
-        that(
-            await scores(named, theirs) != await scores(plain, theirs), "A name that nobody is called by was left out."
-        )
+        equal(await scores(named, mine), await scores(plain, mine), "the ranking with the name of the person addressed")
+        that(await scores(named, theirs) != await scores(plain, theirs), "A name that addresses no one was left out.")
 
     @needs(Capability.TEXT)
     async def test_who_calls_somebody_by_name_is_not_whom_a_query_names(self, store: BaseStore) -> None:
-        """Where no names are stored, "That's lovely, Zenobia!" was said by somebody else than Zenobia."""
+        """Where no names are stored, "That's lovely, Zenobia!" was not said by Zenobia."""
         mine = self.scope()
         said = ("I sail on the lake.", *SENTENCES, "That's lovely, Zenobia! I sail on the lake.", "Hey Zenobia!")
         await store.add_many([note(text, mine, second) for second, text in enumerate(said)])
@@ -380,7 +376,7 @@ def haystack(user: str, size: int) -> list[MemoryItem]:
     talk = [f"turn {number} of the usual talk about rain and the garden" for number in range(size)]
     talk[200], talk[201] = "Which instrument did the tutor bring?", NEEDLES["Which instrument did the tutor bring?"]
     talk[350], talk[500], talk[700] = NEEDLES["Übersetzungen"], NEEDLES["Geschosswohnungen"], NEEDLES["saffron"]
-    # Stems of which nothing would be left.
+    # Stemming would leave nothing of these.
     talk[60], talk[61] = "ـــ", "ηκε"
     # So far apart that what is read around one ends just before what is read around the other.
     talk[810], talk[823] = "an orchard", "an orchard on the hill behind the mill, with all its bees"

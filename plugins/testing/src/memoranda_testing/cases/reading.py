@@ -22,7 +22,7 @@ class OrderCases(Cases):
         equal(contents(await store.search(metadata=scope)), ["5", "4", "3", "2", "1"], "search, newest first")
 
     async def test_microseconds_decide_the_order(self, store: BaseStore) -> None:
-        """Times a microsecond apart are told apart."""
+        """Times that differ by a microsecond are distinct."""
         scope = self.scope()
         for micro in (2, 0, 999_999, 1):
             await store.add(note(str(micro), scope, created_at=moment(7, micro)))
@@ -250,7 +250,7 @@ class FilterCases(Cases):
             equal(contents(matches), found, f"search with extra={{'v': {value!r}}}")
 
     async def test_extra_compares_exactly(self, store: BaseStore) -> None:
-        """Large whole numbers are told apart to the last digit, and texts are literal: quotes, escapes, case."""
+        """Large integers are distinct to the last digit, and texts are literal: quotes, escapes, case."""
         user = self.user()
         values: list[Any] = [2**60, 2**60 + 1, 2**70, 2**70 + 1, 0.1, 1.5e300, -1]
         values += [

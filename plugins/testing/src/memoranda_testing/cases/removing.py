@@ -90,7 +90,7 @@ class ClearCases(Cases):
 
     @alone
     async def test_bare_clear_removes_everything(self, store: BaseStore) -> None:
-        """Without a filter all items go, whoever owns them."""
+        """Without a filter all items go, whatever their owner."""
         await store.add_many([note("a", self.scope()), note("b", self.scope()), note("c", MemoryMetadata())])
         equal(await store.clear(), 3, "number cleared")
         equal(await store.search(), [], "search after clearing")
@@ -309,7 +309,7 @@ class PurgeCases(Cases):
     @alone
     @needs(Capability.PURGE, Capability.DELETE)
     async def test_bare_purge_of_the_bin_empties_it(self, store: BaseStore) -> None:
-        """purge(deleted_only=True) removes whatever is hidden, whoever owned it."""
+        """purge(deleted_only=True) removes everything hidden, whatever its owner."""
         items = [note("a", self.scope()), note("b", self.scope()), note("c", self.scope())]
         await store.add_many(items)
         await store.delete(items[0].id)

@@ -1,4 +1,4 @@
-"""What is stored comes back as it was, and is nobody's but the store's."""
+"""What is stored comes back as it was, and callers cannot change it by holding on to it."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class RoundTripCases(Cases):
         equal(dump_item(item), before, "the caller's item after adding")
 
     async def test_changing_an_item_after_adding_changes_nothing_stored(self, store: BaseStore) -> None:
-        """Whoever holds on to an added item cannot edit what is stored."""
+        """Changing an item after it was added does not change what is stored."""
         inner: list[Any] = [1]
         item = AIMemory(
             content="before", tool_calls=[{"id": "c", "args": {"x": [1]}}], metadata=self.scope(extra={"list": inner})

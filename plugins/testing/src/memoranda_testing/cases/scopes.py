@@ -1,4 +1,4 @@
-"""Scoped handles: nobody sees, overwrites, hides or removes what lies outside their scope."""
+"""Scoped handles: no call sees, overwrites, hides or removes what lies outside the scope."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class AddCases(Cases):
             same_item(await store.get(item.id), item, "the first owner's item", version=1)
 
     async def test_an_id_conflict_says_nothing_of_the_other_item(self, store: BaseStore) -> None:
-        """The message names the id alone: whoever meets it must not learn whose it is."""
+        """The message names the id alone: it must not reveal the owner."""
         owner = self.scope(session_id="secret-session")
         item = note("secret content", owner)
         await store.add(item)

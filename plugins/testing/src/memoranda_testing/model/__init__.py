@@ -1,8 +1,8 @@
 """The half of the kit that compares with a model: random histories on a store and on a plain reference beside it.
 
-:class:`Model` is the contract written to be read, :class:`Generator` draws histories of every public method,
-:class:`Player` plays them on both and compares every answer completely, and what fails is shrunk and told as a short
-program. The cases in :mod:`memoranda_testing.cases.model` run all of it.
+:class:`Model` is the contract, written to be read. :class:`Generator` draws histories of every public method. Each
+history is played on both, every answer is compared completely, and a history that fails is shrunk to a short program.
+The cases in :mod:`memoranda_testing.cases.model` run all of it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Coroutine
 from typing import Any
 
 from memoranda_testing.case import Clock
-from memoranda_testing.model.apart import comparable
-from memoranda_testing.model.drawing import Kinds
 from memoranda_testing.model.generator import Generator
 from memoranda_testing.model.histories import check_histories, check_steps, compare
-from memoranda_testing.model.leftovers import held, left_since
-from memoranda_testing.model.playing import Failure, Player, Stepped
+from memoranda_testing.model.leaks import held, left_since
+from memoranda_testing.model.player import Stepped
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.stage import Stage
-from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Moved, Reopened, Step, Together
+from memoranda_testing.model.sandbox import Sandbox
+from memoranda_testing.model.scope_independence import comparable
+from memoranda_testing.model.steps import Call, Cancelled, Forked, Many
+from memoranda_testing.model.values import HistoryOptions
 
 
 async def cancelled(work: Coroutine[Any, Any, Any], at: int) -> Any:
@@ -31,20 +31,12 @@ __all__ = [
     "Call",
     "Cancelled",
     "Clock",
-    "Failure",
     "Forked",
     "Generator",
-    "Kinds",
+    "HistoryOptions",
     "Many",
-    "ManyIds",
     "Model",
-    "Moved",
-    "Player",
-    "Reopened",
-    "Stage",
-    "Step",
-    "Stepped",
-    "Together",
+    "Sandbox",
     "cancelled",
     "check_histories",
     "check_steps",

@@ -1,4 +1,4 @@
-"""What a call answered, in a form that can be compared completely, and what the difference between two answers is."""
+"""Answers of calls in a form that can be compared completely, and the difference between two of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memoranda_testing.model.reference import AtMost
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An item as it was given back: its class, and every field with its exact value."""
+    """An item as it was returned: its class, and every field with its exact value."""
 
     kind: str
     values: dict[str, Any] = field(compare=False)
@@ -22,7 +22,7 @@ class Seen:
 
     @classmethod
     def of(cls, item: MemoryItem) -> Seen:
-        """Return an item as it is now; what is done to it later changes nothing here."""
+        """Return a snapshot of the item."""
         values = {**item.__dict__, **(item.__pydantic_extra__ or {})}
         whose = item.metadata.__dict__
         values["metadata"] = {**whose, "extra": dict(whose["extra"])}
@@ -49,7 +49,7 @@ class SeenRank:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call returned, or which errors it raised, or is to raise one of."""
+    """What a call returned, or the errors that it raised or may raise."""
 
     value: Any = None
     errors: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Difference:
 
 
 def seen(value: Any) -> Any:
-    """Return a value as it is compared: true is not 1, 1 is not 1.0, and keys of an object have an order."""
+    """Return a value in a comparable form: true is not 1, 1 is not 1.0, and the order of keys counts."""
     if isinstance(value, MemoryItem):
         return Seen.of(value)
     if isinstance(value, RankedItem):
@@ -76,7 +76,7 @@ def seen(value: Any) -> Any:
 
 
 def spoil(value: Any) -> None:
-    """Change an item that belongs to the caller, which must change nothing that is stored."""
+    """Change an item that the caller holds; that must not change what is stored."""
     if isinstance(value, MemoryItem):
         value.__dict__["content"] = "changed by the caller"
         value.metadata.extra["changed"] = "by the caller"
@@ -168,7 +168,7 @@ def _names_difference(wanted: list[str], found: list[str], *, owners: bool = Fal
 def _rank_difference(
     wanted: Sequence[Any], found: Sequence[Any], wanted_names: list[str], found_names: list[str]
 ) -> Difference | None:
-    """Items whose scores are the same but for the last digits may be in either order."""
+    """Compare rankings; items whose scores differ only in the last digits may be in either order."""
     if sorted(wanted_names) != sorted(found_names):
         return _names_difference(wanted_names, found_names, ranked=True)
     for position, (one, other) in enumerate(zip(wanted, found, strict=True)):

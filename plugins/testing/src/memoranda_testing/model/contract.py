@@ -1,131 +1,61 @@
-"""The sentences of the contract that an answer can break, and what usually breaks them."""
+"""The sentence of the contract that a wrong answer breaks, and what usually causes it."""
 
 # ruff: noqa: E501 - a sentence that is quoted stays in one piece
 
 from __future__ import annotations
 
+import inspect
+import re
+
+from memoranda.store import BaseStore
 from memoranda_testing.model.steps import Call
 
-# Each sentence is one of the method's own docstring, or of another method's that it refers to.
+# By method and kind of difference: whose docstring the sentence is in, and the sentence. Where a kind is not named, it
+# is the first sentence of the method's own docstring.
 _SENTENCES: dict[str, dict[str, tuple[str, str]]] = {
     "get": {
-        "": ("get", "Return the item of this id, or None if there is none, it was removed, or it does not match"),
         "version": ("get", "The item is the caller's own copy and carries the version the store gave it."),
         "lifetime": ("get", "an item that has a ttl lives that long once more."),
     },
     "get_many": {
-        "": ("get_many", "Return the items of these ids, in the order of the ids and each once;"),
         "missing": ("get_many", "those that are not there are left out."),
         "lifetime": ("get", "an item that has a ttl lives that long once more."),
     },
-    "search": {
-        "": ("search", "Return the items that match every filter, newest first; of equal time, the last added first."),
-        "lifetime": ("search", "what is returned and has a ttl lives that long once more."),
-    },
+    "search": {"lifetime": ("search", "what is returned and has a ttl lives that long once more.")},
     "search_ranked": {
-        "": ("search_ranked", "Return the items that answer the query best, best first"),
         "missing": ("search_ranked", "items with no relation to the query are left out of a text ranking."),
         "too much": ("search_ranked", "items with no relation to the query are left out of a text ranking."),
         "apart": ("search_ranked", "What lies outside of the scope changes no score."),
     },
-    "window": {
-        "": (
-            "window",
-            "Return a conversation as a model may be shown it, oldest first, in the order in which it was said.",
-        )
-    },
-    "payloads": {
-        "": (
-            "payloads",
-            "Return the payloads of what :meth:`search` shows, the newest ``limit``, oldest first, in the order of adding.",
-        )
-    },
-    "head": {"": ("head", "Return the id of the item that was added last")},
-    "count": {
-        "": ("count", "Return the number of items, archived ones included; with ``include_deleted`` also deleted ones.")
-    },
     "scan": {
-        "": (
-            "scan",
-            "Yield every item that matches, archived ones too, oldest first; of equal time, the first added first.",
-        ),
         "missing": ("scan", "Items that are there for the whole scan are yielded exactly once"),
         "version": ("add", "An id that exists is replaced as a whole and its version goes up by one"),
         "order": ("add", "it keeps its place in the order of adding"),
         "lifetime": ("add", "makes the item vanish by itself"),
     },
-    "owners": {
-        "": (
-            "owners",
-            "Yield who has something, in order, each with how many items and the times of the first and the last.",
-        )
-    },
     "add": {
-        "": ("add", "When this returns, it is stored"),
         "no error": ("add", "is refused with IdConflictError and stays untouched."),
         "error": ("add", "An id that exists is replaced as a whole and its version goes up by one"),
         "together": ("add", "An id that exists is replaced as a whole and its version goes up by one"),
     },
     "add_many": {
-        "": ("add_many", "Store several items, in their order"),
         "no error": ("add", "is refused with IdConflictError and stays untouched."),
         "cancelled": ("add_many", "A store with the capability ``atomic`` writes all or none"),
     },
     "append": {
-        "": (
-            "append",
-            "Store a turn whole, if nobody else has said anything meanwhile, and return the id of its last item.",
-        ),
         "no error": ("append", "TurnConflictError is raised and nothing is stored"),
         "together": ("append", "of several who answer the same message with ``append``, one is heard"),
     },
-    "apply": {"": ("apply", "Delete some items and store others, all or none, and return how many were deleted.")},
-    "update": {
-        "": (
-            "update",
-            "Replace the item if the store still has the version it carries, and return it with its new version.",
-        ),
-        "no error": ("update", "Otherwise raises VersionConflictError and changes nothing;"),
-    },
-    "update_many": {"": ("update_many", "Compare-and-set several items: each as :meth:`update` does it, all or none.")},
-    "touch": {"": ("touch", "Let items live ``ttl`` seconds from now on, and return how many of them there were.")},
-    "sweep": {"": ("sweep", "Remove for good what has expired, and return how many items that were.")},
-    "clear": {
-        "": (
-            "clear",
-            "Remove the items that match, archived ones too, and return how many; without a filter, all of them.",
-        )
-    },
-    "pop": {
-        "": ("pop", "Remove the item that was added last of those that match, and return it; None if there is none."),
-        "together": ("pop", "However many call at the same time, each item is returned once."),
-    },
-    "delete": {"": ("delete", "Delete the item and return whether one matched.")},
-    "restore": {
-        "": (
-            "restore",
-            "Bring back what :meth:`delete` or :meth:`clear` hid and return how many: one id, or all that match.",
-        )
-    },
-    "purge": {
-        "": ("purge", "Remove items for good, deleted ones too, with every trace in every index, and return how many.")
-    },
-    "exists": {"": ("exists", "Whether there is such a store, opened or not; nothing is made by asking.")},
-    "fork": {
-        "": (
-            "fork",
-            "Return a new session that shares the past of a session up to the item ``at``, that one included.",
-        ),
-        "no error": ("fork", "Raises InputError if the session does not show such an item."),
-    },
-    "close": {"": ("close", "Wait for calls under way, then release everything, in whichever loops.")},
+    "update": {"no error": ("update", "Otherwise raises VersionConflictError and changes nothing;")},
+    "pop": {"together": ("pop", "However many call at the same time, each item is returned once.")},
+    "fork": {"no error": ("fork", "Raises InputError if the session does not show such an item.")},
 }
 
 _CAUSES: dict[str, str] = {
     "missing": "a filter that asks for too much, a page that ends one row early, a cap on how much is read or bound at once, "
     "or an index that a write did not reach",
     "too much": "a filter in which a field was forgotten or is compared too loosely (case, type, a joined key, a prefix of text "
-    "in place of a namespace's elements), or a removal that did not reach every copy",
+    "instead of a namespace's elements), or a removal that did not reach every copy",
     "order": "a sort without the order of adding as its last key, or a replacement that takes a new place",
     "number": "counting or removing with other conditions than searching does, or counting what has expired or is deleted",
     "version": "a version that is taken from the caller's item, or not raised where an item is replaced by this call",
@@ -139,8 +69,8 @@ _CAUSES: dict[str, str] = {
     "together": "reading and writing in two transactions without a lock in between",
     "cancelled": "a batch in several transactions, or one that is not rolled back when its caller gives up",
     "hangs": "a lock, a connection or a slot of a pool that is not given back when a call fails or is cancelled",
-    "apart": "a ranking, a count or a cut that is taken over everybody's items, of which the scope's are picked out "
-    "afterwards; or a write or a removal that reaches items of another owner",
+    "apart": "a ranking, a count or a cut that is taken over all items before the scope's own are picked out "
+    "of them; or a write or a removal that reaches items of another owner",
     "afresh": "a vector, a word list or an entry of an index that was not renewed where an item was replaced, archived or "
     "removed",
     "left": "a connection, a thread or a task that close() does not wait for",
@@ -160,9 +90,13 @@ _BY_ARGUMENT: dict[str, str] = {
 
 def sentence(method: str, kind: str) -> str:
     """Return the sentence of the contract that a difference of this kind in this method breaks."""
-    of = _SENTENCES[method]
-    place, text = of.get(kind) or of[""]
-    return f"{place}: “{text.strip()}”"
+    place, text = _SENTENCES.get(method, {}).get(kind) or (method, _first_sentence(method))
+    return f"{place}: “{text}”"
+
+
+def _first_sentence(method: str) -> str:
+    documented = " ".join((inspect.getdoc(getattr(BaseStore, method)) or "").split())
+    return re.split(r"(?<=\.) ", documented)[0]
 
 
 def quoted() -> list[tuple[str, str]]:

@@ -1,27 +1,31 @@
-"""Random histories: every public method, with every argument that the contract knows, drawn from a small world."""
+"""Random histories: every public method with every argument of the contract, over a small set of values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata, utc_text
 from memoranda.store import Capability, copy_item
-from memoranda_testing.model.alphabet import FAR_FUTURE, QUERIES, TYPES
-from memoranda_testing.model.drawing import Kinds
-from memoranda_testing.model.occasions import Occasions
+from memoranda_testing.model.calls import Calls
 from memoranda_testing.model.reference import Model
-from memoranda_testing.model.rows import Refused
-from memoranda_testing.model.steps import Call, Reopened, Step
+from memoranda_testing.model.state import Refused
+from memoranda_testing.model.steps import Call, Forked, Moved, Reopened, Step, Together
+from memoranda_testing.model.values import HistoryOptions
+from memoranda_testing.model.world import FAR_FUTURE, QUERIES, TYPES
 
 
-class Generator(Occasions):
-    """Draws one step after the other. What it draws depends on the random numbers and on the model alone."""
+class Generator(Calls):
+    """Draws one step after another, from the random numbers and the model alone."""
 
-    def __init__(self, random: Random, capabilities: frozenset[Capability], kinds: Kinds, mark: str = "") -> None:
-        super().__init__(random, capabilities, kinds, mark)
+    def __init__(
+        self, random: Random, capabilities: frozenset[Capability], options: HistoryOptions, mark: str = ""
+    ) -> None:
+        super().__init__(random, capabilities, options, mark)
+        self._waiting: list[Step] = []
         self.drawn = 0
         """How many steps were drawn, the looks at everything not counted."""
         reads = ["get", "get_many", "search", "search", "search_ranked", "window", "head", "count", "scan", "owners"]
@@ -31,26 +35,26 @@ class Generator(Occasions):
             writes += ["delete", "delete", "restore"]
         if Capability.PURGE in capabilities:
             writes.append("purge")
-        if kinds.lifetimes:
+        if options.lifetimes:
             writes += ["touch", "touch", "add"]
-        if kinds.moves_clock:
+        if options.moves_clock:
             writes.append("sweep")
         self._reads, self._writes = reads, writes
-        removals = ["pop", "purge", "clear", "restore", "purge"] + (["touch"] if kinds.lifetimes else [])
+        removals = ["pop", "purge", "clear", "restore", "purge"] + (["touch"] if options.lifetimes else [])
         self._removals = [method for method in removals if method in writes]
 
     def step(self, model: Model) -> Step:
-        """Return the next step; after one that writes comes a look at everything."""
+        """Return the next step; after a write, the next steps read everything."""
         self.drawn += not self._waiting
         if self._waiting:
             return self._waiting.pop()
         world = self.world
-        if self.kinds.reopening and world.chance(0.05):
+        if self.options.reopening and world.chance(0.05):
             self._waiting += self.audits()
             return Reopened()
-        if self.kinds.moves_clock and world.chance(0.12):
+        if self.options.moves_clock and world.chance(0.12):
             return self._moved(model)
-        if self.kinds.together and world.chance(0.06):
+        if self.options.together and world.chance(0.06):
             self._waiting += self.audits()
             return self._together(model)
         if self.forks and world.chance(0.05):
@@ -62,7 +66,7 @@ class Generator(Occasions):
         return call
 
     def call(self, model: Model) -> Call:
-        """Return a call of any method, which a store without the capability ``atomic`` would not leave half done."""
+        """Return a call of any method; none that a store without the capability ``atomic`` may leave half done."""
         while True:
             method = self.world.one(self._writes if self.world.chance(0.5) else self._reads)
             call = self.call_of(method, model)
@@ -81,9 +85,9 @@ class Generator(Occasions):
         return False
 
     def survey(self, model: Model) -> Iterator[Step]:
-        """Yield calls of every reading method with each field and each condition by itself, then removals with one."""
+        """Yield calls of every reading method with each single field and condition, then removals with one."""
         fields = (*SCOPE_FIELDS, "namespace")
-        for method in ("append", "update", "pop") if self.kinds.together else ():
+        for method in ("append", "update", "pop") if self.options.together else ():
             yield self._together(model, method)
         if self.forks:
             yield from (self.forked(model), self.forked(model), *self.audits())
@@ -113,7 +117,7 @@ class Generator(Occasions):
         yield from self.audits()
 
     def _conditioned(self, method: str, model: Model) -> Call:
-        """Return a call that nothing but a time or a value bounds."""
+        """Return a call that only a time or a value bounds."""
         world = self.world
         arguments = dict(self._broad(method, model))
         kind = world.one(("where", "where", "where", "since", "until"))
@@ -121,7 +125,7 @@ class Generator(Occasions):
         return Call(method, self._everywhere(arguments), None, self._instance())
 
     def _every_value(self) -> Iterator[Call]:
-        """Yield a search for each value of each key of ``extra``, and for what is greater and what is not that."""
+        """Yield searches for each value of each key of ``extra``: equal, greater, and not equal."""
         for key in self.world.keys:
             for value in self.world.values:
                 asked = ["$eq", *(["$gt"] if _has_order(value) else []), *(["$ne"] if self.world.chance(0.2) else [])]
@@ -130,7 +134,7 @@ class Generator(Occasions):
                     yield Call("search", self._everywhere(arguments), None, self._instance())
 
     def _every_id(self) -> Iterator[Call]:
-        """Yield looks at every id: all together, each by itself, and each under an owner who may be another."""
+        """Yield reads of every id: all together, each alone, and each with an owner who may be the wrong one."""
         yield Call("get_many", {"ids": list(self.world.ids)}, None, self._instance())
         for item_id in self.world.ids:
             yield Call("get", {"item_id": item_id}, None, self._instance())
@@ -138,7 +142,7 @@ class Generator(Occasions):
             yield Call("get", {"item_id": item_id, "metadata": owner}, None, self._instance())
 
     def _every_place(self) -> Iterator[Call]:
-        """Yield looks at what lies below every place."""
+        """Yield reads of everything below each namespace."""
         for place in self.world.places:
             there = MemoryMetadata(namespace=place)
             for method in ("search", "count", "scan"):
@@ -146,9 +150,9 @@ class Generator(Occasions):
             yield Call("owners", {"by": "namespace", "within": there}, None, self._instance())
 
     def _replacement(self, method: str, model: Model) -> Call:
-        """Return a call that replaces an item by itself as it was, but for the text and the times; those stay or not.
+        """Return a call that replaces an item with the same one, but for its text and times.
 
-        Where items are removed by the same call, another one is, for good.
+        A call that also removes items removes another one, sometimes for good.
         """
         world = self.world
         taken = [row.item for row in model.rows.values() if not row.deleted]
@@ -168,7 +172,7 @@ class Generator(Occasions):
         return Call(method, arguments, None, self._instance())
 
     def _valued(self) -> Call:
-        """Return a search for values of ``extra`` that are near to those that are there."""
+        """Return a search for values of ``extra`` that are close to stored ones."""
         world = self.world
         key, operator = world.one(world.keys), world.one(("$eq", "$ne", "$gt", "$lte", "$in"))
         value = world.one(world.values)
@@ -178,7 +182,7 @@ class Generator(Occasions):
         return Call("search", self._everywhere({"where": where, "limit": 100}), None, self._instance())
 
     def _narrow(self, method: str, fields: Sequence[str], model: Model) -> Call:
-        """Return a call that nothing but these fields bounds, by a handle or by a filter."""
+        """Return a call that only these fields bound, by a handle or by a filter."""
         scope = self.world.naming(fields)
         drawn = self.call_of(method, model, broad=True)
         names = {"owners": "within", "add": "", "sweep": ""}
@@ -186,6 +190,85 @@ class Generator(Occasions):
         if not name or ("extra" not in fields and self.world.chance(0.5)):  # No handle is bound to ``extra``.
             return replace(drawn, scope=scope)
         return replace(drawn, arguments={**drawn.arguments, name: scope})
+
+    def audits(self) -> list[Step]:
+        """Return reads of everything in the order of adding, with and without deleted items."""
+        arguments: dict[str, Any] = {"order": "added"}
+        if self.world.is_shared:
+            arguments["metadata"] = self.world.bounds
+        plain = Call("scan", arguments, None, self._instance())
+        looks: list[Step] = [plain]
+        if Capability.DELETE in self.capabilities:
+            looks.append(replace(plain, arguments={**arguments, "include_deleted": True}))
+        if self.options.instances > 1:
+            # Ask the same again: one instance may have cached what another has changed.
+            looks += [Call(method, self._everywhere({}), None, self._instance()) for method in ("count", "head")]
+        return looks
+
+    def _moved(self, model: Model) -> Step:
+        seconds = self.world.one((0.25, 0.5, 300, 300.75, 299.75, 600, 900, 3600))
+        now = datetime.fromtimestamp(model.clock(), UTC)
+        ends = [row.item.expires_at for row in model.rows.values() if row.item.expires_at is not None]
+        left = [(datetime.fromisoformat(end) - now).total_seconds() for end in ends]
+        soon = [seconds for seconds in left if 0 < seconds <= 4000]
+        if soon and self.world.chance(0.5):
+            seconds = self.world.one(soon)  # To the very moment at which an item ends.
+        if self.options.clock_goes_back and self.world.chance(0.25):
+            # The store reads the clock before it goes back.
+            self._waiting += [*self.audits(), Moved(-seconds * 3)]
+            return self.audits()[0]
+        if self.world.chance(0.4):
+            self._waiting += self.audits()
+        return Moved(seconds)
+
+    def _together(self, model: Model, method: str = "") -> Together:
+        """Return several calls of one kind, to be made at once; each is atomic on every store."""
+        method = method or self.world.one(("add", "update", "append", "pop"))
+        if method == "pop":
+            pop = Call("pop", self._everywhere({}))
+            return Together(tuple(replace(pop, instance=self._instance()) for _ in range(3)))
+        items = [self.item(model, version=method == "update") for _ in range(3)]
+        for item in items:
+            item.__dict__["expires_at"] = None
+        free = [item_id for item_id in self.world.ids if item_id not in model.rows]
+        for item in items:
+            item.__dict__["metadata"] = items[0].metadata
+            if method == "append":
+                item.__dict__["id"] = free.pop() if free else item.id
+            else:
+                item.__dict__["id"] = items[0].id
+                item.__dict__["version"] = items[0].version
+        if method != "append":
+            return Together(tuple(Call(method, {"item": item}, None, self._instance()) for item in items))
+        head = self._head_of(items[0], model)
+        turns = [Call("append", {"items": [item], "after": head}, None, self._instance()) for item in items]
+        return Together(tuple(turns))
+
+    @property
+    def forks(self) -> bool:
+        """True if sessions can be forked and ended without a trace."""
+        return {Capability.FORK, Capability.PURGE} <= self.capabilities and not (
+            self.world.is_shared or self.options.tenants
+        )
+
+    def forked(self, model: Model) -> Forked:
+        """Return a fork of a session, most often at an item that it shows."""
+        world, scope = self.world, self._scope()
+        there = [row.item for row in model.rows.values() if not row.deleted and row.item.metadata.session_id]
+        item = world.one(there) if there and world.chance(0.9) else None
+        session = world.one(world.owners["session_id"]) if item is None else str(item.metadata.session_id)
+        if item is not None and scope is not None and world.chance(0.7):
+            held = {name: getattr(item.metadata, name) for name in SCOPE_FIELDS if getattr(scope, name) is not None}
+            scope = MemoryMetadata(**{**held, "session_id": None}, namespace=item.metadata.namespace)
+        at = self._id(model) if item is None else item.id
+        said = [self.item(model) for _ in range(world.random.randint(0, 3))]
+        for each in said:
+            # The contract does not say where a past ends once its last item has expired.
+            each.__dict__.update({"ttl": None, "expires_at": None})
+            if item is not None and world.chance(0.7):
+                each.__dict__["metadata"] = item.metadata
+        scope = None if scope == MemoryMetadata() else scope
+        return Forked(session, at, tuple(said), scope, self._instance())
 
 
 def _has_order(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What the methods of the model have in common: bounds, what matches, what may be stored, and lifetimes."""
+"""What the methods of the model share: scopes, matching, checks before storing, and lifetimes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from memoranda.store import (
     storable,
     with_lifetime,
 )
-from memoranda_testing.model.forks import shown
-from memoranda_testing.model.rows import Refused, State
+from memoranda_testing.model.state import Refused, State, shown
 
 
 class Handle:
@@ -30,7 +29,7 @@ class Handle:
         self.scope = scope
 
     def touch(self, ids: Iterable[str], *, ttl: float | None = None, metadata: MemoryMetadata | None = None) -> int:
-        """Give items a new life."""
+        """Renew the lifetimes of items."""
         self._begin()
         self._require(Capability.TTL)
         wanted = list(dict.fromkeys(ids))
@@ -65,7 +64,7 @@ class Handle:
         return wanted if self.scope is None else wanted.narrowed(self.scope)
 
     def _matching(self, wanted: Filter, *, deleted: bool = False) -> list[MemoryItem]:
-        """Return the items that match, in the order of their adding."""
+        """Return the items that match, in the order of adding."""
         rows = self.model.rows.values()
         fits = shown(self.model.rows, wanted)
         return [row.item for row in rows if (deleted or not row.deleted) and fits(row.item)]
@@ -85,7 +84,7 @@ class Handle:
         return [copy_item(item) for item in found]
 
     def _accepted(self, items: Iterable[MemoryItem], ttl: float | None) -> list[MemoryItem]:
-        """Return items as they are to be stored: stamped with the scope, with their lifetimes."""
+        """Return the items to store, stamped with the scope and their lifetimes."""
         accepted = [copy_item(storable(item)) for item in items]
         if self.scope is not None:
             for item in accepted:
@@ -113,7 +112,7 @@ class Handle:
         return MemoryMetadata(**values, namespace=place, extra=given.extra)
 
     def _conflicts(self, batch: Sequence[MemoryItem], bounds: MemoryMetadata | None) -> list[type[MemoryError]]:
-        """Return the conflicts of ids that belong to others, those inside the batch too."""
+        """Return the errors for ids that belong to others, including those within the batch."""
         held = {item_id: row.item for item_id, row in self.model.rows.items()}
         for item in batch:
             existing = held.get(item.id)

@@ -1,4 +1,4 @@
-"""Many histories in a row; one that fails is shrunk and told."""
+"""Play many histories, and shrink one that fails to a short program."""
 
 from __future__ import annotations
 
@@ -13,84 +13,91 @@ from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
 from memoranda_testing.model.answers import Answer
 from memoranda_testing.model.contract import cause, sentence
-from memoranda_testing.model.drawing import Kinds
 from memoranda_testing.model.generator import Generator
-from memoranda_testing.model.playing import Failure, modelled
+from memoranda_testing.model.player import Failure, modelled
 from memoranda_testing.model.program import program
 from memoranda_testing.model.reference import Model
+from memoranda_testing.model.sandbox import START, Sandbox
 from memoranda_testing.model.shrinking import shrunk
-from memoranda_testing.model.stage import START, Stage
 from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved, Step, Together
+from memoranda_testing.model.values import HistoryOptions
 
-SHRINKING = 12_000
-"""How many steps are tried to shrink a failure; the fewer, the longer is the program that shows it."""
+SHRINKING_STEPS = 12_000
+"""How many steps are tried to shrink a failure; with fewer, the program that shows it is longer."""
 
 
 async def check_histories(
-    stage: Stage, kinds: Kinds, *, seed: int, histories: int, length: int, seconds: float, topic: str = ""
+    sandbox: Sandbox,
+    options: HistoryOptions,
+    *,
+    seed: int,
+    histories: int,
+    length: int,
+    seconds: float,
+    topic: str = "",
 ) -> int:
-    """Play histories of random steps and return how many there was time for; they are the same for the same seed.
+    """Play random histories and return how many there was time for; the same seed gives the same histories.
 
-    Raises ExpectationError for one that fails.
+    Raises ExpectationError if one fails.
     """
     ends = time.monotonic() + seconds
     for number in range(histories):
         if number and time.monotonic() >= ends:
             return number
-        player = await stage.set()
-        generator = Generator(Random(f"{seed}/{topic}/{number}"), stage.store.capabilities, kinds, stage.mark)
+        player = await sandbox.player()
+        generator = Generator(Random(f"{seed}/{topic}/{number}"), sandbox.store.capabilities, options, sandbox.mark)
         failure = None
         try:
             while failure is None and generator.drawn <= length:
                 failure = await player.play(generator.step(player.model))
-            for step in generator.survey(player.model):
+            for step in generator.survey(player.model) if not options.tenants else ():
                 failure = failure or await player.play(step)
         finally:
-            await stage.strike(player)
+            await sandbox.close(player)
         if failure is not None:
-            raise ExpectationError(await told(failure, stage, f"history {number} of the seed {seed}"))
+            raise ExpectationError(await failure_report(failure, sandbox, f"history {number} of the seed {seed}"))
     return histories
 
 
 async def compare(store: BaseStore, seed: int, calls: int = 150) -> None:
-    """Play one history of so many random steps on a store that is empty and nobody else's, and leave what came of it.
+    """Play one history of random steps on a store that is empty and not shared, and leave what it stored.
 
-    It is for a backend's own tests, which may look at the store afterwards. Raises ExpectationError if it fails.
+    A backend's own tests may look at the store afterwards. Raises ExpectationError if an answer differs.
     """
-    stage = Stage(store)
-    kinds = Kinds(
-        lifetimes=stage.moves_clock,
-        moves_clock=stage.moves_clock,
-        clock_goes_back=stage.moves_clock,
+    sandbox = Sandbox(store)
+    options = HistoryOptions(
+        lifetimes=sandbox.moves_clock,
+        moves_clock=sandbox.moves_clock,
+        clock_goes_back=sandbox.moves_clock,
         together=False,
         substring_is_default=store.default_mode == "substring",
     )
-    await check_histories(stage, kinds, seed=seed, histories=1, length=calls, seconds=math.inf, topic="compare")
+    await check_histories(sandbox, options, seed=seed, histories=1, length=calls, seconds=math.inf, topic="compare")
 
 
-async def check_steps(stage: Stage, steps: Sequence[Step], what: str, *, ends: float = math.inf) -> int:
+async def check_steps(sandbox: Sandbox, steps: Sequence[Step], what: str, *, ends: float = math.inf) -> int:
     """Play these steps on an empty store and return how many there was time for, by the monotonic clock.
 
     Raises ExpectationError if they fail.
     """
-    failure, player = None, await stage.set()
+    failure, player = None, await sandbox.player()
     try:
         for step in steps:
             if failure is None and time.monotonic() < ends:
                 failure = await player.play(step)
     finally:
-        await stage.strike(player)
+        await sandbox.close(player)
     if failure is not None:
-        raise ExpectationError(await told(failure, stage, what))
+        raise ExpectationError(await failure_report(failure, sandbox, what))
     return len(player.played)
 
 
-async def told(failure: Failure, stage: Stage, what: str) -> str:
+async def failure_report(failure: Failure, sandbox: Sandbox, what: str) -> str:
     """Return a failure as text: what is wrong, which sentence it breaks, what usually causes it, and a program."""
     again = None
-    if stage.fresh is not None or stage.can_be_emptied:
+    if sandbox.fresh is not None or sandbox.can_be_emptied:
         try:
-            again = await shrunk(failure, stage.attempt, SHRINKING)
+            again = await shrunk(failure, sandbox.attempt, SHRINKING_STEPS)
         except Exception as error:  # noqa: BLE001  # the failure that was found says more than what followed from it
             what += f"; shrinking it ended with {type(error).__name__}"
     least = again or failure
@@ -104,14 +111,14 @@ async def told(failure: Failure, stage: Stage, what: str) -> str:
         f"{subject}: {least.difference.sentence}\n"
         f"The contract, {sentence(method, least.difference.kind)}\n"
         f"What usually causes it: {cause(least.call, least.difference.kind)}.\n"
-        f"Found by {what}.{note} This program shows it:\n\n{program(least, stage.store, _answers(least, stage))}\n"
+        f"Found by {what}.{note} This program shows it:\n\n{program(least, sandbox.store, _answers(least, sandbox))}\n"
     )
 
 
-def _answers(failure: Failure, stage: Stage) -> list[Answer | None]:
+def _answers(failure: Failure, sandbox: Sandbox) -> list[Answer | None]:
     """Return what the model answers to each step but the last."""
     clock = Clock(START)
-    model = Model(stage.store.capabilities, clock, stage.store.default_order)
+    model = Model(sandbox.store.capabilities, clock, sandbox.store.default_order)
     answers: list[Answer | None] = []
     for step in failure.steps[:-1]:
         answer = None

@@ -1,4 +1,4 @@
-"""A failure as a short program that an author can run."""
+"""Write a failure as a short program that an author can run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_testing.model.answers import Answer
-from memoranda_testing.model.playing import Failure, scope_arguments
+from memoranda_testing.model.player import Failure, scope_arguments
 from memoranda_testing.model.steps import (
     BRANCH,
     Call,
@@ -120,7 +120,7 @@ def step_lines(step: Step, wanted: Answer | None = None) -> list[str]:
 
 
 def _forked(step: Forked, upto: int | None = None) -> list[str]:
-    """Return the lines that fork a session and add to both sides, as far as the call of this number."""
+    """Return the lines that fork a session and add to both sides, up to this call."""
     lines = [f"branch = await {call_text(step.fork)}"]
     for call in list(step.calls())[:upto]:
         if call.method == "add":
@@ -172,7 +172,7 @@ def program(failure: Failure, store: BaseStore, answers: Sequence[Answer | None]
 
 
 def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False, has_second: bool = False) -> str:
-    """Return a whole program with these lines, which use a store that is open."""
+    """Return a whole program around these lines, which use an open store."""
     kind, text = type(store), "\n".join(lines)
     has_clock = has_clock or "ttl" in text or "refresh" in text
     opening = [
@@ -193,7 +193,7 @@ def composed(store: BaseStore, lines: Sequence[str], *, has_clock: bool = False,
 
 
 def _imports(text: str, *, has_clock: bool) -> list[str]:
-    """Return the imports of a program whose lines are these."""
+    """Return the imports that these lines need."""
     names = ("MemoryMetadata", "MemoryItem", *(each.__name__ for each in BUILTIN_TYPES.values()))
     used = sorted(name for name in names if f"{name}(" in text)
     errors = sorted({name for name in _ERRORS if name in text})
@@ -213,4 +213,4 @@ _ERRORS = (
 )
 
 _OURS = ("Clock", "Many", "cancelled", "comparable", "held", "left_since")
-"""What a program may use of this package."""
+"""The names of this package that a program may use."""

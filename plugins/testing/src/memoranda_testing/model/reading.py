@@ -1,4 +1,4 @@
-"""The reading methods of the model: everything is looked at, then cut."""
+"""The reading methods of the model: look at everything, then cut."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ from memoranda.store import (
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_ranking import conversation_key, passage_of, rank_text
-from memoranda_testing.model.forks import shown, told
 from memoranda_testing.model.handle import Handle
-from memoranda_testing.model.rows import Refused
+from memoranda_testing.model.state import Refused, as_scanned, shown
 
 
 class Reading(Handle):
-    """What a store answers without a change."""
+    """The methods that change nothing."""
 
     def get(self, item_id: str, *, metadata: MemoryMetadata | None = None, refresh: bool = False) -> MemoryItem | None:
         """Return the item of this id."""
@@ -73,7 +72,7 @@ class Reading(Handle):
     def search_ranked(
         self, *, query: str, limit: int = 10, offset: int = 0, mode: str | None = None, **filters: Any
     ) -> list[RankedItem]:
-        """Return what answers the query best: by words, over the whole scope, cut after it was filtered."""
+        """Return what answers the query best by words; the page is cut after filtering."""
         self._begin()
         if mode not in (None, "substring", "text"):
             raise Refused(UnsupportedError)
@@ -147,7 +146,7 @@ class Reading(Handle):
         if include_deleted:
             self._require(Capability.DELETE)
         found = self._matching(self._filter(archived=archived, **filters), deleted=include_deleted)
-        return self._read(in_order(told(self.model.rows, found), order or self.model.default_order), False)
+        return self._read(in_order(as_scanned(self.model.rows, found), order or self.model.default_order), False)
 
     def owners(
         self,
@@ -160,7 +159,7 @@ class Reading(Handle):
         offset: int = 0,
         counts: bool = True,
     ) -> list[Owner]:
-        """Return who has something, in order."""
+        """Return the owners, in order."""
         self._begin()
         page = Page.checked(EVERYTHING if limit is None else limit, offset, "created")
         if not page.limit:
@@ -170,5 +169,5 @@ class Reading(Handle):
         return owners if counts else [Owner(owner.value, 0, "", "") for owner in owners]
 
     def exists(self) -> bool:
-        """Whether there is such a store: there is, since it is open."""
+        """Return True: an open store exists."""
         return True

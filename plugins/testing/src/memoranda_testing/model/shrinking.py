@@ -1,4 +1,4 @@
-"""Shrinking a history that fails: fewer steps, fewer arguments, fewer items, plainer values; the same every time."""
+"""Shrink a history that fails: fewer steps, fewer arguments, fewer items, plainer values. Deterministic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import copy_item
-from memoranda_testing.model.playing import Failure
+from memoranda_testing.model.player import Failure
 from memoranda_testing.model.steps import Call, Cancelled, Forked, Many, ManyIds, Step, Together
 
 Attempt = Callable[[Sequence[Step]], Awaitable[Failure | None]]
@@ -24,18 +24,18 @@ _DEFAULTS: dict[str, Any] = {
     "tool_call_id": "",
 }
 _EMPTYING = 5
-"""How many steps it takes to empty a store before each attempt, roughly."""
+"""Roughly how many steps it takes to empty a store before each attempt."""
 
 _KEPT = frozenset({"item", "items", "ids", "item_id", "after", "query"})
-"""Arguments without which a call is no call any more, or another one."""
+"""Arguments that a call cannot do without."""
 
 
 PATIENCE = 60.0
-"""After how many seconds shrinking ends on an engine that is slow beyond measure."""
+"""Seconds after which shrinking ends on a very slow engine."""
 
 
 class _Effort:
-    """How much may be tried: a number of steps, since what is found in so many seconds is not the same every time."""
+    """A budget in steps, not seconds, so that the result is the same on every machine."""
 
     def __init__(self, attempt: Attempt, steps: int) -> None:
         self._attempt = attempt
@@ -44,7 +44,7 @@ class _Effort:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more is to be tried."""
+        """True if nothing more may be tried."""
         return self._steps <= 0 or time.monotonic() >= self._ends
 
     async def attempt(self, steps: Sequence[Step]) -> Failure | None:
@@ -54,7 +54,7 @@ class _Effort:
 
 
 async def shrunk(failure: Failure, attempt: Attempt, steps: int) -> Failure | None:
-    """Return the shortest failure that is found in so many steps; None if it cannot be brought about again."""
+    """Return the shortest failure found within this many steps; None if it cannot be reproduced."""
     effort = _Effort(attempt, steps)
     best = await effort.attempt(failure.steps)
     if best is None or best.difference.kind == "hangs":
@@ -155,7 +155,7 @@ def _plainer_values(value: Any) -> Iterator[Any]:
 
 
 def _smaller(count: int) -> Iterator[int]:
-    """Yield smaller sizes, the ones at which engines cut first."""
+    """Yield smaller sizes, those at which engines split first."""
     yield from (size for size in (1, 2, 11, 51, 65, 101, 129, 201, 257, 401, 501, 1001, 5001) if size < count)
     if count > 2:
         yield count - 1

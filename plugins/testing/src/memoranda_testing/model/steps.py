@@ -1,4 +1,4 @@
-"""What a history is made of: calls, and what happens around them; each can be done on a store and on the model."""
+"""The steps of a history, which can be done on a store and on the model: calls, and what happens around them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ WRITES = frozenset(
 
 @dataclass(frozen=True)
 class Many:
-    """Many items that differ in their numbers, for histories that are about sizes."""
+    """Many numbered items, for histories about sizes."""
 
     prefix: str
     count: int
     metadata: MemoryMetadata
     content: str = "tea {}"
     own_session: bool = False
-    """Whether each is in a session of its own."""
+    """True puts each item in a session of its own."""
     version: int = 0
     start: int = 0
 
     def items(self) -> list[MemoryItem]:
-        """Return the items: groups of seven have one time, so that pages end among equals."""
+        """Return the items; groups of seven share a time, so that pages end among ties."""
         return [self._item(number) for number in range(self.start, self.start + self.count)]
 
     def _item(self, number: int) -> MemoryItem:
         own = {"session_id": f"{self.prefix}{number:05}"} if self.own_session else {}
-        # Whoever holds an item may change what is in it.
+        # A caller may change the item that it holds.
         metadata = self.metadata.model_copy(update={**own, "extra": dict(self.metadata.extra)})
         return MemoryItem(
             id=f"{self.prefix}{number:05}",
@@ -62,7 +62,7 @@ class ManyIds:
 
 
 def spelled_out(value: Any) -> Any:
-    """Return an argument as it is given to a store: a copy of its own."""
+    """Return an argument as the store gets it: a copy."""
     if isinstance(value, Many):
         return value.items()
     if isinstance(value, ManyIds):
@@ -87,20 +87,20 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """Whether it can change what is stored."""
+        """True if it can change what is stored."""
         return self.method in WRITES or bool(self.arguments.get("refresh"))
 
 
 @dataclass(frozen=True)
 class Together:
-    """Calls that are made at the same time: their answers are those of some order of them."""
+    """Calls made at the same time; some order of them explains the answers."""
 
     calls: tuple[Call, ...]
 
 
 @dataclass(frozen=True)
 class Cancelled:
-    """A call that is cancelled when it waits for the n-th time: it is done as a whole, or not at all."""
+    """A call that is cancelled when it waits for the n-th time; it is done whole or not at all."""
 
     call: Call
     at: int
@@ -108,7 +108,7 @@ class Cancelled:
 
 @dataclass(frozen=True)
 class Moved:
-    """The clock is set forward; or back, after a sweep."""
+    """The clock is moved forward, or back after a sweep."""
 
     seconds: float
 
@@ -119,27 +119,27 @@ class Reopened:
 
 
 BRANCH = "the session that fork() returned"
-"""Stands in a call for the name of a forked session, which the store makes up."""
+"""Placeholder in a call for the name of a forked session, which the store chooses."""
 
 
 @dataclass(frozen=True)
 class Forked:
-    """A session is forked, each side is added to and looked at, and the new one is ended again."""
+    """A session is forked, both sides are added to and read, and the new one is ended."""
 
     session_id: str
     at: str
     items: tuple[MemoryItem, ...] = ()
-    """What is said afterwards: in the new session, in the old one, and so on in turn."""
+    """What is added afterwards, in turn to the new session and to the old one."""
     scope: MemoryMetadata | None = None
     instance: int = 0
 
     @property
     def fork(self) -> Call:
-        """The call that forks it."""
+        """The call that forks the session."""
         return Call("fork", {"session_id": self.session_id, "at": self.at}, self.scope, self.instance)
 
     def calls(self, branch: str = BRANCH) -> Iterator[Call]:
-        """Yield what is asked and done on a session that was forked; what ends it comes last."""
+        """Yield the calls on the forked session; the last one ends it."""
         there = MemoryMetadata(session_id=branch)
         yield from self._looks(there)
         for number, item in enumerate(self.items):

@@ -1,4 +1,4 @@
-"""The writing methods of the model: checked as a whole, then stored item by item."""
+"""The writing methods of the model: check everything, then store item by item."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from memoranda.errors import InputError, MemoryError, TurnConflictError, Version
 from memoranda.integrity import conversation_of
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, Filter, metadata_matches
-from memoranda_testing.model.forks import record_of
 from memoranda_testing.model.handle import Handle
-from memoranda_testing.model.rows import AtMost, Refused
+from memoranda_testing.model.state import AtMost, Refused, record_of
 
 
 class Writing(Handle):
-    """What a store takes, and what it refuses."""
+    """The methods that store items or refuse them."""
 
     def add(
         self,
@@ -126,13 +125,13 @@ class Writing(Handle):
         return self._read([self.model.rows[item.id].item for item in batch], False)
 
     def sweep(self) -> AtMost:
-        """Remove what is over; some of it may have been swept in passing."""
+        """Remove what has expired; some of it may be gone already."""
         self._begin()
         self._require(Capability.TTL)
         return AtMost(self.model.over)
 
     def fork(self, session_id: str, *, at: str) -> BranchMemory:
-        """Let a session share the past of another, and return its record, under a name that is to be replaced."""
+        """Return the record of a session that shares another's past, under a placeholder for its name."""
         self._begin()
         self._require(Capability.FORK)
         wanted = self._filter(metadata=MemoryMetadata(session_id=session_id), archived=None)

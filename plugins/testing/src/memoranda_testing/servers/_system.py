@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import pwd
-import random
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -22,7 +19,7 @@ class ServerError(RuntimeError):
 
 
 class MissingServerError(ServerError):
-    """This machine has no such server and cannot get one, so that a test of it has to be left out."""
+    """This machine has no such server and cannot get one, so its tests have to be skipped."""
 
 
 class AccountOptions(TypedDict, total=False):
@@ -33,55 +30,40 @@ class AccountOptions(TypedDict, total=False):
     extra_groups: list[str | int]
 
 
-def free_port() -> int:
-    """Return a loopback port that is free now."""
-    with closed_port() as port:
-        return port
-
-
 @contextlib.contextmanager
 def closed_port() -> Iterator[int]:
-    """Give a loopback port on which nobody listens, and nobody can for the block."""
-    (holder,) = _bound(0)
-    with holder:
+    """Give a loopback port that refuses connections, and that no server can take during the block."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]
 
 
 class HeldPort:
-    """A loopback port for a server, which nobody else is given before it starts, or while it is stopped.
+    """A loopback port that stays reserved for one server before it starts and while it is stopped.
 
-    A socket that does not listen holds it. Linux lets a server listen beside that one, if both ask to reuse addresses,
-    as servers do. Where that is not so, the port is merely free at first.
+    A socket that does not listen holds the port. Linux lets a server listen beside it if both set SO_REUSEADDR, as
+    servers do. On other systems the port is only known to have been free.
     """
 
-    def __init__(self, *, also_above: int = 0) -> None:
-        self._sockets = _bound(also_above)
+    def __init__(self) -> None:
+        self._sockets = self._bound()
         self.number: int = self._sockets[0].getsockname()[1]
         for each in self._sockets:
-            # Not before it was bound: nobody was to have the port already, listening or not.
+            # Only after binding: until then the port must not be shared with anyone.
             each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if not all(map(_can_be_shared, self._sockets)):
             self.close()
 
+    def _bound(self) -> list[socket.socket]:
+        """Return a socket for each port to hold, the server's own first."""
+        holder = socket.socket()
+        holder.bind(("127.0.0.1", 0))
+        return [holder]
+
     def close(self) -> None:
-        """Leave the port to others."""
+        """Release the port."""
         for each in self._sockets:
             each.close()
-
-
-def _bound(also_above: int) -> list[socket.socket]:
-    """Return a socket with a port that nobody else has, and with `also_above` one with the port that much higher."""
-    for _ in range(200):
-        with contextlib.ExitStack() as on_failure, contextlib.suppress(OSError):
-            lower = on_failure.enter_context(socket.socket())
-            lower.bind(("127.0.0.1", random.randrange(20_000, 32_000) if also_above else 0))
-            sockets = [lower]
-            if also_above:
-                sockets.append(on_failure.enter_context(socket.socket()))
-                sockets[-1].bind(("127.0.0.1", lower.getsockname()[1] + also_above))
-            on_failure.pop_all()
-            return sockets
-    raise ServerError("No free loopback port was found for a test server.")
 
 
 def _can_be_shared(holder: socket.socket) -> bool:
@@ -96,7 +78,7 @@ def _can_be_shared(holder: socket.socket) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Ask `condition` every twenty milliseconds; return whether it became true in time."""
+    """Check `condition` every twenty milliseconds; return True if it became true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
@@ -106,7 +88,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def unprivileged_account() -> str | None:
-    """Return the account to run a server as that refuses to be root; None when this process is not root."""
+    """Return the account for servers that refuse to run as root; None if this process is not root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -124,7 +106,7 @@ def account_options(account: str | None) -> AccountOptions:
 
 
 def reachable(path: Path, account: str | None) -> bool:
-    """Say whether `account` may enter every folder above `path`; the present user always may."""
+    """Return True if `account` may enter every folder above `path`; the current user always may."""
     return account is None or all(parent.stat().st_mode & 0o001 for parent in path.resolve().parents)
 
 
@@ -138,7 +120,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Say whether a process runs; one that has ended and only waits for its parent does not."""
+    """Return True if a process runs; a zombie does not."""
     stat = Path(f"/proc/{pid}/stat")
     with contextlib.suppress(OSError):
         return stat.read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
@@ -155,20 +137,6 @@ def temporary_folder(account: str | None) -> Path:
     """Return the folder for temporary files, or /tmp when `account` may not enter that one."""
     folder = Path(tempfile.gettempdir())
     return folder if reachable(folder / "any", account) else Path("/tmp")
-
-
-def lasting_folder(account: str | None = None) -> Path:
-    """Return a new folder that `account` may enter and that is gone when this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="memoranda-", dir=temporary_folder(account)))
-    folder.chmod(0o755)
-    atexit.register(_remove_if_own, folder, os.getpid())
-    return folder
-
-
-def _remove_if_own(folder: Path, owner: int) -> None:
-    """Remove a folder unless this is a child of the process that made it."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _parents_by_process() -> dict[int, int]:

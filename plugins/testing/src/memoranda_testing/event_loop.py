@@ -1,4 +1,4 @@
-"""How long a call keeps the event loop from others, counted in function calls and not in seconds."""
+"""How long a call blocks the event loop, counted in function calls instead of seconds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from typing import Any
 from unittest import mock
 
 A_CALL = 1e-6
-"""The seconds that a function call takes for work that looks at the clock to see whether it is time for a turn."""
+"""Seconds per function call on the clock that the measured work sees."""
 
 
-async def longest_turn(work: Awaitable[object]) -> int:
-    """Await the work and return the most function calls that this thread made between two turns of the event loop.
+async def longest_block(work: Awaitable[object]) -> int:
+    """Await the work and return the most function calls that this thread made without yielding to the event loop.
 
-    The number is the same on every machine: meanwhile ``time.perf_counter`` goes on by a microsecond with each call,
-    and the garbage collector rests, which might call what others left behind. Work that is done in parts, or in another
-    thread, has turns that stay of one length while what it works on grows. A profiler that is set on this thread is put
-    back afterwards.
+    The number is the same on every machine: ``time.perf_counter`` advances by a microsecond with each call, and the
+    garbage collector is off, because it might call other code. If work yields regularly, or runs in another thread, the
+    number stays the same while the input grows. A profiler that is set on this thread is restored afterwards.
     """
     longest = calls = before_this_turn = 0
     done = False

@@ -1,4 +1,4 @@
-"""Histories about sizes: one call of each kind beyond the numbers at which engines cut pages and batches."""
+"""Histories about sizes: one call of each kind beyond the sizes at which engines split pages and batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memoranda.store import Capability
 from memoranda_testing.model.steps import Call, Many, ManyIds, Step
 
 EDGES = (100, 400, 500)
-"""Sizes at which engines cut; the sessions of a history have just as many items, so that a last page is a full one."""
+"""Sizes at which engines split; the sessions of a history have exactly as many items, so that a last page is full."""
 
 QUICK, LARGE, HUGE = 1_003, 5_003, 10_003
 """Beyond 100, 400, 500 and 1,000; beyond 5,000; beyond 10,000."""
@@ -19,7 +19,7 @@ _ALL = 10**6
 
 
 def size_steps(total: int, mark: str, capabilities: frozenset[Capability]) -> Iterator[Step]:
-    """Yield calls of every kind on so many items: written together, read by pages and as a whole, changed, removed."""
+    """Yield calls of every kind on this many items: written together, read by pages and whole, changed, removed."""
     user, place = f"{mark}u", (mark,) if mark else ()
     mine = MemoryMetadata(user_id=user, namespace=place)
     filters = {"metadata": MemoryMetadata(user_id=user)}
@@ -69,7 +69,7 @@ def _pages(filters: dict[str, Any], size: int) -> Iterator[Step]:
 
 
 def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
-    """Yield many owners, and what names many ids."""
+    """Yield calls with many owners and many ids."""
     other = mine.model_copy(update={"user_id": f"{mark}o"})
     within, ids = MemoryMetadata(user_id=f"{mark}o"), ManyIds(f"{mark}o", total)
     yield Call("add_many", {"items": Many(f"{mark}o", total, other, own_session=True)})
@@ -80,7 +80,7 @@ def _owners(total: int, mark: str, mine: MemoryMetadata) -> Iterator[Step]:
 
 
 def _changes(total: int, mark: str, mine: MemoryMetadata, capabilities: frozenset[Capability]) -> Iterator[Step]:
-    """Yield what changes many items at once, each followed by a look at all of them."""
+    """Yield calls that change many items at once, each followed by a read of all of them."""
     other, session = mine.model_copy(update={"user_id": f"{mark}o"}), mine.model_copy(update={"session_id": f"{mark}e"})
     filters = {"metadata": MemoryMetadata(session_id=f"{mark}e")}
     theirs: dict[str, Any] = {"metadata": MemoryMetadata(user_id=f"{mark}o"), "order": "added"}

@@ -10,11 +10,10 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from memoranda_testing.servers._debian import DebianPackage, DebianProgram
-from memoranda_testing.servers._postgres import fresh_database
-from memoranda_testing.servers._process import LocalServer
+from memoranda_testing.servers import LocalServer, ServerError, fresh_database
 from memoranda_testing.servers._programs import Command
-from memoranda_testing.servers._system import ServerError, unprivileged_account
+from memoranda_testing.servers._system import unprivileged_account
+from servers.debian import DebianPackage, DebianProgram
 
 PGBOUNCER_VARIABLE = "MEMORANDA_TEST_PGBOUNCER"
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from memoranda_testing.servers import MissingServerError, ServerError
 from memoranda_testing.servers._programs import Command, why_not
-from memoranda_testing.servers._system import MissingServerError, ServerError, reachable
+from memoranda_testing.servers._system import reachable
 
 _DOWNLOAD_SECONDS = 240.0
 
@@ -58,7 +59,7 @@ class DebianPackage(NamedTuple):
             raise MissingServerError(f"without apt-get and dpkg no {self.title} can be fetched.")
         if not self._download(folder, []):
             return
-        # A system that was never updated has no lists of packages, or old ones, of which some are not there any more.
+        # A system that was never updated has no lists of packages, or old ones with packages that are gone.
         lists = folder.parent / "lists"
         (lists / "partial").mkdir(parents=True)
         own_lists = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={lists}"]

@@ -1,35 +1,35 @@
-"""Where histories are played: an empty store for each, or a corner of one that others use."""
+"""Where histories are played: an empty store for each, or a part of a shared store."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from memoranda.items import MemoryMetadata
+from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability
 from memoranda_testing.case import Clock
 from memoranda_testing.expect import ExpectationError
-from memoranda_testing.model.bounds import stays_within
-from memoranda_testing.model.playing import Failure, Player, replayed
-from memoranda_testing.model.steps import Step
+from memoranda_testing.model.player import Failure, Player, replayed
+from memoranda_testing.model.steps import Call, Cancelled, Many, Step, Together
 
 OpenAnother = Callable[[], Awaitable[BaseStore]]
 
 START = 2_000_000_000.0
-"""What the clock of a store shows that is nobody else's."""
+"""The time that the clock of an exclusive store starts at."""
 
 _FURTHER = 1e7
-"""By how much the clock is set forward between two histories: what is over in one is not there in the next."""
+"""Seconds by which the clock advances between histories, so that nothing of one is alive in the next."""
 
 
 @dataclass
-class Stage:
-    """Gives each history a store that is empty as far as it can see.
+class Sandbox:
+    """Gives each history a store that looks empty to it.
 
-    With ``fresh`` that is a new one each time. Otherwise the one that is given is emptied; and where others use it, all
-    that is written lies below a place of its own, nothing looks beyond it, and the clock is not moved.
+    With ``fresh`` that is a new store each time. Otherwise the given one is emptied. On a shared store, everything is
+    written below one namespace, no call looks beyond it, and the clock is not moved.
     """
 
     store: BaseStore
@@ -50,20 +50,20 @@ class Stage:
 
     @property
     def can_be_emptied(self) -> bool:
-        """Whether removing leaves nothing behind, so that ids can be used anew."""
+        """True if removing leaves nothing behind, so that ids can be reused."""
         held = self.store.capabilities
         return Capability.PURGE in held or Capability.DELETE not in held
 
     @property
     def moves_clock(self) -> bool:
-        """Whether nobody else's memories could expire by a clock that is moved."""
+        """True if the clock can be moved without expiring memories of others."""
         return self.exclusive and Capability.TTL in self.store.capabilities
 
     def _new_mark(self) -> None:
         self.mark = f"conform-{uuid.uuid4().hex}"
         self.marks.append(self.mark)
 
-    async def set(self) -> Player:
+    async def player(self) -> Player:
         """Return a player on an empty store."""
         if self.fresh is not None:
             store = await self.fresh()
@@ -85,7 +85,7 @@ class Stage:
         player.model.bounds = MemoryMetadata(namespace=(self.mark,)) if self.mark else None
         return player
 
-    async def strike(self, player: Player) -> None:
+    async def close(self, player: Player) -> None:
         """Close what was opened for a history."""
         self._clock = max(self._clock, player.clock.now)
         for store in player.instances:
@@ -94,14 +94,14 @@ class Stage:
         await self.store.init()
 
     async def attempt(self, steps: Sequence[Step]) -> Failure | None:
-        """Play steps on an empty store and return how they fail; not if they would reach what others have there."""
+        """Play steps on an empty store and return how they fail; refuse steps that reach memories of others."""
         if self.mark and not all(stays_within(step, self.mark) for step in steps):
             return None
-        player = await self.set()
+        player = await self.player()
         try:
             return await replayed(player, steps)
         finally:
-            await self.strike(player)
+            await self.close(player)
 
     async def _empty(self) -> None:
         store, held = self.store, self.store.capabilities
@@ -116,3 +116,54 @@ class Stage:
             raise ExpectationError(
                 f"After clear() of everything and purge(deleted_only=True) the store still counts {left} items."
             )
+
+
+_BOUNDED = frozenset(
+    {
+        *("search", "search_ranked", "window", "head", "count", "scan", "owners"),
+        *("clear", "pop", "restore", "purge"),
+    }
+)
+"""The methods that take a filter; the others take ids or items, which bear the mark."""
+
+
+def stays_within(step: Step, mark: str) -> bool:
+    """Return True if a step reads, writes and removes only what bears this mark."""
+    return all(_is_bounded(call, mark) and _is_tidy(call, mark) for call in _calls(step))
+
+
+def _calls(step: Step) -> Iterator[Call]:
+    if isinstance(step, Call):
+        yield step
+    elif isinstance(step, Cancelled):
+        yield step.call
+    elif isinstance(step, Together):
+        yield from step.calls
+
+
+def _is_bounded(call: Call, mark: str) -> bool:
+    if call.method not in _BOUNDED or call.arguments.get("item_id") is not None:
+        return True
+    asked = call.arguments.get("within" if call.method == "owners" else "metadata")
+    return any(_names(metadata, mark) for metadata in (call.scope, asked))
+
+
+def _names(metadata: MemoryMetadata | None, mark: str) -> bool:
+    if metadata is None:
+        return False
+    named = [getattr(metadata, name) for name in SCOPE_FIELDS]
+    return metadata.namespace[:1] == (mark,) or any(value is not None and value.startswith(mark) for value in named)
+
+
+def _is_tidy(call: Call, mark: str) -> bool:
+    """Return True if all it stores lies where the sandbox is emptied."""
+    given = [call.arguments.get(name) for name in ("item", "items", "adds")]
+    return all(place[:1] == (mark,) for value in given for place in _places(value))
+
+
+def _places(value: Any) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, (MemoryItem, Many)):
+        yield value.metadata.namespace
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _places(inner)

@@ -1,4 +1,4 @@
-"""Namespaces, values and owners: where things are, what they carry and who has them."""
+"""Namespaces, and the owners of what is stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Owner, Value
+from memoranda.store import BaseStore, Owner
 from memoranda_testing.case import Cases, moment, note
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item
 
@@ -15,7 +15,7 @@ NASTY = [("a",), ("ab",), ("a", "b"), ("a/b",), ("a", ""), ("a~1b",), ("A",), ("
 
 
 class NamespaceCases(Cases):
-    """A place in a hierarchy."""
+    """Namespaces are a hierarchy."""
 
     def place(self, scope: MemoryMetadata, *namespace: str) -> MemoryMetadata:
         """Return the scope with a namespace."""
@@ -75,106 +75,8 @@ class NamespaceCases(Cases):
             store.scoped(namespace=())
 
 
-VALUES: list[Any] = [
-    *(None, True, False, 0, 1, -1, 1.0, 1.5, 2, 10, 2**53, 2**53 + 1, 10**30, -0.0, 1e300),
-    *("", "a", "B", "b", "1", "10", "2", "é", "z", "𝔸", "￿", "%", "a'b", 'a"b', "\\", "true", "null"),
-    *([], [1], [1.0], [True], ["1"], {}, {"a": 1}, {"a": 1.0}, {"b": [None, 1]}),
-]
-"""Values that engines take for one another, or sort in a way of their own."""
-
-KEYS = ["k", "K", "k.k", "$k", "'", '"', "k'] = 1 --", "a b", "", "é", "%", "?", ":k", "$.k", "k[0]", "status"]
-"""Keys that are no names of columns, however they look."""
-
-
-class ValueCases(Cases):
-    """Conditions on values."""
-
-    async def test_operators_mean_the_same_everywhere(self, store: BaseStore) -> None:
-        """Every operator on every kind of value finds what Value.matches says, a missing key included."""
-        scope = self.scope()
-        items = [
-            note(f"{number}", MemoryMetadata(user_id=scope.user_id, extra={"k": value}), number)
-            for number, value in enumerate(VALUES)
-        ]
-        items.append(note("missing", scope, len(VALUES)))
-        await store.add_many(items)
-        asked: list[tuple[str, Any]] = [("$exists", True), ("$exists", False), ("$in", []), ("$in", VALUES[3:9])]
-        asked += [(operator, value) for operator in ("$eq", "$ne") for value in VALUES]
-        ordered = [value for value in VALUES if isinstance(value, (int, float, str)) and not isinstance(value, bool)]
-        asked += [(operator, value) for operator in ("$gt", "$gte", "$lt", "$lte") for value in ordered]
-        for operator, value in asked:
-            wanted = [item.content for item in items if Value("k", True, operator, value).matches(item)]
-            found = await store.search(metadata=scope, where={"k": {operator: value}}, limit=1000)
-            equal(contents(found)[::-1], wanted, f"where k is {operator} {value!r}")
-
-    async def test_keys_are_data(self, store: BaseStore) -> None:
-        """A key is compared as it is, whatever it looks like to an engine."""
-        scope = self.scope()
-        for number, key in enumerate(KEYS):
-            extra = {key: number, f"x{key}": -1}
-            await store.add(note(key, MemoryMetadata(user_id=scope.user_id, extra=extra), number))
-        for number, key in enumerate(KEYS):
-            asked = f"extra.{key}"
-            found = await store.search(metadata=scope, where={asked: number})
-            equal(contents(found), [key], f"where {asked!r}")
-            equal(await store.count(metadata=scope, where={asked: {"$exists": True}}), 1, f"count with {asked!r}")
-
-    async def test_fields_of_items_can_be_asked_for(self, store: BaseStore) -> None:
-        """The names of an item's fields are those fields; an item without one has None."""
-        scope = self.scope(session_id="s")
-        first = note("one", scope, 1, name="Ada", status="draft")
-        second = note("two", MemoryMetadata(user_id=scope.user_id, extra={"name": "Ada"}), 2)
-        await store.add_many([first, second])
-        wanted: list[tuple[dict[str, Any], list[str]]] = [
-            ({"name": "Ada"}, ["one"]),
-            ({"name": None}, ["two"]),
-            ({"name": {"$exists": False}}, ["two"]),
-            ({"extra.name": "Ada"}, ["two"]),
-            ({"status": "draft"}, ["one"]),
-            ({"status": {"$ne": "draft"}}, ["two"]),
-            ({"session_id": {"$exists": True}}, ["one"]),
-            ({"created_at": {"$gte": moment(2)}}, ["two"]),
-            ({"created_at": {"$lt": moment(2)}, "memory_type": "note"}, ["one"]),
-            ({"version": {"$gte": 1}}, ["two", "one"]),
-            ({"version": {"$gt": 1}}, []),
-            ({"id": {"$in": [first.id, "nobody"]}}, ["one"]),
-            ({"content": {"$gt": "one", "$lte": "two"}}, ["two"]),
-            ({"namespace": {"$exists": False}}, ["two", "one"]),
-        ]
-        for where, texts in wanted:
-            equal(contents(await store.search(metadata=scope_of(scope), where=where)), texts, f"where {where!r}")
-
-    async def test_conditions_apply_to_every_call(self, store: BaseStore) -> None:
-        """Listing, ranking, counting, scanning, the window and clearing all respect them."""
-        scope = self.scope()
-        for number in range(4):
-            extra = {"score": number, "kind": "fact"}
-            await store.add(note(f"tea {number}", MemoryMetadata(user_id=scope.user_id, extra=extra), number))
-        where = {"score": {"$gte": 1, "$lt": 3}, "kind": "fact"}
-        equal(contents(await store.search(metadata=scope, where=where)), ["tea 2", "tea 1"], "search")
-        ranked = await store.search_ranked(query="tea", metadata=scope, where=where, mode="text")
-        equal(sorted(contents(found.item for found in ranked)), ["tea 1", "tea 2"], "ranked search")
-        equal(await store.count(metadata=scope, where=where), 2, "count")
-        equal(contents([item async for item in store.scan(metadata=scope, where=where)]), ["tea 1", "tea 2"], "scan")
-        equal(contents(await store.window(metadata=scope, where=where)), ["tea 1", "tea 2"], "window")
-        equal(await store.clear(metadata=scope, where=where), 2, "number cleared")
-        equal(contents(await store.search(metadata=scope)), ["tea 3", "tea 0"], "what is left")
-
-    async def test_what_cannot_be_asked_is_refused(self, store: BaseStore) -> None:
-        """Unknown operators, values without an order, and more than can be meant are InputErrors."""
-        bad: list[Any] = [
-            *("score", ["score"], {"k": {"$near": 1}}, {"k": {"$gt": None}}, {"k": {"$lt": [1]}}, {"k": {"$in": 3}}),
-            *({"k": {"$exists": 1}}, {"k": {"$eq": 1, "x": 2}}, {1: 2}, {"k": float("nan")}, {"k": {"$in": "abc"}}),
-            *({"created_at": "soon"}, {"k": {"$gt": True}}, {f"k{number}": 1 for number in range(65)}),
-        ]
-        for where in bad:
-            await each_raises(
-                InputError, f"where {where!r}", search=store.search(where=where), count=store.count(where=where)
-            )
-
-
 class OwnerCases(Cases):
-    """Who has something."""
+    """Owners: which users, sessions and namespaces have items."""
 
     async def test_owners_are_listed_in_order_with_counts_and_times(self, store: BaseStore) -> None:
         """Of each: how many items, archived ones too, and when the first and the last were created."""
@@ -201,7 +103,7 @@ class OwnerCases(Cases):
         equal(paged, wanted[1:3], "a page of sessions")
 
     async def test_who_has_nothing_left_is_not_listed(self, store: BaseStore) -> None:
-        """Deleted items belong to nobody."""
+        """Deleted items have no owner."""
         scope = self.scope(session_id="s")
         await store.add(note("x", scope))
         await store.clear(metadata=scope)
@@ -229,7 +131,7 @@ class OwnerCases(Cases):
         )
 
     async def test_owners_that_nobody_counts_are_the_same(self, store: BaseStore) -> None:
-        """Without counts the values are those with them, whatever is asked, and nothing else is said of them."""
+        """Without counts the values are the same, whatever is asked, and nothing else is returned."""
         user = self.user()
         names = ("a", "b", "a~", "a/", "a/b", "~1", "é", "\U0001f375", "0")
         places = [(one,) for one in names] + [(one, other, "p") for one in names for other in names[:4]]
@@ -258,11 +160,3 @@ class OwnerCases(Cases):
             with raises(InputError, f"owners({named!r})"):
                 async for _ in store.owners(**named):
                     pass
-
-
-def scope_of(scope: MemoryMetadata) -> MemoryMetadata:
-    """Return the user of a scope alone."""
-    return MemoryMetadata(user_id=scope.user_id)
-
-
-__all__ = ["NamespaceCases", "OwnerCases", "ValueCases"]

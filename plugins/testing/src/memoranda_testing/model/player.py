@@ -1,4 +1,4 @@
-"""A history, step by step, on a store and on the model: the first difference between the two ends it."""
+"""Play a history step by step on a store and on the model, up to the first difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memoranda_testing.model.steps import BRANCH, Call, Cancelled, Forked, Moved
 
 @dataclass(frozen=True)
 class Failure:
-    """Where a store and the model parted: the steps up to there, the call, both answers, and their difference."""
+    """Where a store and the model differ: the steps so far, the call, both answers, and the difference."""
 
     steps: tuple[Step, ...]
     call: Call | None
@@ -27,7 +27,7 @@ class Failure:
     found: Answer
     difference: Difference
     position: int | None = None
-    """Which of the calls it was that follow a fork."""
+    """The position among the calls that follow a fork."""
 
 
 @dataclass
@@ -41,13 +41,13 @@ class Player:
     model: Model = field(init=False)
     played: list[Step] = field(default_factory=list)
     waits: int = 0
-    """How often the call waited that was cancelled last."""
+    """How often the last cancelled call waited."""
     _given_up: Cancelled | None = None
-    """The call that was cancelled last, and did not end by itself."""
+    """The last cancelled call, unless it ended by itself."""
     _may_follow: bool = False
-    """Whether it may still be on its way in the engine underneath."""
+    """True while the engine may still carry it out."""
     _done: list[Model] = field(default_factory=list)
-    """What there may be instead of the model: it was done earlier."""
+    """States that are possible besides the model's: the cancelled call was done earlier."""
 
     def __post_init__(self) -> None:
         first = self.instances[0]
@@ -59,10 +59,10 @@ class Player:
         store.clock = self.clock
 
     async def play(self, step: Step) -> Failure | None:
-        """Do one step on both, and return how they differ, if they do."""
+        """Do one step on both and return how they differ, if they do."""
         self.played.append(step)
         if isinstance(step, Moved):
-            if step.seconds < 0:  # What has expired and was not swept is there again; whether it was, nobody knows.
+            if step.seconds < 0:  # Sweep first: otherwise expired items may or may not come back.
                 await self.instances[0].sweep()
                 self.model.expire()
             self.clock.now += step.seconds
@@ -95,7 +95,7 @@ class Player:
         return None
 
     def _neither(self, call: Call, wanted: Answer, found: Answer, unlike: Difference) -> Failure:
-        """Return how a call shows that one before it was left half done."""
+        """Return the failure of a call that shows an earlier one half done."""
         assert self._given_up is not None
         given_up = f"after {self._given_up.call.method}() was cancelled at its await number {self._given_up.at}"
         if unlike.kind == "hangs":
@@ -123,7 +123,7 @@ class Player:
         return None
 
     async def _together(self, step: Together) -> Failure | None:
-        """Make the calls at once, and look for an order of them that gives the same answers and the same state."""
+        """Make the calls at once, and look for an order that explains the answers and the state."""
         found = await asyncio.gather(*(self._answer(call) for call in step.calls))
         look = audit(self.model)
         state = await self._answer(look)
@@ -142,7 +142,7 @@ class Player:
         return Failure(tuple(self.played), step.calls[0], Answer(), found[0], unlike)
 
     async def _forked(self, step: Forked) -> Failure | None:
-        """Fork a session, tell the model under which name, and compare what both show of it until it is ended."""
+        """Fork a session on both, under the store's name, and compare what both show of it until it ends."""
         call = step.fork
         wanted, found = modelled(self.model, call), await self._answer(call)
         if wanted.errors or found.errors:
@@ -151,12 +151,12 @@ class Player:
         branch = found.value
         expected = self.model.handle(call.scope).fork(**call.arguments)
         record = await self.instances[step.instance % len(self.instances)].get(branch)
-        told = None if record is None else _unnamed(record, branch)
-        unlike = difference(Answer(seen(_unnamed(expected, BRANCH))), Answer(seen(told)))
+        unnamed = None if record is None else _unnamed(record, branch)
+        unlike = difference(Answer(seen(_unnamed(expected, BRANCH))), Answer(seen(unnamed)))
         if unlike is not None:
-            return Failure(tuple(self.played), call, wanted, Answer(seen(told)), unlike)
+            return Failure(tuple(self.played), call, wanted, Answer(seen(unnamed)), unlike)
         assert record is not None, "it is what the model expects"
-        record.__dict__["places"] = {}  # Nobody sees them in a scan.
+        record.__dict__["places"] = {}  # A scan does not show them.
         self.model.put(record)
         for position, each in enumerate(step.calls(branch)):
             failure = await self._called(each)
@@ -165,7 +165,7 @@ class Player:
         return None
 
     async def _cancelled(self, step: Cancelled) -> Failure | None:
-        """Cancel the call. What follows finds it done, or not done, or done by and by: but whole."""
+        """Cancel the call; later calls may find it done, not done, or done later, but whole."""
         after = self.model.copy()
         wanted = modelled(after, step.call)
         store = self.instances[step.call.instance % len(self.instances)]
@@ -190,7 +190,7 @@ class Player:
 
 
 class Stepped:
-    """A coroutine that is stepped by hand: it is cancelled when it waits for the n-th time."""
+    """A coroutine that cancels itself when it waits for the n-th time."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], at: int) -> None:
         self._work = work
@@ -218,7 +218,7 @@ class Stepped:
 
 
 def _unnamed(record: MemoryItem, branch: str) -> MemoryItem:
-    """Return the record of a forked session without what a store makes up: its name, its times and its places."""
+    """Return a branch record without what the store invents: its name, its times and its places."""
     unnamed = copy_item(record)
     values = {name: BRANCH if value == branch else value for name, value in record.__dict__.items()}
     values["metadata"] = record.metadata.model_copy(
@@ -233,7 +233,7 @@ async def _awaited(stepped: Stepped) -> Any:
 
 
 def audit(model: Model) -> Call:
-    """Return a look at everything that can be asked for without a filter, or that is ours on a shared store."""
+    """Return a scan of everything, or of our own part of a shared store."""
     arguments: dict[str, Any] = {"order": "added"}
     if Capability.DELETE in model.capabilities:
         arguments["include_deleted"] = True
@@ -254,7 +254,7 @@ def modelled(model: Model, call: Call) -> Answer:
 
 
 async def answered(store: BaseStore, call: Call, patience: float) -> Answer:
-    """Return what the store answers; what the caller holds is changed afterwards, which must change nothing."""
+    """Return what the store answers; then change what the caller holds, which must not change the store."""
     arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
     given = [seen(value) for value in arguments.values() if not _is_long(value)]
     try:
@@ -273,7 +273,7 @@ async def answered(store: BaseStore, call: Call, patience: float) -> Answer:
 
 
 async def made(store: BaseStore, call: Call, arguments: dict[str, Any] | None = None) -> Any:
-    """Make the call on a store, and return what it gave, as a list where that is yielded piece by piece."""
+    """Make the call on a store and return its result; what is yielded is collected in a list."""
     if arguments is None:
         arguments = {name: spelled_out(value) for name, value in call.arguments.items()}
     scope = call.scope

@@ -1,4 +1,4 @@
-"""What a process holds that a store may leave behind: threads, tasks, files and sockets."""
+"""What a closed store may leave in the process: threads, tasks, files and sockets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from memoranda.items import MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_testing.model.contract import cause, sentence
-from memoranda_testing.model.playing import made
+from memoranda_testing.model.player import made
 from memoranda_testing.model.program import call_text, composed, step_lines
 from memoranda_testing.model.steps import Call, Many
 
@@ -19,11 +19,11 @@ _WAIT = 0.01
 
 
 def held() -> dict[str, str]:
-    """Return every thread, task, file and socket of the process, by an identity, with what it is."""
+    """Return every thread, task, file and socket of the process: identity to description."""
     found = {
         f"thread {thread.ident}": f"the thread {thread.name!r}"
         for thread in threading.enumerate()
-        # Those of the loop's own executor are the loop's, and wait for the next who needs one.
+        # Threads of the loop's own executor belong to the loop, not to the store.
         if not thread.name.startswith("asyncio_")
     }
     for task in asyncio.all_tasks():
@@ -33,7 +33,7 @@ def held() -> dict[str, str]:
 
 
 def _descriptors() -> dict[str, str]:
-    """Return the open files and sockets, on systems that tell."""
+    """Return the open files and sockets, where /proc lists them."""
     folder = Path("/proc/self/fd")
     if not folder.is_dir():
         return {}
@@ -51,7 +51,7 @@ def _descriptors() -> dict[str, str]:
 
 
 async def left_since(before: dict[str, str], seconds: float) -> list[str]:
-    """Return what is there that was not there before, as soon as that is nothing, or after this time."""
+    """Wait until nothing new is held, at most this long, and return what is."""
     loop = asyncio.get_running_loop()
     ends = loop.time() + seconds
     while True:
@@ -62,7 +62,7 @@ async def left_since(before: dict[str, str], seconds: float) -> list[str]:
 
 
 def everyday(scope: MemoryMetadata) -> tuple[Call, ...]:
-    """Return the calls that most people make; a scan is left after its first item."""
+    """Return everyday calls; the scan is abandoned after its first item."""
     filters = {"metadata": scope}
     return (
         Call("add_many", {"items": Many(f"{scope.user_id}/", 30, scope)}),
@@ -86,14 +86,14 @@ async def used(store: BaseStore, calls: Sequence[Call]) -> None:
 
 
 async def left_by(store: BaseStore, calls: Sequence[Call], seconds: float) -> list[str]:
-    """Return what is left of a store that was opened, used and closed before, after that is done once more."""
+    """Open, use and close the store once more, and return what that leaves behind."""
     before = held()
     await used(store, calls)
     return await left_since(before, seconds)
 
 
-async def told(store: BaseStore, left: Sequence[str], calls: Sequence[Call], seconds: float) -> str:
-    """Return what is left as text, with the fewest calls that leave something, as a program."""
+async def leak_report(store: BaseStore, left: Sequence[str], calls: Sequence[Call], seconds: float) -> str:
+    """Describe what is left, with a program of the fewest calls that leave something."""
     least = calls
     for fewer in ((), *((call,) for call in calls)):
         if await left_by(store, fewer, seconds):

@@ -1,4 +1,4 @@
-"""Items that arrive deleted, as copies of what another store hides."""
+"""Items that are added as deleted, as copies of what another store hides."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from memoranda_testing.expect import contents, each_raises, equal, raises, same_
 
 
 class _Watcher(Observer):
-    """Changes the items of one user before they are stored, and notes which it is told of afterwards."""
+    """Change the items of one user before they are stored, and record which are reported afterwards."""
 
     def __init__(self, user: str | None) -> None:
         self.user = user
-        self.told: list[str] = []
+        self.recorded: list[str] = []
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         if item.metadata.user_id == self.user:
@@ -25,10 +25,10 @@ class _Watcher(Observer):
         return item
 
     def added(self, items: Sequence[MemoryItem]) -> None:
-        self.told += [item.content for item in items if item.metadata.user_id == self.user]
+        self.recorded += [item.content for item in items if item.metadata.user_id == self.user]
 
 
-class ArrivingDeletedCases(Cases):
+class AddDeletedCases(Cases):
     """``add_many(items, deleted=ids)``."""
 
     @needs(Capability.ADD_DELETED)
@@ -64,7 +64,7 @@ class ArrivingDeletedCases(Cases):
 
     @needs(Capability.ADD_DELETED)
     async def test_what_arrives_deleted_is_seen_by_nobody_meanwhile(self, store: BaseStore) -> None:
-        """Whoever reads while the items are written sees none of them, at any moment."""
+        """A reader sees none of the items at any moment while they are written."""
         scope = self.scope()
         batches = [[note("hidden", scope, second) for second in range(20)] for _ in range(10)]
         writing = True
@@ -113,7 +113,7 @@ class ArrivingDeletedCases(Cases):
 
     @needs(Capability.ADD_DELETED, Capability.ATOMIC)
     async def test_what_arrives_deleted_is_refused_as_a_whole(self, store: BaseStore) -> None:
-        """An id of somebody else, visible or hidden, is an IdConflictError, and nothing of the batch is stored."""
+        """Another user's id, visible or hidden, is an IdConflictError, and nothing of the batch is stored."""
         scope, others = self.scope(), self.scope()
         visible, hidden = note("theirs", others, 1), note("theirs too", others, 2)
         await store.add_many([visible, hidden], deleted=[hidden.id])
@@ -141,19 +141,19 @@ class ArrivingDeletedCases(Cases):
 
     @needs(Capability.ADD_DELETED)
     async def test_observers_change_what_arrives_deleted_and_are_not_told_of_it(self, store: BaseStore) -> None:
-        """A redaction is not passed over, and whoever mirrors what is added never gets what nobody may see."""
+        """Redaction applies to hidden items, and observers that mirror what is added never receive them."""
         scope = self.scope()
         watcher = _Watcher(scope.user_id)
         store.observe(watcher)
         shown, hidden = note("shown secret", scope, 1), note("hidden secret", scope, 2)
         await store.add_many([shown, hidden], deleted=[hidden.id])
-        equal(watcher.told, ["shown ***"], "what the observer was told of")
+        equal(watcher.recorded, ["shown ***"], "what the observer was notified of")
         await store.restore(hidden.id)
         equal(contents(await store.search(metadata=scope)), ["hidden ***", "shown ***"], "what was stored")
 
     @needs(Capability.ADD_DELETED)
     async def test_an_id_that_is_not_among_the_items_is_refused(self, store: BaseStore) -> None:
-        """It would be a mistake to think that add_many deletes what is stored: an InputError, nothing is changed."""
+        """add_many does not delete stored items: their ids in ``deleted`` are an InputError, and nothing changes."""
         scope = self.scope()
         stored, item = note("stored", scope), note("x", scope)
         await store.add(stored)

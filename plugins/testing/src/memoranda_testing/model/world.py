@@ -1,4 +1,4 @@
-"""The values that histories are made of: few, so that they collide, and chosen to be confused with one another."""
+"""The values in histories: few, so that they collide, and easily confused with one another."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FAMILIES: tuple[tuple[str, ...], ...] = (
     ("\u00e1", "a\u0301", "a"),
     ("a%", "a b", "*"),
 )
-"""Ids of owners that are taken for one another: folded, joined, empty, composed and not, patterns."""
+"""Owner ids that are easily confused: folded, joined, empty, composed or not, patterns."""
 
 ALIKE = (("a", "A"), ("a:b", "a:"), ("0", "00"), ("\u00e1", "a\u0301"), ("1", "None"), ("%", "tea"), ("a/b", "a b"))
-"""Ids that are taken for one another; each history has both of some pairs."""
+"""Ids that are easily confused; each history has both of some pairs."""
 
 IDS = ("a", "A", "a:b", "b", ":a", "a:", "None", "0", "00", "\u00e1", "a\u0301", "a/b", "%", "1", "a b", "tea")
 
@@ -54,7 +54,7 @@ ALIKE_PLACES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("a", ""), ("a",)),
     (("a", "b"), ("b", "a")),
 )
-"""Places that are taken for one another, joined or as a prefix; each history has both of a pair."""
+"""Namespaces that are easily confused, joined or as a prefix; each history has both of a pair."""
 
 CONTENTS = (
     "tea with milk",
@@ -83,7 +83,7 @@ VALUES: tuple[tuple[Any, ...], ...] = (
     (2, 10, -1.5, -0.0, 2**60, 2**60 + 1, 0.5, "10"),
     ([1, 2], [2, 1], [], {"a": 1}, {"A": 1}, {"a": 1, "b": 2}, {}, [None]),
 )
-"""Values that are unequal only by their type, the order of a list, the case of a key."""
+"""Values that differ only in type, in the order of a list or in the case of a key."""
 
 KEYS = (("k", "K"), ("a.b", "a"), ("user_id", "k'"), ('k"', "$k"), ("", "é"))
 
@@ -100,7 +100,7 @@ MOMENTS: tuple[str, ...] = (
     "1969-12-31T23:59:59+00:00",
     "2038-01-19T03:14:08+00:00",
 )
-"""Times that are equal in different zones, that differ in a microsecond, and that lie far away."""
+"""Times that are equal in different zones, that differ by a microsecond, or that are far away."""
 
 BOUNDS: tuple[str | datetime, ...] = (
     *MOMENTS,
@@ -113,7 +113,7 @@ TYPES = ("note", "human", "ai", "tool", "system", "summary", "Note")
 STATUSES = ("draft", "accepted", "discard")
 
 LIFETIMES = (300.5, 301.0, 600.0, 900.0, 3600.25, 1e9)
-"""How long items live by the clock that is moved: none ends by an engine's own clock, however slow the run."""
+"""Lifetimes by the moved clock; none ends by an engine's own clock, however slow the run."""
 
 FAR_PAST, FAR_FUTURE = "2000-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"
 
@@ -128,17 +128,17 @@ FIELD_VALUES: dict[str, Sequence[Any]] = {
     "content": (*CONTENTS, 1),
     "expires_at": (None, FAR_FUTURE),
 }
-"""Values to ask for, of the fields of an item that ``where`` knows."""
+"""Values for conditions on the fields of an item that ``where`` knows."""
 
 FOREVER = math.inf
 
 
 @dataclass
 class World:
-    """What one history draws from: a few values of each kind, so that they meet.
+    """The values that one history draws from: a few of each kind, so that they meet.
 
-    On a store that others use, every id and owner begins with a ``mark`` of its own, every item has a user and lies
-    below the place of that name, and every call names one of these.
+    On a shared store, every id and owner begins with a unique ``mark``, every item has a user and lies below the
+    namespace of that name, and every call names one of these.
     """
 
     random: Random
@@ -170,17 +170,17 @@ class World:
 
     @property
     def root(self) -> tuple[str, ...]:
-        """The place below which everything lies."""
+        """The namespace below which everything lies."""
         return (self.mark,) if self.mark else ()
 
     @property
     def bounds(self) -> MemoryMetadata | None:
-        """The filter of everything in this world; None where it is all that the store holds."""
+        """The filter of everything in this world; None if the store holds nothing else."""
         return MemoryMetadata(namespace=self.root) if self.mark else None
 
     @property
     def is_shared(self) -> bool:
-        """Whether others have memories in the store."""
+        """True if others have memories in the store."""
         return bool(self.mark)
 
     def one(self, of: Sequence[T]) -> T:
@@ -188,7 +188,7 @@ class World:
         return self.random.choice(of)
 
     def chance(self, share: float) -> bool:
-        """Return True in this share of all cases."""
+        """Return True with this probability."""
         return self.random.random() < share
 
     def extra(self, share: float) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class World:
         return {key: self.one(self.values) for key in self.random.sample(self.keys, self.random.randint(1, 2))}
 
     def belonging(self) -> MemoryMetadata:
-        """Return whom an item belongs to: each field now and then nobody."""
+        """Return the metadata of an item; each field is sometimes empty."""
         fields = {
             name: self.one(self.owners[name])
             for name in SCOPE_FIELDS
@@ -208,7 +208,7 @@ class World:
         return MemoryMetadata(**fields, namespace=place, extra=self.extra(0.7))
 
     def asked(self) -> MemoryMetadata | None:
-        """Return a metadata filter: often none, or one of a single field, since few items pass several."""
+        """Return a metadata filter: often none or a single field, since few items match several."""
         kind = self.random.random()
         if kind < 0.3:
             return None
@@ -225,7 +225,7 @@ class World:
         return MemoryMetadata(**fields, namespace=place, extra=self.extra(1) if "extra" in chosen else {})
 
     def scope(self, combination: int) -> MemoryMetadata | None:
-        """Return the scope of a handle: one of the 32 combinations of fields, of which the first binds nothing."""
+        """Return the scope of a handle: one of the 32 combinations of fields; the first binds nothing."""
         fields: dict[str, Any] = {
             name: self.one(self.owners[name]) for bit, name in enumerate(SCOPE_FIELDS) if combination >> bit & 1
         }

@@ -1,7 +1,7 @@
-"""Whether the answers of a scope are its own.
+"""Check that the answers of a scope depend on that scope alone.
 
-A history is played in a scope by itself, once more in another with others at work beside it, and what came of it is
-stored afresh in a third. All three answer alike: whatever others add, hide or remove changes no answer, order or score.
+A history is played in a scope alone, then in another scope with others at work beside it, and its result is stored anew
+in a third. All three must answer alike: what others add, hide or remove changes no answer, order or score.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from memoranda_testing.case import note
 from memoranda_testing.expect import shown
 from memoranda_testing.model import histories
 from memoranda_testing.model.contract import cause, sentence
-from memoranda_testing.model.playing import made
+from memoranda_testing.model.player import made
 from memoranda_testing.model.program import composed, step_lines
 from memoranda_testing.model.steps import Call
 
@@ -27,23 +27,23 @@ _LENGTH = 12
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is done in a scope (add, archive, clear) or by others (come, hide, go); or everything is asked."""
+    """Something done in the scope (add, archive, clear) or by others (come, hide, go), or all the questions (ask)."""
 
     what: str
     number: int = 0
     content: str = ""
     place: int = 0
-    """Where in the history it is, by which others are told apart."""
+    """Its position in the history, which tells it from other events."""
 
     @property
     def is_own(self) -> bool:
-        """Whether it is done in the scope itself."""
+        """True if it happens in the scope itself."""
         return self.what in ("add", "archive", "clear")
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Whose scopes a history is played in."""
+    """The scopes in which a history is played."""
 
     alone: MemoryMetadata
     among: MemoryMetadata
@@ -52,28 +52,28 @@ class Cast:
 
     @classmethod
     def of(cls, scope: Callable[..., MemoryMetadata]) -> Cast:
-        """Return scopes that are made by a function that makes up a user for each."""
+        """Return new scopes, each with a new user."""
         alone, among, afresh = (scope(session_id="s") for _ in range(3))
         others = (scope(session_id="s"), MemoryMetadata(user_id=among.user_id, session_id="other"), scope())
         return cls(alone, among, afresh, others)
 
     @classmethod
     def named(cls) -> Cast:
-        """Return scopes with names to be read."""
+        """Return scopes with readable names."""
         names = iter(("alone", "among", "afresh", "somebody", "everybody"))
         return cls.of(lambda **fields: MemoryMetadata(user_id=next(names), **fields))
 
 
 @dataclass(frozen=True)
 class Clash:
-    """Two scopes that are to answer alike and do not: by which events, to which question, with which answers."""
+    """Two scopes that should answer alike and do not: the events, the question and both answers."""
 
     events: tuple[Event, ...]
     question: int
     wanted: object
     found: object
     copies: tuple[MemoryItem, ...] | None = None
-    """What was stored afresh, where that is what answers otherwise."""
+    """The items stored anew, if those give the other answer."""
 
 
 def drawn(random: Random, capabilities: frozenset[Capability]) -> tuple[Event, ...]:
@@ -123,7 +123,7 @@ def _questions(scope: MemoryMetadata, modes: Sequence[SearchMode]) -> list[Call]
 
 
 def comparable(found: Any) -> Any:
-    """Return an answer without what differs from scope to scope: items by their numbers, and scores to six digits."""
+    """Return an answer in a form that is the same in every scope: numbers of items, and scores to six digits."""
     if isinstance(found, list) and any(isinstance(each, RankedItem) for each in found):
         return sorted(((round(each.score, 6), _number(each.item), each.item.content) for each in found), reverse=True)
     return [_number(each) for each in found] if isinstance(found, list) else found
@@ -135,7 +135,7 @@ def _number(item: MemoryItem) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """Plays events on a store, in scopes that are new each time, and compares what is answered."""
+    """Plays events on a store, each time in new scopes, and compares the answers."""
 
     store: BaseStore
     modes: Sequence[SearchMode]
@@ -144,7 +144,7 @@ class Trial:
     """Removes what was written so far."""
 
     async def clash(self, events: Sequence[Event], only: int | None = None) -> Clash | None:
-        """Return the first difference; with ``only``, nothing but that question is asked."""
+        """Return the first difference; with ``only``, ask only that question."""
         cast = self.cast()
         alone = await self._played([event for event in events if event.is_own or event.what == "ask"], cast.alone, only)
         among = await self._played(events, cast.among, only, cast.others)
@@ -158,7 +158,7 @@ class Trial:
     async def _played(
         self, events: Sequence[Event], scope: MemoryMetadata, only: int | None, others: Sequence[MemoryMetadata] = ()
     ) -> list[dict[int, object]]:
-        """Return the answers of each time that everything is asked, by the number of the question."""
+        """Return the answers each time that everything is asked, by number of the question."""
         answers = []
         for event in events:
             if event.what == "ask":
@@ -178,7 +178,7 @@ class Trial:
     async def _afresh(
         self, events: tuple[Event, ...], cast: Cast, answers: dict[int, object], only: int | None
     ) -> Clash | None:
-        """Store what came of a history once more, and compare its last answers with those of the copies."""
+        """Store the result of a history anew, and compare the answers with its own last ones."""
         copies = _copies([item async for item in self.store.scan(metadata=cast.among, order="added")], cast.afresh)
         for copied in copies:
             await self.store.add(copied)
@@ -190,14 +190,14 @@ class Trial:
         return Clash(events, unlike[0], wanted[unlike[0]], answers[unlike[0]], tuple(readable))
 
     async def again(self, events: Sequence[Event], like: Clash) -> Clash | None:
-        """Return the same difference in other events, without anything else in the store."""
+        """Return the same difference with other events, in a store that is tidied first."""
         await self.tidy()
         found = await self.clash(events, like.question)
         return found if found is not None and (found.copies is None) is (like.copies is None) else None
 
 
 def _copies(items: Sequence[MemoryItem], scope: MemoryMetadata) -> list[MemoryItem]:
-    """Return the same memories as another's, as if each were said for the first time."""
+    """Return the same memories in another scope, as if each were new."""
     return [
         note(
             item.content,
@@ -211,8 +211,8 @@ def _copies(items: Sequence[MemoryItem], scope: MemoryMetadata) -> list[MemoryIt
 
 
 async def _shrunk(clash: Clash, trial: Trial) -> Clash | None:
-    """Return the shortest history that is found to show the same; None if it does not come about again."""
-    left = histories.SHRINKING
+    """Return the shortest history found that shows the same; None if it cannot be reproduced."""
+    left = histories.SHRINKING_STEPS
     last = [event for event in clash.events[:-1] if event.what != "ask"]
     best = await trial.again([*last, clash.events[-1]], clash) or await trial.again(clash.events, clash)
     while best is not None:
@@ -241,7 +241,7 @@ def _plainer(events: tuple[Event, ...]) -> Iterator[tuple[Event, ...]]:
             yield (*events[:place], fewer, *events[place + 1 :])
 
 
-async def told(clash: Clash, trial: Trial, what: str) -> str:
+async def clash_report(clash: Clash, trial: Trial, what: str) -> str:
     """Return a difference as text: what is wrong, which sentence it breaks, what usually causes it, and a program."""
     again = await _shrunk(clash, trial)
     least = again or clash

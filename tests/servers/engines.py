@@ -8,9 +8,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
-from memoranda_testing.servers._postgres import ExternalPostgresServer, PostgresServer, postgres_server
-from memoranda_testing.servers._process import Server
-from memoranda_testing.servers._redis import redis_server
+from memoranda_testing.servers import (
+    ExternalPostgresServer,
+    PostgresServer,
+    Server,
+    postgres_server,
+    redis_server,
+)
 
 LASTING_ENGINES = ("sqlite", "postgres", "redis")
 """Those whose stores other processes can open, too."""
@@ -48,7 +52,7 @@ class Engines:
 
     @contextmanager
     def empty_store(self, engine: str, folder: Path) -> Iterator[str]:
-        """Give the URL of a store that nobody else has; a file is made in the folder."""
+        """Give the URL of an empty store that is not shared; a file is made in the folder."""
         if engine == "memory":
             yield "memory://"
         elif engine == "sqlite":

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.store import BaseStore, InMemoryStore
-from memoranda_testing.histories import Call, Writers, broken_promises
+from servers.writers import Call, Writers, broken_promises
 
 Tampering = Callable[[BaseStore, Writers], Awaitable[object]]
 

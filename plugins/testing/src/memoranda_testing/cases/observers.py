@@ -1,29 +1,24 @@
-"""Observers, and items that vanish by themselves."""
+"""Observers: what they may change, and what they are notified of."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from memoranda.errors import InputError, PluginError, UnsupportedError
+from memoranda.errors import InputError, PluginError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, Observer
-from memoranda_testing.case import Cases, needs, note
-from memoranda_testing.expect import SkipCase, contents, each_raises, equal, raises, that
-
-LONGEST = 36.0
-"""The longest life that is waited for by the real clock."""
+from memoranda.store import BaseStore, Observer
+from memoranda_testing.case import Cases, note
+from memoranda_testing.expect import contents, each_raises, equal, raises
 
 
 class _Recorder(Observer):
-    """Writes down what it is told of one user, and spoils the copies it is given."""
+    """Record the events of one user, and change the copies that are passed in."""
 
     def __init__(self, user: str | None) -> None:
         self.user = user
-        self.told: list[tuple[str, object]] = []
+        self.recorded: list[tuple[str, object]] = []
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
         if item.metadata.user_id == self.user:
@@ -37,16 +32,16 @@ class _Recorder(Observer):
         self._note(f"searched {query}", items)
 
     def cleared(self, metadata: MemoryMetadata | None, removed: int) -> None:
-        self.told.append(("cleared", removed))
+        self.recorded.append(("cleared", removed))
 
     def _note(self, event: str, items: Sequence[MemoryItem]) -> None:
-        self.told.append((event, contents(items)))
+        self.recorded.append((event, contents(items)))
         for item in items:
             item.content = "spoilt by an observer"
 
 
 class _Failing(Observer):
-    """Fails in every method it is told to."""
+    """Fail in every method that is named."""
 
     def __init__(self, *methods: str) -> None:
         self.methods = methods
@@ -71,7 +66,7 @@ class _Failing(Observer):
 
 @contextmanager
 def _expected_log() -> Iterator[None]:
-    """Keep the log of failures that are meant out of the terminal."""
+    """Keep the log of expected failures out of the terminal."""
     logger = logging.getLogger("memoranda.store.observers")
     logger.disabled = True
     try:
@@ -81,10 +76,10 @@ def _expected_log() -> Iterator[None]:
 
 
 class ObserverCases(Cases):
-    """Observers are told of what a store does, and may change an item before it is stored."""
+    """Observers are notified of what a store does, and may change an item before it is stored."""
 
     async def test_observers_are_told_of_what_happens(self, store: BaseStore) -> None:
-        """Adds, updates, searches and removals are told once each, after they happened."""
+        """Adds, updates, searches and removals are reported once each, after they happened."""
         scope = self.scope()
         recorder = _Recorder(scope.user_id)
         store.observe(recorder)
@@ -95,7 +90,7 @@ class ObserverCases(Cases):
         found = await store.search(query="green", metadata=scope, mode="substring")
         await store.clear(metadata=scope)
         equal(
-            recorder.told,
+            recorder.recorded,
             [
                 ("added", ["tea"]),
                 ("added", ["wine", "beer"]),
@@ -103,7 +98,7 @@ class ObserverCases(Cases):
                 ("searched green", ["green tea"]),
                 ("cleared", 3),
             ],
-            "what the observer was told",
+            "what the observer was notified of",
         )
         equal(contents(found), ["green tea"], "what the caller got")
 
@@ -121,7 +116,7 @@ class ObserverCases(Cases):
         equal(contents(items), ["secret 0", "secret 1", "secret 2", "secret 3"], "the caller's items")
 
     async def test_a_failure_before_adding_refuses_the_add(self, store: BaseStore) -> None:
-        """An observer that redacts is not passed over: nothing is stored, and the error is a PluginError."""
+        """If before_add fails, nothing is stored, and the error is a PluginError."""
         scope = self.scope()
         store.observe(_Failing("before_add"))
         item = note("secret", scope)
@@ -150,7 +145,7 @@ class ObserverCases(Cases):
         scope, other = self.scope(), self.scope()
 
         class Thief(Observer):
-            """Gives every item to somebody else."""
+            """Give every item to another user."""
 
             def before_add(self, item: MemoryItem) -> MemoryItem:
                 return note(item.content, other, id=item.id)
@@ -165,7 +160,7 @@ class ObserverCases(Cases):
         scope = self.scope()
 
         class Spoiler(Observer):
-            """Puts a NUL into every content."""
+            """Put a NUL into every content."""
 
             def before_add(self, item: MemoryItem) -> MemoryItem:
                 item.content += "\0"
@@ -175,82 +170,3 @@ class ObserverCases(Cases):
         with raises(InputError, "add while an observer spoils the content"):
             await store.add(note("fine", scope))
         equal(await store.count(metadata=scope), 0, "count after a refusal")
-
-
-class TtlCases(Cases):
-    """Items that vanish by themselves."""
-
-    @needs(Capability.TTL)
-    async def test_an_item_vanishes_after_its_ttl(self, store: BaseStore) -> None:
-        """Until then it is like any other; then no read shows it, in a batch as well as alone."""
-        ttl = 1.0
-        while True:
-            scope = self.scope()
-            first, second, kept = note("tea first", scope, 1), note("tea second", scope, 2), note("tea kept", scope, 3)
-            started = time.monotonic()
-            await store.add(kept)
-            await store.add(first, ttl=ttl)
-            await store.add_many([second], ttl=ttl)
-            found_at_first = len(await store.search(metadata=scope))
-            if time.monotonic() - started < ttl or ttl >= LONGEST:
-                break
-            ttl *= 6  # The machine is so busy that the life had ended before anybody could look.
-        equal(found_at_first, 3, "number found at first")
-        await self._until_gone(store, first, second, ttl=ttl)
-        equal(contents(await store.search(metadata=scope)), ["tea kept"], "listing")
-        for mode in ("substring", "text"):
-            found = await store.search(query="tea", metadata=scope, mode=mode)
-            equal(contents(found), ["tea kept"], f"search mode {mode!r}")
-        equal(contents([item async for item in store.scan(metadata=scope)]), ["tea kept"], "scan")
-        equal(await store.count(metadata=scope), 1, "count")
-
-    @needs(Capability.TTL)
-    async def test_replacing_without_a_ttl_keeps_the_item(self, store: BaseStore) -> None:
-        """The whole item is replaced, the time it had left too."""
-        scope = self.scope()
-        item, other = note("short", scope), note("other", scope)
-        await store.add(item, ttl=0.8)
-        await store.add(note("long", scope, id=item.id))
-        await store.add(other, ttl=1.0)
-        await self._until_gone(store, other, ttl=1.0)
-        equal(contents(await store.search(metadata=scope)), ["long"], "search after the first ttl")
-
-    @needs(Capability.TTL)
-    async def test_a_vanished_id_can_be_added_again(self, store: BaseStore) -> None:
-        """Its owner adds it anew, with its new content."""
-        scope = self.scope()
-        item = note("first", scope)
-        await store.add(item, ttl=0.5)
-        await self._until_gone(store, item, ttl=0.5)
-        await store.add(note("second", scope, id=item.id))
-        found = await store.get(item.id)
-        equal(found and found.content, "second", "the item that was added again")
-
-    @needs(Capability.TTL)
-    async def test_bad_ttls_are_refused(self, store: BaseStore) -> None:
-        """A time to live is a number of seconds above 0."""
-        item = note("x", self.scope())
-        for ttl in (0, -1, float("nan"), float("inf"), "3", True, 10**5000, -(10**5000)):
-            with raises(InputError, f"add with a ttl of type {type(ttl).__name__}"):
-                await store.add(item, ttl=ttl)  # type: ignore[arg-type]  # the mistake under test
-        equal(await store.get(item.id), None, "get after refusals")
-
-    async def test_a_ttl_without_the_capability_is_refused(self, store: BaseStore) -> None:
-        """A store that cannot let items vanish says so instead of keeping them."""
-        if Capability.TTL in store.capabilities:
-            raise SkipCase("the store declares the capability 'ttl'")
-        item = note("x", self.scope())
-        await each_raises(
-            UnsupportedError, "with a ttl", add=store.add(item, ttl=5), add_many=store.add_many([item], ttl=5)
-        )
-        equal(await store.get(item.id), None, "get after refusals")
-
-    async def _until_gone(self, store: BaseStore, *items: MemoryItem, ttl: float) -> None:
-        """Wait until none of the items is there; a store may take a moment longer than the ttl."""
-        deadline = time.monotonic() + ttl + 10
-        while True:
-            is_late = time.monotonic() >= deadline
-            if not [item for item in items if await store.get(item.id) is not None]:
-                return
-            that(not is_late, "An item is still there 10 seconds after its time.")
-            await asyncio.sleep(0.05)

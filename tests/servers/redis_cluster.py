@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import re
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import IO
 
-from memoranda_testing.servers._process import START_SECONDS, Server
-from memoranda_testing.servers._redis import APPEND_ONLY, RedisNode, command, command_list, redis_program
-from memoranda_testing.servers._system import ServerError, wait_until
-from memoranda_testing.servers._tls import Certificates, TLSEntrance
+from memoranda_testing.servers import Server, ServerError
+from memoranda_testing.servers._process import START_SECONDS
+from memoranda_testing.servers._redis import APPEND_ONLY, redis_program
+from memoranda_testing.servers._system import HeldPort, wait_until
+from servers.redis_tls import Certificates, TLSEntrance, TLSRedisServer
 
 _SLOTS = 16384
+_ANSWER_SECONDS = 240.0
 _MOVED_TOGETHER = 50
 _MOVED_WITHIN = "200000"
 """Milliseconds, fewer than a command waits for its answer."""
@@ -28,6 +33,38 @@ def redis_cluster(nodes: int = 3, *, replicas: int = 0, tls: bool = False) -> Re
     if tls and replicas:
         raise ValueError("A cluster with TLS has no replicas: they would follow their masters through the TLS port.")
     return RedisCluster(nodes, replicas, tls=tls)
+
+
+class _TwoPorts(HeldPort):
+    """The port of a node, and its second one, ten thousand above, on which the nodes talk to each other."""
+
+    def _bound(self) -> list[socket.socket]:
+        for _ in range(200):
+            with contextlib.ExitStack() as on_failure, contextlib.suppress(OSError):
+                lower = on_failure.enter_context(socket.socket())
+                lower.bind(("127.0.0.1", random.randrange(20_000, 32_000)))
+                upper = on_failure.enter_context(socket.socket())
+                upper.bind(("127.0.0.1", lower.getsockname()[1] + 10_000))
+                on_failure.pop_all()
+                return [lower, upper]
+        raise ServerError("No free pair of loopback ports was found for a node of a Redis cluster.")
+
+
+class RedisNode(TLSRedisServer):
+    """A Redis of a cluster."""
+
+    name = "Redis cluster node"
+
+    def _hold_port(self) -> HeldPort:
+        return _TwoPorts()
+
+    def _command(self) -> list[str]:
+        arguments = super()._command()
+        if self._entrance is not None:
+            # Clients get the port that speaks TLS; the nodes find each other by the second one.
+            arguments += ["--cluster-announce-port", str(self._entrance.reserve())]
+            arguments += ["--cluster-announce-bus-port", str(self.port + 10_000)]
+        return arguments
 
 
 class RedisCluster(Server):
@@ -145,7 +182,7 @@ class RedisCluster(Server):
         self._wait_for(lambda: all(_linked(node) for node in self.nodes if node.running), "is not whole")
 
     def wait_until_passed_on(self) -> None:
-        """Wait until every replica has confirmed all that its master was told, which it does once a second."""
+        """Wait until every replica has confirmed all that its master received, which it does once a second."""
         self._wait_for(lambda: all(_passed_on(node) for node in self.nodes if node.running), "does not pass on writes")
 
     def _join(self) -> None:
@@ -182,6 +219,45 @@ class RedisCluster(Server):
         return "cluster_state:ok" in state and f"cluster_known_nodes:{len(self.nodes)}" in state
 
 
+def command(port: int, *words: str) -> str:
+    """Return what the Redis on a loopback port answers to one command; an error is a `ServerError`."""
+    answer = _asked(port, words)
+    assert isinstance(answer, str)
+    return answer
+
+
+def command_list(port: int, *words: str) -> list[str]:
+    """Return what the Redis on a loopback port answers to a command whose answer is a list."""
+    answer = _asked(port, words)
+    assert isinstance(answer, list)
+    return answer
+
+
+def _asked(port: int, words: Sequence[str]) -> str | list[str]:
+    request = f"*{len(words)}\r\n" + "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in words)
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_SECONDS) as connection,
+        connection.makefile("rb") as answer,
+    ):
+        connection.sendall(request.encode())
+        line = answer.readline().decode().rstrip("\r\n")
+        if line.startswith("-"):
+            raise ServerError(f"The Redis server on port {port} refused {words[0]}: {line[1:]}")
+        if not line:
+            raise ConnectionError(f"The Redis server on port {port} closed the connection.")
+        if line.startswith("*"):
+            return [_text(answer, answer.readline().decode().rstrip("\r\n")) for _ in range(int(line[1:]))]
+        return _text(answer, line)
+
+
+def _text(answer: IO[bytes], line: str) -> str:
+    if not line.startswith("$"):
+        return line[1:]
+    text = answer.read(int(line[1:])).decode()
+    answer.readline()
+    return text
+
+
 def _replicates(node: RedisNode, master: str) -> bool:
     # A node that has not heard of its master yet refuses it.
     try:
@@ -202,9 +278,9 @@ def _linked(node: RedisNode) -> bool:
 
 def _passed_on(node: RedisNode) -> bool:
     state = command(node.port, "INFO", "replication")
-    told = re.search(r"^master_repl_offset:(\d+)", state, re.MULTILINE)
+    received = re.search(r"^master_repl_offset:(\d+)", state, re.MULTILINE)
     confirmed = re.findall(r"^slave\d+:.*\boffset=(\d+)", state, re.MULTILINE)
-    return told is not None and all(int(offset) >= int(told[1]) for offset in confirmed)
+    return received is not None and all(int(offset) >= int(received[1]) for offset in confirmed)
 
 
 def _slots_of(node: RedisNode) -> set[int]:

@@ -1,4 +1,4 @@
-"""Items, filters and single values of random histories, drawn from a small world."""
+"""Draw the items, filters and single values of random histories from a small world."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.store import Capability, copy_item
-from memoranda_testing.model.alphabet import (
+from memoranda_testing.model.reference import Model
+from memoranda_testing.model.world import (
     BOUNDS,
     FAR_FUTURE,
     FAR_PAST,
@@ -18,15 +19,14 @@ from memoranda_testing.model.alphabet import (
     TYPES,
     World,
 )
-from memoranda_testing.model.reference import Model
 
 _HANDLES = (0, 0, 0, 1, 0, 1, 2, 3, 4, 8, 16, 17, 5, 9, 6, 10, 12, 18, 20, 24, 7, 11, 13, 19, 21, 25, 14, 22, 26, 28)
 _ALL = (15, 23, 27, 29, 30, 31)
 
 
 @dataclass(frozen=True)
-class Kinds:
-    """What a history may hold beside single calls."""
+class HistoryOptions:
+    """What a history may contain besides single calls."""
 
     lifetimes: bool = False
     moves_clock: bool = False
@@ -34,29 +34,35 @@ class Kinds:
     reopening: bool = False
     instances: int = 1
     together: bool = True
+    tenants: bool = False
+    """Every call goes through the handle of a user."""
     substring_is_default: bool = True
 
 
-class Drawing:
-    """Draws what calls are made of. It depends on the random numbers and on the model alone."""
+class Values:
+    """Draws the parts of calls, from the random numbers and the model alone."""
 
-    def __init__(self, random: Random, capabilities: frozenset[Capability], kinds: Kinds, mark: str = "") -> None:
+    def __init__(
+        self, random: Random, capabilities: frozenset[Capability], options: HistoryOptions, mark: str = ""
+    ) -> None:
         self.world = World(random, mark)
         self.capabilities = capabilities
-        self.kinds = kinds
+        self.options = options
         self._handle = random.randrange(64)
 
     def _scope(self) -> MemoryMetadata | None:
-        """Go through every combination of fields in turn, the broader ones more often."""
+        """Return the next combination of fields in turn, broad ones more often."""
+        if self.options.tenants:
+            return self.world.scope(1)
         self._handle += 1
         cycle = _HANDLES if self._handle % 3 else _ALL
         return self.world.scope(cycle[self._handle % len(cycle)])
 
     def _instance(self) -> int:
-        return self.world.random.randrange(self.kinds.instances)
+        return self.world.random.randrange(self.options.instances)
 
     def item(self, model: Model, *, version: bool = False) -> MemoryItem:
-        """Return an item, whose id may well be taken; its owner is most often the one that it had."""
+        """Return an item; its id is often taken, mostly with the same owner."""
         world = self.world
         item_id = self._id(model)
         row = model.rows.get(item_id)
@@ -81,12 +87,14 @@ class Drawing:
             values["tool_calls"] = [{"id": world.one(("c", "d"))}]
         if kind == "tool":
             values["tool_call_id"] = world.one(("c", "d"))
-        if self.kinds.lifetimes:
+        if self.options.lifetimes:
             if world.chance(0.3):
                 values["ttl"] = world.one(LIFETIMES)
             if world.chance(0.08):
-                # What is over as it comes is swept by the store that it comes to, and by others a little later.
-                values["expires_at"] = world.one((FAR_PAST, FAR_FUTURE) if self.kinds.instances == 1 else (FAR_FUTURE,))
+                # An item that has expired on arrival is swept by its store at once, and by other instances later.
+                values["expires_at"] = world.one(
+                    (FAR_PAST, FAR_FUTURE) if self.options.instances == 1 else (FAR_FUTURE,)
+                )
         if version:
             held = row.item.version if row is not None and not row.deleted else 0
             values["version"] = held if world.chance(0.8) else world.random.randint(0, 3)
@@ -95,7 +103,7 @@ class Drawing:
         return BUILTIN_TYPES.get(kind, MemoryItem)(**values)
 
     def _id(self, model: Model) -> str:
-        """Return an id: one of a deleted item, one that is taken, or any."""
+        """Return an id: of a deleted item, of a stored one, or any."""
         hidden = [item_id for item_id, row in model.rows.items() if row.deleted]
         if hidden and self.world.chance(0.25):
             return self.world.one(hidden)
@@ -106,7 +114,7 @@ class Drawing:
         )
 
     def _items(self, model: Model, scope: MemoryMetadata | None, *, version: bool = False) -> list[MemoryItem]:
-        """Return a batch; an item of it in a handle is most often one that the handle takes."""
+        """Return a batch; for a handle, mostly items that it accepts."""
         items = [self.item(model, version=version) for _ in range(self.world.random.choice((1, 1, 2, 3, 4)))]
         if version:
             items = list({item.id: item for item in items}.values())
@@ -124,7 +132,7 @@ class Drawing:
         return fitting
 
     def _asked(self, scope: MemoryMetadata | None) -> MemoryMetadata | None:
-        """Return a metadata filter; in a handle most often one that does not contradict it."""
+        """Return a metadata filter; for a handle, mostly one that does not contradict it."""
         asked = self.world.asked()
         if scope is not None and asked is not None and not self.world.chance(0.1):
             asked = MemoryMetadata(
@@ -141,7 +149,7 @@ class Drawing:
         return None if asked == MemoryMetadata() and not self.world.chance(0.05) else asked
 
     def _everywhere(self, arguments: dict[str, Any], name: str = "metadata") -> dict[str, Any]:
-        """Return the arguments of a call that looks at all there is."""
+        """Return the arguments of a call on everything."""
         return {**arguments, name: self.world.bounds} if self.world.is_shared else arguments
 
     def _filters(self, scope: MemoryMetadata | None) -> dict[str, Any]:
@@ -189,13 +197,13 @@ class Drawing:
         }
 
     def _ttl(self) -> float | None:
-        return self.world.one(LIFETIMES) if self.kinds.lifetimes and self.world.chance(0.3) else None
+        return self.world.one(LIFETIMES) if self.options.lifetimes and self.world.chance(0.3) else None
 
     def _flag(self, share: float = 0.25) -> bool | None:
         return True if self.world.chance(share) else None
 
     def _refresh(self) -> bool | None:
-        return self._flag(0.2) if self.kinds.lifetimes else None
+        return self._flag(0.2) if self.options.lifetimes else None
 
     def _within(self, scope: MemoryMetadata | None) -> MemoryMetadata | None:
         return self._asked(scope) if self.world.chance(0.2) else None

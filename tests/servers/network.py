@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 class UnreliableNetwork:
-    """Passes bytes between a loopback port and the server of a URL, until it is told not to.
+    """Passes bytes between a loopback port and the server of a URL, until a test stops it.
 
     Use it with `async with` and give its `url` to the store under test.
     """
@@ -24,7 +24,7 @@ class UnreliableNetwork:
         self._fatal_question: bytes | None = None
         self._asked_fatally = False
         self.silent = False
-        """Whether bytes are swallowed in both directions."""
+        """True swallows bytes in both directions."""
         self.cuts = 0
         """How many connections were broken on purpose."""
 
@@ -107,7 +107,7 @@ class UnreliableNetwork:
             await writer.drain()
 
     def _cuts(self, chunk: bytes) -> bool:
-        """Whether to break the connection instead of passing on this answer of the server."""
+        """Return True to break the connection instead of passing this answer on."""
         if self._asked_fatally:
             self._fatal_question, self._asked_fatally = None, False
             return True

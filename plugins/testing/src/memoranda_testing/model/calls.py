@@ -1,4 +1,4 @@
-"""Random calls: the arguments of each public method, and calls that are bounded by nothing but their own."""
+"""Random calls: the arguments of each public method, and calls without any filter."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.store import Capability
-from memoranda_testing.model.alphabet import FOREVER, LIFETIMES, QUERIES, STATUSES, TYPES
-from memoranda_testing.model.drawing import Drawing
 from memoranda_testing.model.reference import Model
 from memoranda_testing.model.steps import Call
+from memoranda_testing.model.values import Values
+from memoranda_testing.model.world import FOREVER, LIFETIMES, QUERIES, STATUSES, TYPES
 
 
-class Arguments(Drawing):
-    """Draws calls of every method, with every argument that the contract knows."""
+class Calls(Values):
+    """Draws calls of every method, with every argument of the contract."""
 
     def call_of(self, method: str, model: Model, *, broad: bool = False) -> Call:
-        """Return a call of this method; a ``broad`` one is bounded by nothing but its own arguments."""
+        """Return a call of this method; a ``broad`` one has no scope and no filter."""
         if broad:
             return Call(method, self._broad(method, model), None, self._instance())
         scope = self._scope()
@@ -26,7 +26,7 @@ class Arguments(Drawing):
         return Call(method, arguments, scope, self._instance())
 
     def _broad(self, method: str, model: Model) -> dict[str, Any]:
-        """Return arguments that leave out nothing."""
+        """Return arguments without a filter."""
         deleted = {"include_deleted": True} if Capability.DELETE in self.capabilities and self.world.chance(0.3) else {}
         arguments: dict[str, dict[str, Any]] = {
             "get_many": {"ids": list(self.world.ids)},
@@ -62,7 +62,7 @@ class Arguments(Drawing):
     def _search(self, scope: MemoryMetadata | None, model: Model) -> dict[str, Any]:
         world = self.world
         query = world.one(QUERIES) if world.chance(0.3) else None
-        mode = world.one((None, "substring", "text")) if self.kinds.substring_is_default or not query else "substring"
+        mode = world.one((None, "substring", "text")) if self.options.substring_is_default or not query else "substring"
         return {
             **self._filters(scope),
             **self._page(),

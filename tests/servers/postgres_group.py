@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._postgres import PostgresServer, drop_database, postgres_server, query
+from memoranda_testing.servers import PostgresServer, ServerError, postgres_server, query
+from memoranda_testing.servers._postgres import drop_database
 from memoranda_testing.servers._process import START_SECONDS
-from memoranda_testing.servers._system import ServerError, account_options, wait_until
+from memoranda_testing.servers._system import account_options, wait_until
 
 _FOLLOWING = {
     # Losing a server is noticed in a second, and a standby looks for a new one at once.
@@ -37,7 +38,7 @@ def postgres_group(
 
 
 class PostgresNode(PostgresServer):
-    """A member of a group: it begins as a copy of the member that it is told to follow, or as an empty server."""
+    """A member of a group: it begins as a copy of the member that it follows, or as an empty server."""
 
     def __init__(self, binaries: Path, settings: Mapping[str, str], password: str) -> None:
         super().__init__(binaries, {**_FOLLOWING, **settings})
@@ -58,7 +59,7 @@ class PostgresNode(PostgresServer):
         query(self.url, f"ALTER SYSTEM SET primary_conninfo = '{_conninfo(source)}'", "SELECT pg_reload_conf()")
 
     def leave(self) -> None:
-        """Get no more changes from anybody; what has arrived is all that there will be."""
+        """Get no more changes; what has arrived is all."""
         query(self.url, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
         wait_until(lambda: query(self.url, "SELECT count(*) FROM pg_stat_wal_receiver") == 0, START_SECONDS)
 

@@ -1,7 +1,6 @@
-"""Writers on every call path, the history of what they were told, and a checker that knows what each call promised.
+"""Writers on every call path, a history of their calls, and a checker that knows what each call promised.
 
-Let :class:`Writers` run while servers are killed, paused and cut off, then compare what they were told with what is
-there::
+Let :class:`Writers` run while servers are killed, paused and cut off, then compare the history with what is stored::
 
     writers = Writers([store, other_store])
     async with writers.at_work():
@@ -89,9 +88,9 @@ class History:
 
     def lines(self) -> Iterable[str]:
         """Yield all of it as JSON, one line each, by time."""
-        told = [(call.ended, asdict(call)) for call in self.calls]
-        told += [(moment, {"event": what, "at": moment}) for moment, what in self.events]
-        return (json.dumps(line) for _, line in sorted(told, key=lambda pair: pair[0]))
+        lines = [(call.ended, asdict(call)) for call in self.calls]
+        lines += [(moment, {"event": what, "at": moment}) for moment, what in self.events]
+        return (json.dumps(line) for _, line in sorted(lines, key=lambda pair: pair[0]))
 
 
 class _Brief:
@@ -103,7 +102,7 @@ class _Brief:
 
 
 class Writers:
-    """Coroutines that write through every call path of the stores they are given, and note what they are told.
+    """Coroutines that write through every call path of the stores they are given, and record how each call ended.
 
     ``pause`` is how long each rests between calls. ``name`` keeps the ids of several writers of one store apart; the
     counters, which all of them raise by compare-and-set, are shared.

@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from memoranda_testing.servers._debian import DebianPackage, DebianProgram
-from memoranda_testing.servers._network import UnreliableNetwork
-from memoranda_testing.servers._postgres import PostgresServer, postgres_server, query
-from memoranda_testing.servers._process import LocalServer
-from memoranda_testing.servers._system import (
+from memoranda_testing.servers import (
+    LocalServer,
     MissingServerError,
+    PostgresServer,
     ServerError,
-    free_port,
-    reachable,
-    unprivileged_account,
+    closed_port,
+    postgres_server,
+    query,
 )
+from memoranda_testing.servers._system import reachable, unprivileged_account
+from servers.debian import DebianPackage, DebianProgram
+from servers.network import UnreliableNetwork
 
-ETCD_VARIABLE = "MEMORANDA_TEST_ETCD"
-_ETCD = DebianProgram(DebianPackage("etcd", "etcd-server"), "etcd", ETCD_VARIABLE)
+_ETCD = DebianProgram(DebianPackage("etcd", "etcd-server"), "etcd", "MEMORANDA_TEST_ETCD")
 
 _SETTLE_SECONDS = 180.0
 """Within how long a group must have come to rest; copying a server takes its time on a busy machine."""
 
-# Patroni lets go of the server that it starts. Whoever ends or freezes a node means both, so a process above them
+# Patroni detaches the server that it starts. Ending or freezing a node must reach both, so a process above them
 # takes in whatever is let go of below it (36 is PR_SET_CHILD_SUBREAPER).
 _TOGETHER = """
 import ctypes, os, signal, sys
@@ -76,7 +76,7 @@ class Etcd(LocalServer):
         self._program = _ETCD.command(self.folder, None)
 
     def _command(self) -> list[str]:
-        peers = f"http://127.0.0.1:{free_port()}"
+        peers = f"http://127.0.0.1:{_free_port()}"
         options = {
             "data-dir": str(self.folder / "data"),
             "listen-client-urls": self.url,
@@ -106,8 +106,8 @@ class PatroniNode(PostgresServer):
         self._account = None
         self.number = number
         self.password = password
-        self.port = free_port()
-        self._api = free_port()
+        self.port = _free_port()
+        self._api = _free_port()
         self.etcd = self.address = ""
         """Where this node finds etcd, and where the others find this node."""
 
@@ -249,7 +249,7 @@ class PatroniGroup:
 
     async def wait_until_followed(self) -> None:
         """Wait until all standbys get the primary's changes, and commits wait for one that may be promoted."""
-        # Somebody who copies the primary streams as well, under another name.
+        # A copy of the primary in progress streams as well, under another name.
         counted = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND application_name ~ '^node'"
 
         async def look() -> bool:
@@ -272,6 +272,11 @@ class PatroniGroup:
                 tails = "\n".join(node.log_tail for node in self.nodes)
                 raise ServerError(f"No group under Patroni {what} after {_SETTLE_SECONDS:.0f} seconds. Logs:\n{tails}")
             await asyncio.sleep(0.05)
+
+
+def _free_port() -> int:
+    with closed_port() as port:
+        return port
 
 
 def _place(way: UnreliableNetwork) -> str:

@@ -1,4 +1,4 @@
-"""TLS in front of a test server, since the servers in wheels have none."""
+"""Redis with TLS: an entrance that decrypts for a plain server, since the servers in wheels have no TLS."""
 
 from __future__ import annotations
 
@@ -6,10 +6,23 @@ import asyncio
 import contextlib
 import ssl
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from memoranda_testing.servers._system import HeldPort, ServerError
+from memoranda_testing.servers import RedisServer, ServerError
+from memoranda_testing.servers._programs import Command
+from memoranda_testing.servers._redis import redis_program
+from memoranda_testing.servers._system import HeldPort
+
+
+def redis_tls_server(*, password: str | None = None, client_certificates: bool = False) -> TLSRedisServer:
+    """Return a Redis server to use as a context manager, which clients reach with its `certificates`.
+
+    With `client_certificates` a client needs a certificate of its own as well.
+    """
+    entrance = TLSEntrance(client_certificates=client_certificates)
+    return TLSRedisServer(redis_program(), settings={}, password=password, entrance=entrance)
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,57 @@ class TLSEntrance:
             context.verify_mode = ssl.CERT_REQUIRED
         self._certificates, self._context = files, context
         return context
+
+
+class TLSRedisServer(RedisServer):
+    """A Redis behind a TLS entrance; without one it is a plain Redis."""
+
+    def __init__(
+        self,
+        program: Command,
+        *,
+        settings: Mapping[str, str],
+        password: str | None = None,
+        entrance: TLSEntrance | None,
+    ) -> None:
+        super().__init__(program, settings=settings, password=password)
+        self._entrance = entrance
+
+    @property
+    def certificates(self) -> Certificates:
+        """The files that a client needs."""
+        if self._entrance is None:
+            raise ServerError("This Redis server has no TLS entrance and no certificates.")
+        return self._entrance.certificates
+
+    def start(self) -> None:
+        """Start the server and its entrance, and wait until it answers."""
+        super().start()
+        if self._entrance is not None:
+            self._entrance.open(self.port, self.folder)
+
+    def stop(self) -> None:
+        """Close the entrance and shut the server down."""
+        if self._entrance is not None:
+            self._entrance.close()
+        super().stop()
+
+    def kill(self) -> None:
+        """Close the entrance and end the server with SIGKILL."""
+        if self._entrance is not None:
+            self._entrance.close()
+        super().kill()
+
+    def close(self) -> None:
+        """End the server, remove its folder and release its ports."""
+        super().close()
+        if self._entrance is not None:
+            self._entrance.release()
+
+    def _url(self, credentials: str) -> str:
+        if self._entrance is not None:
+            return f"rediss://{credentials}localhost:{self._entrance.port}/0"
+        return super()._url(credentials)
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
