@@ -1,4 +1,4 @@
-"""Compaction on every engine with several processes: at once, killed in the middle, and while others go on talking."""
+"""Compaction and contexts on every engine, with several processes: at once, killed, and while others go on talking."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
 from memoranda.errors import VersionConflictError
 from memoranda.store import EVERYTHING, BaseStore
+from memoranda_context import ContextManager
 from memoranda_messages import to_openai
 from memoranda_summary import SummaryConfig, compact, expand, undo
 from memoranda_testing.servers import postgres_server, redis_server
@@ -239,3 +240,20 @@ class _Model:
         if "one fact per line" in prompt:
             return "".join(f"- [msg{number}] {fact}\n" for number, fact in enumerate(FACTS, start=1))
         return "- [msg3] favourite drink: tea" if "one trait per line" in prompt else "They talked."
+
+
+async def test_a_context_is_in_the_order_it_was_said(store: BaseStore, ada: MemoryMetadata) -> None:
+    """System items that are older than the limit reaches, and items that the caller gives, keep their places."""
+    kinds = (SystemMemory, SystemMemory, HumanMemory, AIMemory, HumanMemory, AIMemory)
+    said = [
+        kind(content=f"{number}", metadata=ada, created_at=f"2024-05-01T10:00:{50 - number}")
+        for number, kind in enumerate(kinds)
+    ]
+    for item in said:
+        await store.add(item)
+
+    few = await ContextManager(recent_limit=4).assemble_context("go", store, metadata=ada)
+    whole = await ContextManager().assemble_context("go", store, metadata=ada, conversation=said[3:5])
+
+    assert [item.content for item in few.parts.conversation] == ["0", "1", "4", "5"]
+    assert [item.content for item in whole.parts.conversation] == [item.content for item in said]

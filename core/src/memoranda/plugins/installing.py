@@ -63,7 +63,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "summary-conversation": ("summary",),
     "summary-facts": ("summary",),
     "summary-profiles": ("summary",),
-    "testing": _CLI,
+    "testing": ("ranking", "summary"),
     "vector": ("ranking",),
 }
 """The folders of the plugins that each plugin needs: a clone has to install them together."""

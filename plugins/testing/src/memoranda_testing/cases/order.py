@@ -8,7 +8,6 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.store import BaseStore, Capability
-from memoranda_context import ContextManager
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.expect import contents, each_raises, equal
 
@@ -25,21 +24,6 @@ class AddedOrderCases(Cases):
         found = [item async for item in store.scan(metadata=scope, order="added")]
         equal(contents(found), ["one", "two", "three"], "a scan in the order of adding")
         equal(contents(await store.window(metadata=scope)), ["one", "two", "three"], "the window")
-
-    async def test_a_context_is_in_the_order_it_was_said(self, store: BaseStore) -> None:
-        """System items that are older than the limit reaches, and what the caller has at hand, keep their places."""
-        scope = self.scope(session_id="s")
-        kinds = (SystemMemory, SystemMemory, HumanMemory, AIMemory, HumanMemory, AIMemory)
-        said = [
-            kind(content=f"{number}", metadata=scope, created_at=moment(50 - number))
-            for number, kind in enumerate(kinds)
-        ]
-        for item in said:
-            await store.add(item)
-        few = await ContextManager(recent_limit=4).assemble_context("go", store, metadata=scope)
-        equal(contents(few.parts.conversation), ["0", "1", "4", "5"], "the conversation of a context")
-        context = await ContextManager().assemble_context("go", store, metadata=scope, conversation=said[3:5])
-        equal(contents(context.parts.conversation), contents(said), "a conversation that the caller has, too")
 
     async def test_each_order_has_its_own_meaning(self, store: BaseStore) -> None:
         """By created_at, by updated_at and by adding are three orders; ties follow the order of adding."""
