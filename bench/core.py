@@ -11,7 +11,8 @@ import sys
 from harness import Line, interleaved, line, report, run
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory
-from memoranda.store import Filter, InMemoryStore, copy_item
+from memoranda.store import InMemoryStore, copy_item
+from memoranda.store.backend import Filter
 from memoranda_summary import SummaryConfig, check_trigger
 
 SESSIONS = 1_000

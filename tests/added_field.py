@@ -43,7 +43,8 @@ async def check(urls: list[str], *, plain: bool) -> None:
     items: Any = items_with(ADDED if plain else ADDED + NOT_PLAIN)
 
     import memoranda
-    from memoranda.store import check_item, copy_item, dump_item, load_item
+    from memoranda.store import copy_item, dump_item, load_item
+    from memoranda.store.backend import check_item
     from memoranda_sql import pack, unpack
     from memoranda_testing.expect import ExpectationError, same_item
 

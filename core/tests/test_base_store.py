@@ -15,7 +15,8 @@ from memoranda.errors import (
     StoreUnavailableError,
     VersionConflictError,
 )
-from memoranda.store import BASE_CAPABILITIES, Filter, InMemoryStore, Page, copy_item, readable, successor
+from memoranda.store import InMemoryStore, copy_item
+from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page, readable, successor
 
 
 class FourMethods(BaseStore):

@@ -16,7 +16,8 @@ from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryS
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import BUILTIN_TYPES, SummaryMemory
 from memoranda.shapes import check_text, checked_json
-from memoranda.store import InMemoryStore, check_item, copy_item, dump_item, load_item, make_item
+from memoranda.store import InMemoryStore, copy_item, dump_item, load_item
+from memoranda.store.backend import check_item, make_item
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 JSON = st.recursive(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.errors import InputError
-from memoranda.store import (
+from memoranda.store.backend import (
     Condition,
     Filter,
     check_clearing,

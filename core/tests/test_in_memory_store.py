@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, StoreClosedError
-from memoranda.store import Contains, InMemoryStore
+from memoranda.store import InMemoryStore
+from memoranda.store.backend import Contains
 from memoranda_testing import StoreConformance
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.errors import InputError, PluginError
-from memoranda.store import InMemoryStore, Observer, Observers
+from memoranda.store import InMemoryStore, Observer
+from memoranda.store.backend import Observers
 
 
 class Recorder(Observer):

@@ -9,7 +9,8 @@ import pytest
 
 from memoranda import MemoryItem, MemoryMetadata
 from memoranda.errors import IdConflictError, InputError, StoreClosedError
-from memoranda.store import InMemoryStore, Observer, RankedItem, ScopedStore, scope_metadata
+from memoranda.store import InMemoryStore, Observer, RankedItem, ScopedStore
+from memoranda.store.backend import scope_metadata
 
 
 @pytest.mark.parametrize("name", ["user_id", "session_id", "task_id", "agent_id"])

@@ -13,7 +13,8 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SummaryMemory, SystemMemory
 from memoranda.errors import InputError, StoreClosedError, VersionConflictError
-from memoranda.store import BASE_CAPABILITIES, BaseStore, Filter, InMemoryStore, Owner, Page
+from memoranda.store import BaseStore, InMemoryStore, Owner
+from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page
 from memoranda.turns import brief
 from memoranda_ranking import HashingEmbeddings, Passage, index_terms, rank_text
 from memoranda_testing.event_loop import longest_block

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, ToolMemory
 from memoranda.errors import StoreUnavailableError
 from memoranda.integrity import is_whole
-from memoranda.store import Filter, InMemoryStore
+from memoranda.store import InMemoryStore
+from memoranda.store.backend import Filter
 from memoranda_context import AssembledContext, ContextManager
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import Filter, InBranch, Page
+from memoranda.store.backend import Filter, InBranch, Page
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda.errors import MemoryError
-from memoranda.store import ITEM_FIELDS, OPERATORS, InMemoryStore
+from memoranda.store import InMemoryStore
+from memoranda.store.backend import ITEM_FIELDS, OPERATORS
 from memoranda_postgres import PostgresMemoryStore
 
 _eras = itertools.count(4_000_000_000.0, 10_000)

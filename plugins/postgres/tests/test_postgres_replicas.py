@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.errors import InputError, VersionConflictError
-from memoranda.store import Filter
+from memoranda.store.backend import Filter
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.scope_counts import ScopeCounter

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import Filter
+from memoranda.store.backend import Filter
 from memoranda_postgres import PostgresMemoryStore, scope_counts
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.scope_counts import ScopeCounter, ScopeCounts, names_open_transactions

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, MemoryStatus
-from memoranda.store import Expiry, Filter, InMemoryStore, Listing, Page
+from memoranda.store import InMemoryStore
+from memoranda.store.backend import Expiry, Filter, Listing, Page
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 

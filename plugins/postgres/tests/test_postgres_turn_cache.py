@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import Lifetimes
+from memoranda.store.backend import Lifetimes
 from memoranda_postgres import PostgresMemoryStore
 from memoranda_ranking import candidates, turns
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from memoranda import HumanMemory, MemoryItem, MemoryMetadata
-from memoranda.store import Entry, InMemoryStore, Lifetimes
+from memoranda.store import InMemoryStore
+from memoranda.store.backend import Entry, Lifetimes
 from memoranda_ranking import Whole
 from memoranda_ranking.scope_index import ScopeIndex
 

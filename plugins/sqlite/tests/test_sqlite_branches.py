@@ -12,7 +12,8 @@ import pytest_asyncio
 
 import memoranda.sync
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import Filter, InBranch, Page, SearchMode
+from memoranda.store import SearchMode
+from memoranda.store.backend import Filter, InBranch, Page
 from memoranda_ranking import HashingEmbeddings
 from memoranda_sql import Statement
 from memoranda_sqlite import SQLiteMemoryStore

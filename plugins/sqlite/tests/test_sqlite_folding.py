@@ -8,7 +8,7 @@ import sys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoranda.store import Contains
+from memoranda.store.backend import Contains
 from memoranda_sql import Parameters
 from memoranda_sqlite.dialect import MISTAKABLE, register_functions
 from memoranda_sqlite.statements import SQLiteStatements

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import HumanMemory, MemoryMetadata
-from memoranda.store import Archived, Created, Expiry, FieldEquals, Filter, Listing, Order, Page, Value
+from memoranda.store import Order
+from memoranda.store.backend import Archived, Created, Expiry, FieldEquals, Filter, Listing, Page, Value
 from memoranda_sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.dialect import register_functions

@@ -14,7 +14,8 @@ import pytest
 
 from memoranda import HumanMemory, MemoryMetadata
 from memoranda.embeddings import Embeddings
-from memoranda.store import Expiry, Filter, Lifetimes, SearchMode
+from memoranda.store import SearchMode
+from memoranda.store.backend import Expiry, Filter, Lifetimes
 from memoranda_ranking import HashingEmbeddings, candidates, turns
 from memoranda_sql import Parameters
 from memoranda_sqlite import SQLiteMemoryStore

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
-from memoranda.store import ITEM_FIELDS, Filter, InMemoryStore, value_conditions
+from memoranda.store import InMemoryStore
+from memoranda.store.backend import ITEM_FIELDS, Filter, value_conditions
 from memoranda_sqlite import SQLiteMemoryStore
 
 MANY = 1_000

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory
-from memoranda.store import BaseStore, Filter, Page, dump_item, load_item, successor
+from memoranda.store import BaseStore, dump_item, load_item
+from memoranda.store.backend import Filter, Page, successor
 from memoranda_summary import SummaryConfig, compact
 from memoranda_summary.compaction import undo
 

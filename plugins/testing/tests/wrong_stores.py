@@ -11,20 +11,14 @@ from typing import Any
 
 from memoranda.errors import ConflictError
 from memoranda.items import BUILTIN_TYPES, AIMemory, MemoryItem, MemoryMetadata
-from memoranda.store import (
+from memoranda.store import BaseStore, Capability, InMemoryStore, Order, RankedItem, SearchMode, copy_item
+from memoranda.store.backend import (
     BASE_CAPABILITIES,
-    BaseStore,
-    Capability,
     Filter,
-    InMemoryStore,
-    Order,
     Page,
-    RankedItem,
-    SearchMode,
     Write,
     check_expected,
     check_owner,
-    copy_item,
     extra_matches,
     in_order,
     kept,

@@ -12,20 +12,8 @@ from typing import Any
 import wrong_stores_model as known
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import (
-    Expiry,
-    Filter,
-    InMemoryStore,
-    Listing,
-    Order,
-    Owner,
-    Page,
-    RankedItem,
-    SearchMode,
-    Write,
-    copy_item,
-    metadata_matches,
-)
+from memoranda.store import InMemoryStore, Order, Owner, RankedItem, SearchMode, copy_item
+from memoranda.store.backend import Expiry, Filter, Listing, Page, Write, metadata_matches
 
 CALLS, LIVES, AGAIN, SIZES = known.CALLS, known.LIVES, known.AGAIN, known.SIZES
 CANCELLED, APART, LEFT = known.CANCELLED, known.APART, known.LEFT

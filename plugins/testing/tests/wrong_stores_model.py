@@ -15,22 +15,24 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import (
     BaseStore,
     Capability,
+    InMemoryStore,
+    Order,
+    Owner,
+    RankedItem,
+    SearchMode,
+    copy_item,
+    namespace_key,
+)
+from memoranda.store.backend import (
     Created,
     Expiry,
     Filter,
-    InMemoryStore,
     Listing,
-    Order,
-    Owner,
     Page,
-    RankedItem,
-    SearchMode,
     Value,
     Write,
-    copy_item,
     end_of_life,
     metadata_matches,
-    namespace_key,
     with_lifetime,
 )
 from memoranda_ranking import HashingEmbeddings, cosines, pack_vector

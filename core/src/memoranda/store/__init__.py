@@ -1,66 +1,14 @@
-"""What a store promises, and what every backend builds on.
-
-The contract is :class:`BaseStore`; what a filter means is :class:`Filter`; how an item is written and read is in
-:mod:`memoranda.store.codec`.
-"""
+"""What users of a store need. Authors of backends find the rest in :mod:`memoranda.store.backend`."""
 
 from __future__ import annotations
 
 from memoranda.plugins.observers import Observer
 from memoranda.store.base import BaseStore, ScopedStore
-from memoranda.store.branches import as_one_session
-from memoranda.store.checks import MAX_KEY_BYTES, check_item, check_metadata, storable
-from memoranda.store.codec import (
-    bare_item,
-    bare_metadata,
-    build_item,
-    copy_item,
-    dump_item,
-    further_values,
-    left_out,
-    load_item,
-    make_item,
-    make_metadata,
-    readable,
-)
-from memoranda.store.conditions import (
-    Archived,
-    Below,
-    Condition,
-    Contains,
-    Created,
-    Expiry,
-    ExtraEquals,
-    FieldEquals,
-    InBranch,
-    InScope,
-    Past,
-    fold,
-    json_equal,
-    metadata_conditions,
-)
-from memoranda.store.fields import ItemFields, fields_of
-from memoranda.store.filters import (
-    EVERYTHING,
-    Filter,
-    Moment,
-    Order,
-    Page,
-    check_clearing,
-    check_filter,
-    check_limit,
-    extra_matches,
-    in_order,
-    merge_scope,
-    metadata_matches,
-    names_nothing,
-)
+from memoranda.store.codec import copy_item, dump_item, load_item
+from memoranda.store.filters import EVERYTHING, Moment, Order
 from memoranda.store.in_memory import InMemoryStore
-from memoranda.store.lifetimes import Lifetimes, end_of_life, with_lifetime
-from memoranda.store.observers import Observers
-from memoranda.store.owners import Listing, Owner, OwnerField, is_below, key_bounds, namespace_key, namespace_of
+from memoranda.store.owners import Owner, OwnerField, namespace_key, namespace_of
 from memoranda.store.protocol import (
-    BASE_CAPABILITIES,
     Access,
     Capability,
     Erasing,
@@ -71,97 +19,11 @@ from memoranda.store.protocol import (
     Reindexable,
     SearchMode,
 )
-from memoranda.store.ranked import Entry, RankedItem, Ranker, Reranker, ScopeIndex
-from memoranda.store.scoped import scope_metadata
-from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
-from memoranda.store.writes import Expected, Write, check_expected, check_owner, kept, successor
+from memoranda.store.ranked import RankedItem, Ranker, Reranker
 
 __all__ = [
-    "BASE_CAPABILITIES",
-    "EVERYTHING",
-    "ITEM_FIELDS",
-    "MAX_KEY_BYTES",
-    "OPERATORS",
-    "Access",
-    "Archived",
-    "BaseStore",
-    "Below",
-    "Capability",
-    "Condition",
-    "Contains",
-    "Created",
-    "Entry",
-    "Erasing",
-    "Examinable",
-    "Expected",
-    "Expiry",
-    "ExtraEquals",
-    "FieldEquals",
-    "Filter",
-    "Finding",
-    "InBranch",
-    "InMemoryStore",
-    "InScope",
-    "ItemFields",
-    "Lifetimes",
-    "Listing",
-    "MemoryStore",
-    "Moment",
-    "Observer",
-    "Observers",
-    "Order",
-    "Owner",
-    "OwnerField",
-    "Page",
-    "Past",
-    "Progress",
-    "RankedItem",
-    "Ranker",
-    "Reindexable",
-    "Reranker",
-    "ScopeIndex",
-    "ScopedStore",
-    "SearchMode",
-    "Value",
-    "Write",
-    "as_one_session",
-    "bare_item",
-    "bare_metadata",
-    "build_item",
-    "check_clearing",
-    "check_expected",
-    "check_filter",
-    "check_item",
-    "check_limit",
-    "check_metadata",
-    "check_owner",
-    "copy_item",
-    "dump_item",
-    "end_of_life",
-    "extra_matches",
-    "fields_of",
-    "fold",
-    "further_values",
-    "in_order",
-    "is_below",
-    "json_equal",
-    "kept",
-    "key_bounds",
-    "left_out",
-    "load_item",
-    "make_item",
-    "make_metadata",
-    "merge_scope",
-    "metadata_conditions",
-    "metadata_matches",
-    "moment_text",
-    "names_nothing",
-    "namespace_key",
+    "EVERYTHING", "Access", "BaseStore", "Capability", "Erasing", "Examinable", "Finding", "InMemoryStore",
+    "MemoryStore", "Moment", "Observer", "Order", "Owner", "OwnerField", "Progress", "RankedItem", "Ranker",
+    "Reindexable", "Reranker", "ScopedStore", "SearchMode", "copy_item", "dump_item", "load_item", "namespace_key",
     "namespace_of",
-    "readable",
-    "scope_metadata",
-    "storable",
-    "successor",
-    "value_conditions",
-    "with_lifetime",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from memoranda.errors import (
     InputError,
@@ -72,31 +72,17 @@ class Engine(ABC):
     clock: Callable[[], float] = staticmethod(time.time)
     """Tells the present, in seconds of Unix time, by which items expire."""
 
-    thread_safe: ClassVar[bool] = False
-    """Whether several threads, with an event loop each, may be in this class's own methods at once.
-
-    Where not, each of them runs from one ``await`` to the next while no other thread's does. Set it where the engine
-    has locks, or a thread, of its own.
-    """
-
     access: Access = "create"
     """What the store is opened for; set before that, as :func:`memoranda.open` does. Where it is ``read``, nothing is
     written, not even tables or indexes, and every call that would write is an UnsupportedError."""
 
-    _serialises_writes: bool = True
     _bounded: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        # The default compare-and-set reads, compares and adds; a lock keeps other writers out in between, and so it is
-        # with batches. A backend that brings its own of both does not pay for it.
-        cls._serialises_writes = cls._update_many is Engine._update_many or cls._apply is Engine._apply
-        if not cls.thread_safe:
-            for name, method in list(vars(cls).items()):
-                if name.startswith("_") and hasattr(Engine, name) and (guarded := undivided(method)) is not method:
-                    setattr(cls, name, guarded)
-
     def __init__(self) -> None:
+        # The default compare-and-set reads, compares and adds, and so does the default batch: a lock keeps other
+        # writers out in between. A backend that brings its own of both does not pay for it.
+        own = type(self)
+        self._serialises_writes = own._update_many is Engine._update_many or own._apply is Engine._apply
         self._state: Literal["new", "open", "closed"] = "new" if self.needs_init else "open"
         self._observers = Observers()
         self._lifetimes = Lifetimes()
@@ -107,7 +93,7 @@ class Engine(ABC):
     def _make_locks(self) -> None:
         self._write_lock = LoopLock()
         self._lifecycle_lock = LoopLock()
-        # Held by the thread whose step it is in a store that is not ``thread_safe``.
+        # Held by the thread whose step it is: see one_thread_at_a_time().
         self._turn = threading.RLock()
 
     def __repr__(self) -> str:
@@ -441,3 +427,19 @@ class Engine(ABC):
         if mode != "substring":
             self._require(Capability(mode))
         return mode
+
+
+EngineT = TypeVar("EngineT", bound=Engine)
+
+
+def one_thread_at_a_time(store: type[EngineT]) -> type[EngineT]:
+    """Decorate a store whose methods count on nothing changing between two ``await``, as code in one event loop may.
+
+    Each method of the class's own that overrides one of the engine's then runs from one ``await`` to the next while no
+    other thread is in one of them, so that several event loops can share the store. A store whose engine has locks or
+    threads of its own does without it. A subclass that overrides further methods is decorated again.
+    """
+    for name, method in list(vars(store).items()):
+        if name.startswith("_") and hasattr(Engine, name):
+            setattr(store, name, undivided(method))
+    return store

@@ -14,6 +14,7 @@ from memoranda.loops import guarded
 from memoranda.store.base import BaseStore
 from memoranda.store.codec import copy_item, shelved_copy
 from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
+from memoranda.store.engine import one_thread_at_a_time
 from memoranda.store.filters import Filter, Order, Page, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.protocol import BASE_CAPABILITIES, Capability, SearchMode
@@ -52,6 +53,7 @@ _MOST_INDEXES = 32
 """How many scopes keep their ranker's index between two searches."""
 
 
+@one_thread_at_a_time
 class InMemoryStore(BaseStore):
     """A store that lives as long as the process; ``memory://``.
 

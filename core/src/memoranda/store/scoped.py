@@ -42,7 +42,6 @@ class ScopedEngine(Engine):
     """The methods of a store with a scope's conditions added to each; what it is for says :class:`ScopedStore`."""
 
     needs_init = False
-    thread_safe = True  # As far as the store underneath is, whose methods these call.
     _bounded = True
 
     def __init__(self, store: Engine, scope: MemoryMetadata) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import check_item, dump_item, load_item
+from memoranda.store import dump_item, load_item
+from memoranda.store.backend import check_item
 from memoranda_cli.jsonl import Line
 from memoranda_cli.transfer import TIMES, Incoming, Stamp
 

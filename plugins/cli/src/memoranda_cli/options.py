@@ -187,7 +187,8 @@ def _metadata(
 ) -> Owner:
     """Return the MemoryMetadata that the options name, or None when they name nothing."""
     from memoranda.items import MemoryMetadata
-    from memoranda.store import names_nothing, namespace_of
+    from memoranda.store import namespace_of
+    from memoranda.store.backend import names_nothing
 
     for name, given in (
         *(("--user", user), ("--session", session), ("--task", task)),

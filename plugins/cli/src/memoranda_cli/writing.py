@@ -81,7 +81,8 @@ def add(
 async def _add(
     url: str | None, store_options: list[str] | None, fields: dict[str, Any], ttl: float | None, as_json: bool
 ) -> None:
-    from memoranda.store import check_item, dump_item, load_item
+    from memoranda.store import dump_item, load_item
+    from memoranda.store.backend import check_item
     from memoranda_cli.stores import opened
     from memoranda_cli.terminal import show_json
 

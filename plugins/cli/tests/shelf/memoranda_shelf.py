@@ -16,17 +16,8 @@ from pathlib import Path
 from memoranda.errors import StoreUnavailableError
 from memoranda.items import MemoryItem
 from memoranda.plugins import Backend, CommandSpec, hookimpl
-from memoranda.store import (
-    BASE_CAPABILITIES,
-    Capability,
-    Filter,
-    Finding,
-    InMemoryStore,
-    Order,
-    Write,
-    dump_item,
-    load_item,
-)
+from memoranda.store import Capability, Finding, InMemoryStore, Order, dump_item, load_item
+from memoranda.store.backend import BASE_CAPABILITIES, Filter, Write
 
 PAUSE_AFTER = 1_200
 _ALL = Filter(archived=None)

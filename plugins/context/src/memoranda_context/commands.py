@@ -14,7 +14,7 @@ import typer
 
 from memoranda.errors import InputError
 from memoranda.integrity import results_behind_calls
-from memoranda.store import as_one_session
+from memoranda.store.backend import as_one_session
 from memoranda.windowing import as_said
 from memoranda_cli import options
 from memoranda_cli.terminal import preview, say, show, show_json

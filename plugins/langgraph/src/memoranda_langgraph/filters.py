@@ -14,7 +14,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.shapes import checked_json
-from memoranda.store import json_equal
+from memoranda.store.backend import json_equal
 
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 

@@ -22,7 +22,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import EVERYTHING, BaseStore, Capability, json_equal
+from memoranda.store import EVERYTHING, BaseStore, Capability
+from memoranda.store.backend import json_equal
 from memoranda_langgraph.ancestors import needed
 from memoranda_langgraph.filters import found_at
 from memoranda_langgraph.opaque import comparable

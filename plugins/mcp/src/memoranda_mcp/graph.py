@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.errors import InputError, StoreError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, now_text
-from memoranda.store import fold
+from memoranda.store.backend import fold
 
 if TYPE_CHECKING:
     from memoranda.store import ScopedStore

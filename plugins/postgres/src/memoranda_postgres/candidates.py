@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from memoranda.errors import StoreError
-from memoranda.store import Filter
+from memoranda.store.backend import Filter
 from memoranda_postgres.dialect import MOMENT
 from memoranda_postgres.scope_counts import ScopeCounter, ScopeCounts
 from memoranda_postgres.terms import FOLDED

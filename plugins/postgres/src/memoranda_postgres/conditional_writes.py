@@ -12,7 +12,7 @@ from typing import Any
 
 from memoranda.errors import VersionConflictError
 from memoranda.items import MemoryMetadata
-from memoranda.store import Expected, Page, Write, check_owner
+from memoranda.store.backend import Expected, Page, Write, check_owner
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.removing import Removals

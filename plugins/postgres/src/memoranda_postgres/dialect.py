@@ -7,16 +7,8 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
-from memoranda.store import (
-    Condition,
-    Filter,
-    InScope,
-    Listing,
-    Order,
-    Page,
-    Value,
-    key_bounds,
-)
+from memoranda.store import Order
+from memoranda.store.backend import Condition, Filter, InScope, Listing, Page, Value, key_bounds
 from memoranda_postgres.rows import READ_COLUMNS, jsonb_text, owner_of
 from memoranda_postgres.terms import FOLDED, TERM_KEYS, TEXT_COLUMNS
 from memoranda_postgres.values import UPDATED, value_condition

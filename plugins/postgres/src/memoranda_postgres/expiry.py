@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.items import MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.store import end_of_life, metadata_matches
+from memoranda.store.backend import end_of_life, metadata_matches
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.rows import item_of, owner_of

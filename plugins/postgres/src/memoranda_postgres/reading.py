@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from memoranda.items import MemoryItem, Payload, utc_text
-from memoranda.store import BaseStore, Filter, Listing, Order, Owner, Page, namespace_of, readable
+from memoranda.store import BaseStore, Order, Owner, namespace_of
+from memoranda.store.backend import Filter, Listing, Page, readable
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.rows import READ_COLUMNS, item_of, moment_of
 from memoranda_postgres.server import Server

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from memoranda.items import MemoryMetadata
-from memoranda.store import Filter, Page
+from memoranda.store.backend import Filter, Page
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server

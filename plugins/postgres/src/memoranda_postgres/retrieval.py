@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from memoranda.embeddings import Embeddings
 from memoranda.errors import OtherModelError
 from memoranda.items import MemoryItem
-from memoranda.store import Filter, RankedItem, SearchMode, readable
+from memoranda.store import RankedItem, SearchMode
+from memoranda.store.backend import Filter, readable
 from memoranda_postgres.candidates import CandidateReader
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.passage_vectors import Nearness

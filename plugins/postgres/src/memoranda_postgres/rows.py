@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, utc_text
 from memoranda.shapes import json_text
-from memoranda.store import bare_metadata, further_values, namespace_key
+from memoranda.store import namespace_key
+from memoranda.store.backend import bare_metadata, further_values
 from memoranda_sql import ITEM_COLUMNS, Row, pack, unpack
 
 READ_COLUMNS = (*ITEM_COLUMNS, *SCOPE_FIELDS)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from memoranda.store import Expiry, Filter, InBranch
+from memoranda.store.backend import Expiry, Filter, InBranch
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import TERM_KEYS, has_term, term_key, user_key, user_of

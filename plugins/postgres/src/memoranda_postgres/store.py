@@ -15,7 +15,8 @@ from memoranda.errors import EmbeddingError, InputError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.plugins import embedder
 from memoranda.shapes import seconds, whole_number
-from memoranda.store import BASE_CAPABILITIES, Capability, Filter, Finding, RankedItem, SearchMode, Write, copy_item
+from memoranda.store import Capability, Finding, RankedItem, SearchMode, copy_item
+from memoranda.store.backend import BASE_CAPABILITIES, Filter, Write
 from memoranda.turns import aside
 from memoranda_postgres.conditional_writes import ConditionalWrites
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
@@ -75,7 +76,6 @@ class PostgresMemoryStore(ReadingStore):
         Capability.TTL,
         Capability.FORK,
     }
-    thread_safe = True
 
     def __init__(
         self,

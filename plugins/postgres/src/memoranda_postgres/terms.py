@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 from zlib import crc32
 
-from memoranda.store import Filter, fold
+from memoranda.store.backend import Filter, fold
 from memoranda_ranking import index_terms
 from memoranda_sql import Parameters
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sys import intern
 from typing import Any, NamedTuple
 
-from memoranda.store import Filter, Page
+from memoranda.store.backend import Filter, Page
 from memoranda.turns import aside
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.server import Server

@@ -11,7 +11,7 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
-from memoranda.store import Value
+from memoranda.store.backend import Value
 from memoranda_postgres.rows import jsonb_text, moment_of
 from memoranda_sql import Parameters
 

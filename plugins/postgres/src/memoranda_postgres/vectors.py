@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from memoranda.embeddings import Embeddings
-from memoranda.store import Filter
+from memoranda.store.backend import Filter
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.passage_vectors import (

@@ -16,7 +16,8 @@ import asyncpg
 
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import check_expected, copy_item, metadata_matches, successor
+from memoranda.store import copy_item
+from memoranda.store.backend import check_expected, metadata_matches, successor
 from memoranda.turns import aside
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements

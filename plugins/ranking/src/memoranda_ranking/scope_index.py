@@ -14,7 +14,8 @@ from operator import is_
 from typing import Any
 
 from memoranda.items import MemoryItem
-from memoranda.store import Entry, RankedItem
+from memoranda.store import RankedItem
+from memoranda.store.backend import Entry
 from memoranda_ranking.candidates import (
     Around,
     Best,
@@ -67,7 +68,7 @@ class ScopeIndex:
         wanted: Matching | None,
         limit: int,
     ) -> list[RankedItem]:
-        """Rank the entries that belong to the scope; see :class:`memoranda.store.ScopeIndex`."""
+        """Rank the entries that belong to the scope; see :class:`memoranda.store.backend.ScopeIndex`."""
         if self._process != os.getpid():  # After a fork, the thread that holds the lock may not exist here.
             self._make_lock()
             self._start_anew()

@@ -15,7 +15,8 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
-from memoranda.store import Observer, fields_of
+from memoranda.store import Observer
+from memoranda.store.backend import fields_of
 
 KEY_VARIABLE = "MEMORANDA_REDACTION_KEY"
 

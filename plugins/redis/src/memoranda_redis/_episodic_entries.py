@@ -13,7 +13,8 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
-from memoranda.store import Finding, left_out
+from memoranda.store import Finding
+from memoranda.store.backend import left_out
 from memoranda_redis._connection import Script
 from memoranda_redis.episodic import (
     CorruptEntryError,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
-from memoranda.store import (
+from memoranda.store import namespace_key
+from memoranda.store.backend import (
     Archived,
     Below,
     Condition,
@@ -17,7 +18,6 @@ from memoranda.store import (
     Filter,
     InScope,
     Value,
-    namespace_key,
 )
 
 ScriptFilter = dict[str, Any]

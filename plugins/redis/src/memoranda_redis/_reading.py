@@ -8,17 +8,8 @@ from typing import Any, Literal
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
-from memoranda.store import (
-    EVERYTHING,
-    BaseStore,
-    Filter,
-    Listing,
-    Order,
-    Owner,
-    Page,
-    namespace_of,
-    readable,
-)
+from memoranda.store import EVERYTHING, BaseStore, Order, Owner, namespace_of
+from memoranda.store.backend import Filter, Listing, Page, readable
 from memoranda_redis._connection import RedisConnection, Script
 from memoranda_redis._filters import ids_of, script_filter
 from memoranda_redis._reading_scripts import COUNT, FIND, OWNERS, ROWS

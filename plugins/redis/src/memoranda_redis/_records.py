@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 from memoranda.errors import CorruptStoreError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, utc_text
 from memoranda.shapes import checked_json, json_text
-from memoranda.store import fold, further_values, make_item, make_metadata, namespace_key
+from memoranda.store import namespace_key
+from memoranda.store.backend import fold, further_values, make_item, make_metadata
 
 SEPARATOR = "\0"
 """Separates the parts of a header; a store accepts no text that contains it."""

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from memoranda.errors import CorruptStoreError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.store import EVERYTHING, Filter, Page
+from memoranda.store import EVERYTHING
+from memoranda.store.backend import Filter, Page
 from memoranda_redis._filters import ScriptFilter, ids_of, script_filter
 from memoranda_redis._reading import EFFORT, PAGE, Family, Reading
 from memoranda_redis._records import read_stored

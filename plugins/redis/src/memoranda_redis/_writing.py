@@ -9,7 +9,8 @@ from typing import Any
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.store import Page, Write, copy_item, end_of_life, metadata_matches
+from memoranda.store import copy_item
+from memoranda.store.backend import Page, Write, end_of_life, metadata_matches
 from memoranda_redis._filters import scope_conditions, script_filter
 from memoranda_redis._reading import PAGE, Reading
 from memoranda_redis._records import folded, item_body, item_header, milliseconds, read_stored

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from memoranda.errors import CorruptStoreError, InputError, SchemaTooNewError
 from memoranda.items import BUILTIN_TYPES
 from memoranda.shapes import check_text
-from memoranda.store import BASE_CAPABILITIES, Capability, Finding
+from memoranda.store import Capability, Finding
+from memoranda.store.backend import BASE_CAPABILITIES
 from memoranda.urls import take_known_options
 from memoranda_redis._address import DEFAULT_URL, Address
 from memoranda_redis._connection import RedisConnection, Run, Script
@@ -70,7 +71,6 @@ class RedisMemoryStore(Writing, Removing):
         Capability.TTL,
     }
     item_types = MappingProxyType({**BUILTIN_TYPES, "episodic": EpisodicMemory})
-    thread_safe = True
 
     def __init__(
         self,

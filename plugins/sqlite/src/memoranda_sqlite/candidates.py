@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from memoranda.store import Filter
+from memoranda.store.backend import Filter
 from memoranda_ranking import (
     Around,
     Best,

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from memoranda.shapes import json_text
-from memoranda.store import Value, fold, json_equal, key_bounds
+from memoranda.store.backend import Value, fold, json_equal, key_bounds
 from memoranda_sql import Dialect, Parameters
 from memoranda_sqlite.tables import ARCHIVED, DELETED, FURTHER_COLUMNS, SHOWN, TABLE, microseconds
 from memoranda_sqlite.values import extra_passes, field_passes, value_text

@@ -6,7 +6,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 
-from memoranda.store import fold
+from memoranda.store.backend import fold
 from memoranda_sqlite.schema import meta
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import LAST, trigram_query, words_query_of_owner

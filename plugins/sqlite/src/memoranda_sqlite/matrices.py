@@ -9,7 +9,7 @@ from heapq import nlargest
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
-from memoranda.store import Filter
+from memoranda.store.backend import Filter
 from memoranda_ranking import held_back, passage_at
 from memoranda_sql import Parameters, Statements
 from memoranda_sqlite.ranking_cache import RankingCache

@@ -11,7 +11,7 @@ from typing import Any
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem
-from memoranda.store import left_out
+from memoranda.store.backend import left_out
 from memoranda_ranking import KnownTurns, Turn, make_turn, name_in
 from memoranda_sql import ITEM_COLUMNS, unpack
 from memoranda_sqlite import journal

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
-from memoranda.store import Condition, Expiry, Filter
+from memoranda.store.backend import Condition, Expiry, Filter
 from memoranda_sql import Parameters, Statements
 from memoranda_sqlite import journal
 from memoranda_sqlite.tables import TABLE

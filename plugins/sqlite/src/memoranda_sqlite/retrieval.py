@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from memoranda.errors import NoVectorsError, OtherModelError, StoreUnavailableError
-from memoranda.store import Filter, RankedItem, SearchMode
+from memoranda.store import RankedItem, SearchMode
+from memoranda.store.backend import Filter
 from memoranda_ranking import HEARD, Scored, Weights, gather, gathered, query_without_names, rank_hybrid, taking_part
 from memoranda_sql import Parameters
 from memoranda_sqlite.candidates import CandidateSource

@@ -10,7 +10,8 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import json_text
-from memoranda.store import further_values, namespace_key
+from memoranda.store import namespace_key
+from memoranda.store.backend import further_values
 from memoranda_sql import Row, pack
 from memoranda_sqlite.tables import ARCHIVED, DELETED, SHOWN, microseconds
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
 from memoranda.errors import CorruptStoreError
-from memoranda.store import Filter, Listing, Order, Owner, namespace_of
+from memoranda.store import Order, Owner, namespace_of
+from memoranda.store.backend import Filter, Listing
 from memoranda_sql import ITEM_COLUMNS, Statements
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.statements import SQLiteStatements, kinds_of, lists_places

@@ -15,7 +15,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from memoranda.store import Filter
+from memoranda.store.backend import Filter
 from memoranda_ranking import MOST_COUNTED, index_terms
 from memoranda_sql import Parameters
 from memoranda_sqlite.ranking_cache import RankingCache, state_of

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from memoranda.items import MemoryMetadata
-from memoranda.store import EVERYTHING, Contains, Filter, Page, names_nothing
+from memoranda.store import EVERYTHING
+from memoranda.store.backend import Contains, Filter, Page, names_nothing
 from memoranda_sql import ITEM_COLUMNS, Parameters
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import primary_code

@@ -11,7 +11,8 @@ from typing import Any
 
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.store import (
+from memoranda.store import Order
+from memoranda.store.backend import (
     Archived,
     Below,
     Condition,
@@ -23,7 +24,6 @@ from memoranda.store import (
     InBranch,
     InScope,
     Listing,
-    Order,
     Page,
     Past,
     Value,

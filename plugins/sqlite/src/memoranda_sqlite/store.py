@@ -15,23 +15,8 @@ from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
 from memoranda.plugins import embedder
 from memoranda.shapes import seconds
-from memoranda.store import (
-    BASE_CAPABILITIES,
-    BaseStore,
-    Capability,
-    Filter,
-    Finding,
-    Listing,
-    Order,
-    Owner,
-    Page,
-    Progress,
-    RankedItem,
-    SearchMode,
-    Write,
-    copy_item,
-    readable,
-)
+from memoranda.store import BaseStore, Capability, Finding, Order, Owner, Progress, RankedItem, SearchMode, copy_item
+from memoranda.store.backend import BASE_CAPABILITIES, Filter, Listing, Page, Write, readable
 from memoranda.turns import AT_ONCE, aside, loaded
 from memoranda.urls import take_options
 from memoranda_sql import PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
@@ -82,7 +67,6 @@ class SQLiteMemoryStore(BaseStore):
         Capability.TTL,
         Capability.FORK,
     }
-    thread_safe = True
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from memoranda.store import fold
+from memoranda.store.backend import fold
 from memoranda_sqlite.faults import is_corrupt
 from memoranda_sqlite.schema import meta, set_meta
 from memoranda_sqlite.tables import TABLE

@@ -15,7 +15,16 @@ from typing import Any
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import json_text
-from memoranda.store import Filter, Page, Write, check_expected, check_owner, metadata_matches, readable, with_lifetime
+from memoranda.store.backend import (
+    Filter,
+    Page,
+    Write,
+    check_expected,
+    check_owner,
+    metadata_matches,
+    readable,
+    with_lifetime,
+)
 from memoranda_sql import Statement, unpack
 from memoranda_sqlite import erasing, text_index
 from memoranda_sqlite.rows import CREATED_AT, CREATED_US, EXPIRES_AT, ID, BoundRow, as_hidden, packed, with_created

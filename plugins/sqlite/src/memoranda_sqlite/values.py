@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from memoranda.shapes import json_text
-from memoranda.store import OPERATORS, Value, namespace_key
+from memoranda.store import namespace_key
+from memoranda.store.backend import OPERATORS, Value
 from memoranda_sql import ITEM_COLUMNS, Parameters
 from memoranda_sqlite.tables import FURTHER_COLUMNS, LATEST, OLDEST, microseconds
 

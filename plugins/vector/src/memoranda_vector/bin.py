@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import Expiry, Filter
+from memoranda.store.backend import Expiry, Filter
 
 Field = tuple[str, str | tuple[str, ...]]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import SCOPE_FIELDS
-from memoranda.store import Archived, Below, Condition, Created, Expiry, FieldEquals, Filter, InScope, Value
+from memoranda.store.backend import Archived, Below, Condition, Created, Expiry, FieldEquals, Filter, InScope, Value
 from memoranda_vector.facets import NONE, Facet, PlaceFacet, Rows
 
 _TEXTS = frozenset({*SCOPE_FIELDS, "memory_type"})

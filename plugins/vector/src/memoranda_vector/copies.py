@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from operator import itemgetter
 
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import bare_item, copy_item, fields_of, make_metadata
+from memoranda.store import copy_item
+from memoranda.store.backend import bare_item, fields_of, make_metadata
 
 _FLAT = frozenset(cls for cls in (MemoryItem, *BUILTIN_TYPES.values()) if not fields_of(cls).nested)
 """Types without fields that could hold something changeable."""

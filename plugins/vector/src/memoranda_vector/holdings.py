@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import is_
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import Filter, Write, check_expected, check_owner, end_of_life, kept, metadata_matches
+from memoranda.store.backend import Filter, Write, check_expected, check_owner, end_of_life, kept, metadata_matches
 from memoranda_vector.batches import NEVER, Embedded
 from memoranda_vector.bin import Bin, Hidden
 from memoranda_vector.choosing import microseconds

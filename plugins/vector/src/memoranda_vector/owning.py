@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.store import Listing, Owner, namespace_key
+from memoranda.store import Owner, namespace_key
+from memoranda.store.backend import Listing
 from memoranda.turns import aside
 from memoranda_vector.facets import NONE, Rows
 from memoranda_vector.table import Table

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memoranda.items import MemoryItem
-from memoranda.store import Write, check_expected, kept, metadata_matches
+from memoranda.store.backend import Write, check_expected, kept, metadata_matches
 from memoranda_vector.batches import Batch, Embedded, Times, batch_of
 from memoranda_vector.bin import Grouped, Hidden, grouped
 from memoranda_vector.copies import collector_paused, kept_copies

@@ -8,7 +8,8 @@ import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
-from memoranda.store import Filter, RankedItem, copy_item
+from memoranda.store import RankedItem, copy_item
+from memoranda.store.backend import Filter
 from memoranda.turns import AT_ONCE, aside, dividing, loaded
 from memoranda_ranking import (
     HEARD,

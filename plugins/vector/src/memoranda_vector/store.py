@@ -15,22 +15,17 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded, undivided
 from memoranda.plugins import embedder
 from memoranda.shapes import truth, whole_number
-from memoranda.store import (
+from memoranda.store import BaseStore, Capability, Order, Owner, RankedItem, SearchMode, copy_item
+from memoranda.store.backend import (
     BASE_CAPABILITIES,
-    BaseStore,
-    Capability,
     Filter,
     Listing,
-    Order,
-    Owner,
     Page,
-    RankedItem,
-    SearchMode,
     Write,
     check_filter,
     check_owner,
-    copy_item,
     in_order,
+    one_thread_at_a_time,
 )
 from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options, yes_or_no
@@ -50,6 +45,7 @@ _MANY = 16
 """From this many items on, handling them together is cheaper than one by one."""
 
 
+@one_thread_at_a_time
 class VectorMemoryStore(BaseStore):
     """A store in memory that finds items by the meaning of their content.
 

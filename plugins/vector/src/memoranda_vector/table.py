@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import Filter, Order
+from memoranda.store import Order
+from memoranda.store.backend import Filter
 from memoranda.turns import aside, sifting
 from memoranda_ranking import has_text
 from memoranda_vector.batches import CONVERSATION, NEVER, Batch, Matrix, Times, facet_key, facet_values

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import Filter, Page, Write, check_expected, copy_item, dump_item, kept, metadata_matches
+from memoranda.store import copy_item, dump_item
+from memoranda.store.backend import Filter, Page, Write, check_expected, kept, metadata_matches
 
 from memoranda_jsonl.journal import Entry, Journal
 

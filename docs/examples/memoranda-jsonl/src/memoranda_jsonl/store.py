@@ -13,18 +13,8 @@ from urllib.parse import unquote
 from memoranda.errors import InputError, StoreClosedError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import truth
-from memoranda.store import (
-    BASE_CAPABILITIES,
-    BaseStore,
-    Capability,
-    Filter,
-    Finding,
-    Order,
-    Page,
-    Write,
-    copy_item,
-    in_order,
-)
+from memoranda.store import BaseStore, Capability, Finding, Order, copy_item
+from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page, Write, in_order, one_thread_at_a_time
 from memoranda.urls import take_options, yes_or_no
 
 from memoranda_jsonl.journal import Journal
@@ -43,6 +33,7 @@ from memoranda_jsonl.operations import (
 T = TypeVar("T")
 
 
+@one_thread_at_a_time
 class JsonLinesStore(BaseStore):
     """Memories in a file that only grows, for several processes at once.
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem
-from memoranda.store import moment_text
+from memoranda.store.backend import moment_text
 from memoranda_context import ContextManager
 from memoranda_mcp.desk import Desk
 from memoranda_mcp.tools.memories import Memory, after, encoded, position_of, shown, with_tags

@@ -9,7 +9,8 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
-from memoranda.store import MAX_KEY_BYTES, BaseStore, Capability
+from memoranda.store import BaseStore, Capability
+from memoranda.store.backend import MAX_KEY_BYTES
 from memoranda_testing.case import Cases, note
 from memoranda_testing.expect import each_raises, equal, raises, that
 

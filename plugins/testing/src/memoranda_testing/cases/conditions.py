@@ -8,7 +8,8 @@ from typing import Any
 
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, Capability, Condition, Filter, Page, Value
+from memoranda.store import BaseStore, Capability
+from memoranda.store.backend import Condition, Filter, Page, Value
 from memoranda_testing.case import Cases, moment, needs, note
 from memoranda_testing.expect import contents, each_raises, equal
 

@@ -6,7 +6,8 @@ import asyncio
 
 from memoranda.errors import InputError, StoreClosedError, UnsupportedError
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata
-from memoranda.store import BASE_CAPABILITIES, BaseStore, Capability
+from memoranda.store import BaseStore, Capability
+from memoranda.store.backend import BASE_CAPABILITIES
 from memoranda_testing.case import Cases, Reopen, needs, note, required
 from memoranda_testing.expect import contents, each_raises, equal, raises, same_item, that
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from memoranda.errors import IdConflictError, InputError, MemoryError, UnsupportedError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.store import (
-    Capability,
+from memoranda.store import Capability, copy_item
+from memoranda.store.backend import (
     Filter,
     check_filter,
-    copy_item,
     is_below,
     merge_scope,
     metadata_matches,

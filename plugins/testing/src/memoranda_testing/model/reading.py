@@ -8,20 +8,8 @@ from typing import Any
 from memoranda.errors import InputError, UnsupportedError
 from memoranda.integrity import whole_groups
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.store import (
-    EVERYTHING,
-    Capability,
-    Listing,
-    Order,
-    Owner,
-    Page,
-    RankedItem,
-    as_one_session,
-    check_filter,
-    copy_item,
-    in_order,
-    metadata_matches,
-)
+from memoranda.store import EVERYTHING, Capability, Order, Owner, RankedItem, copy_item
+from memoranda.store.backend import Listing, Page, as_one_session, check_filter, in_order, metadata_matches
 from memoranda.tokens import estimate_tokens
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 from memoranda_ranking import conversation_key, passage_of, rank_text

@@ -11,7 +11,8 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import Capability, check_clearing, check_filter, copy_item, metadata_matches
+from memoranda.store import Capability, copy_item
+from memoranda.store.backend import check_clearing, check_filter, metadata_matches
 from memoranda_testing.model.reading import Reading
 from memoranda_testing.model.state import AtMost, Refused, State
 from memoranda_testing.model.writing import Writing

@@ -9,7 +9,8 @@ from typing import Self
 
 from memoranda.errors import MemoryError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata, utc_text
-from memoranda.store import Capability, Filter, Order, copy_item, metadata_matches
+from memoranda.store import Capability, Order, copy_item
+from memoranda.store.backend import Filter, metadata_matches
 from memoranda_testing.model.steps import BRANCH
 
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable
 from memoranda.errors import InputError, MemoryError, TurnConflictError, VersionConflictError
 from memoranda.integrity import conversation_of
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
-from memoranda.store import Capability, Filter, metadata_matches
+from memoranda.store import Capability
+from memoranda.store.backend import Filter, metadata_matches
 from memoranda_testing.model.handle import Handle
 from memoranda_testing.model.state import AtMost, Refused, record_of
 
