@@ -10,7 +10,7 @@ from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
 from memoranda.shapes import check_text, each, truth
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
-from memoranda.store.filters import EVERYTHING, Moment, Order, Page, check_filter, metadata_matches
+from memoranda.store.filters import EVERYTHING, Filter, Moment, Order, Page, check_filter, metadata_matches
 from memoranda.store.lifetimes import end_of_life
 from memoranda.store.owners import Owner, OwnerField, check_listing
 from memoranda.store.protocol import Capability, SearchMode
@@ -98,22 +98,9 @@ class Reading(Engine):
         self._ensure_open()
         mode = self._checked_mode(mode)
         page = Page.checked(limit, offset, self._order(order))
-        if mode != "substring" and query:
-            ranked = await self.search_ranked(
-                query=query,
-                metadata=metadata,
-                memory_type=memory_type,
-                status=status,
-                limit=limit,
-                mode=mode,
-                since=since,
-                until=until,
-                where=where,
-                offset=offset,
-            )
-            return await self._refreshed([found.item for found in ranked], refresh)
+        is_ranked = mode != "substring" and bool(query)
         wanted = self._filter(
-            query=query,
+            query="" if is_ranked else query,
             metadata=metadata,
             memory_type=memory_type,
             status=status,
@@ -121,6 +108,9 @@ class Reading(Engine):
             until=until,
             where=where,
         )
+        if is_ranked:
+            ranked = await self._ranked(query, wanted, page, mode)
+            return await self._refreshed([each.item for each in ranked], refresh)
         found = await self._search(wanted, page) if page.limit else []
         if self._observers:
             self._observers.searched(query, found)
@@ -154,11 +144,15 @@ class Reading(Engine):
             mode = "text"
         self._require(Capability(mode))
         page = Page.checked(limit, offset, "created")
-        if not check_text(query, "query"):
+        if not query:
             raise InputError("A ranked search needs a query.", field="query")
         wanted = self._filter(
             metadata=metadata, memory_type=memory_type, status=status, since=since, until=until, where=where
         )
+        return await self._ranked(query, wanted, page, mode)
+
+    async def _ranked(self, query: str, wanted: Filter, page: Page, mode: SearchMode) -> list[RankedItem]:
+        check_text(query, "query")
         if not page.limit:
             ranked = []
         elif self.reranker is not None:

@@ -72,23 +72,10 @@ class Conversation(BaseStore):
         """
         self._ensure_open()
         metadata = self._in_scope(metadata)
-        page = Page.checked(limit, offset, self._order(order))
-        if self._checked_mode(mode) != "substring":
-            return await super().search(
-                query=query,
-                metadata=metadata,
-                memory_type=memory_type,
-                status=status,
-                limit=limit,
-                mode=mode,
-                since=since,
-                until=until,
-                where=where,
-                offset=offset,
-                refresh=refresh,
-            )
+        page, mode = Page.checked(limit, offset, self._order(order)), self._checked_mode(mode)
+        is_ranked = mode != "substring" and bool(query)
         wanted = self._filter(
-            query=query,
+            query="" if is_ranked else query,
             metadata=metadata,
             memory_type=memory_type,
             status=status,
@@ -96,6 +83,9 @@ class Conversation(BaseStore):
             until=until,
             where=where,
         )
+        if is_ranked:
+            ranked = await self._ranked(query, wanted, page, mode)
+            return await self._refreshed([each.item for each in ranked], refresh)
         bounds = self._bounds(metadata)
         session = None if bounds is None else bounds.session_id
         if page.order == "added" and not page.offset and _scope_of(wanted) is wanted:
