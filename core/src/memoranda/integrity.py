@@ -11,7 +11,7 @@ a wrong context; one that holds another's result is worse. Which result answers 
   more: what comes later may as well be a second result of the later call.
 - A result of a task and agent that made no call of that id may be a sub-agent's, written under a name of its own. It
   answers the call of its id that waits in the conversation, by the same rule; where calls of several tasks or agents
-  wait, nobody can tell whose it is, and it answers nothing.
+  wait, there is no telling which one it answers, and it answers nothing.
 
 What belongs together in other ways, such as a model's reasoning and the call it led to, says so by its ``group``: the
 items of a conversation with the same group are shown all or none; one that says of how many the group is, by its
@@ -109,7 +109,7 @@ def remnants(history: Sequence[MemoryItem]) -> set[int]:
 
 
 def are_side_by_side(items: Sequence[MemoryItem]) -> bool:
-    """Whether results stand right behind their calls, all of them, and there are no groups: as in most conversations.
+    """Return True if all results stand right behind their calls and there are no groups, as in most conversations.
 
     All items are whole then, which shows at a glance; whose results are whose otherwise takes several times as long.
     """
@@ -265,7 +265,7 @@ def results_behind_calls(items: Sequence[MemoryItem]) -> list[MemoryItem]:
 
 
 def is_whole(items: Sequence[MemoryItem]) -> bool:
-    """Whether every call among the items has all its results and every result its call."""
+    """Return True if every call among the items has all its results and every result its call."""
     return len(whole_groups(items)) == len(items)
 
 

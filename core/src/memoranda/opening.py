@@ -59,7 +59,7 @@ def open(
     store = _made(factory, url, options, spec.name)
     store.item_types = registry.item_types()
     store.access = access
-    # Some engines are ready at once and others are not: whoever changes the URL must not find out in production.
+    # Some engines are ready at once and others are not. Changing the URL must not make that difference.
     getattr(store, "_expect_opening", lambda: None)()
     _attach(store, registry, observers)
     store.ranker = _named(registry, RankerSpec, ranker)

@@ -46,7 +46,7 @@ def rounds_of(items: Sequence[MemoryItem]) -> list[list[int]]:
 
 
 def stays(item: MemoryItem) -> bool:
-    """Whether an item is outside the rounds: a system item or a summary."""
+    """Return True if an item is outside the rounds: a system item or a summary."""
     return item.memory_type in STAYING
 
 

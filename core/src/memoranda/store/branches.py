@@ -92,7 +92,7 @@ class Branching(Engine):
         return found[0]
 
     async def _is_there(self, made: MemoryItem, deleted: bool) -> bool:
-        """Whether the store has this very branch already, as visible: the same times, owner and shared items."""
+        """Return True if the store has this branch already: with the same times, owner, shared items and visibility."""
         can_hide = Capability.DELETE in self.capabilities
         if (await self._get(made.id) is None) is not deleted:
             return False

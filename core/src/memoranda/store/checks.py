@@ -137,7 +137,7 @@ _GLANCES = {cls: glance for cls, fields in TRUSTED.items() if (glance := _glance
 
 
 def _needs_no_closer_look(item: MemoryItem) -> bool:
-    """Whether the item is like most: sound, of a type of this package, in plain ASCII, with nothing of its owner's own.
+    """Return True if the item is like most: valid, of a built-in type, in plain ASCII, without extra fields.
 
     One look at all of its text together is several times faster than one at each field.
     """
@@ -184,7 +184,7 @@ def _needs_no_closer_look(item: MemoryItem) -> bool:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether a JSON value is of Python's own types throughout, in ASCII, with small numbers, and not deep."""
+    """Return True if a JSON value is of Python's own types throughout, in ASCII, with small numbers, and not deep."""
     kind = type(value)
     if kind is str:
         return bool(value.isascii()) and "\0" not in value

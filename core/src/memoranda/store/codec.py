@@ -30,7 +30,7 @@ _set_extra = _slots["__pydantic_extra__"].__set__
 
 _set_private = _slots["__pydantic_private__"].__set__
 
-# Shared by what nobody sets a field of: metadata, which is frozen, and items on a shelf.
+# Shared by what is never changed: metadata, which is frozen, and the items that a store keeps in memory.
 _NONE_SET: set[str] = set()
 _NONE_FURTHER: dict[str, Any] = {}
 
@@ -191,10 +191,10 @@ def copy_item(item: ItemT) -> ItemT:
 
 
 def shelved_copy(item: ItemT, version: int | None = None, alike: MemoryMetadata | None = None) -> ItemT:
-    """Return a copy for a store's own shelf, with this version or its own; what reads it copies it once more.
+    """Return a copy for a store in memory to keep, with this version or its own; readers get a copy of that.
 
-    Nobody changes it there, so that copies share what is empty, and the metadata ``alike``, of an item that has been
-    put there before, if it is the same and has no ``extra``. It takes half the time and the room of :func:`copy_item`.
+    It is never changed, so copies share what is empty, and the metadata ``alike`` of an item that is kept already, if
+    it is equal and has no ``extra``. It takes half the time and space of :func:`copy_item`.
     """
     cls = type(item)
     known = TRUSTED.get(cls)

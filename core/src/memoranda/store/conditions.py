@@ -50,7 +50,7 @@ class Condition(ABC):
     """One condition of a filter."""
 
     bounds_scope: ClassVar[bool] = False
-    """Whether it says where to look, so that it holds for the neighbours of what is found too.
+    """True if it says where to look, so that it holds for the neighbours of what is found too.
 
     A ranking reads a scope as a whole: what goes before and after an item counts, whatever its type and status are.
     """
@@ -240,7 +240,7 @@ class InBranch(Condition):
         raise UnsupportedError("This store", "reading a forked session")
 
     def shares(self, item: MemoryItem) -> bool:
-        """Whether an item of a past is one that is shared, for engines that find it by its session and place."""
+        """Return True if an item of a past is shared, for engines that find it by its session and place."""
         is_theirs = item.metadata.user_id == self.user and item.memory_type != "branch"
         return is_theirs and all(condition.matches(item) for condition in self.within)
 

@@ -41,7 +41,7 @@ SWEEP_AGAIN = 60.0
 
 logger = logging.getLogger(__name__)
 
-NOBODY_WAITS: AbstractAsyncContextManager[object] = nullcontext()
+NO_LOCK: AbstractAsyncContextManager[object] = nullcontext()
 """What :meth:`Engine._alone` returns where no writer needs to be kept out."""
 
 
@@ -67,7 +67,7 @@ class Engine(ABC):
     """What ``search(order=None)`` and ``scan(order=None)`` mean."""
 
     needs_init: ClassVar[bool] = True
-    """Whether the store must be opened by ``init()`` or ``async with`` before its first use."""
+    """True if the store must be opened by ``init()`` or ``async with`` before its first use."""
 
     clock: Callable[[], float] = staticmethod(time.time)
     """Tells the present, in seconds of Unix time, by which items expire."""
@@ -135,7 +135,7 @@ class Engine(ABC):
             await self._close()
 
     async def exists(self) -> bool:
-        """Whether there is such a store, opened or not; nothing is made by asking.
+        """Return True if there is such a store, opened or not; nothing is made by asking.
 
         Raises StoreUnavailableError when the engine cannot be reached, and whatever else opening it would raise.
         """
@@ -179,7 +179,7 @@ class Engine(ABC):
     # What a backend may override
 
     async def _exists(self) -> bool:
-        """Whether there is something to open. An engine that has nothing to make is always there."""
+        """Return True if there is something to open. An engine that has nothing to make is always there."""
         return True
 
     async def _alike(self) -> Sequence[str]:
@@ -305,7 +305,7 @@ class Engine(ABC):
         while newest := await self._search(wanted, Page(1, order="added")):
             if await self._remove_one(newest[0].id, wanted.metadata, purge=purge):
                 return newest[0]
-            await asyncio.sleep(0)  # Another took it; whoever did must come to his end, and a caller may give up here.
+            await asyncio.sleep(0)  # Another call took it: let that one finish, and this one be cancelled.
         return None
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
@@ -375,7 +375,7 @@ class Engine(ABC):
             await self._sweep(self._expired())
             self._lifetimes.swept(await self._soonest_expiry())
         except MemoryError as error:
-            # Nobody asked for it, and nothing that has expired is shown; a later call tries again.
+            # No caller waits for it, and expired items are not shown; a later call tries again.
             logger.debug("Expired items were not removed: %s.", type(error).__name__)
             self._lifetimes.swept(end_of_life(self._lifetimes.now(self.clock), SWEEP_AGAIN))
 
@@ -388,7 +388,7 @@ class Engine(ABC):
         """
         if self.access == "read":
             raise UnsupportedError(repr(self), "writing", remedy="It was opened for reading only.")
-        return self._write_lock.held() if self._serialises_writes else NOBODY_WAITS
+        return self._write_lock.held() if self._serialises_writes else NO_LOCK
 
     def _stamped(self, item: MemoryItem) -> MemoryItem:
         """Return the item as it is to be stored; a scoped handle stamps it here."""

@@ -112,7 +112,7 @@ class ItemFields:
                     del further[name]
 
     def sound(self, held: Mapping[str, Any]) -> bool:
-        """Whether each of these fields, as far as they are plain, has a value of its type."""
+        """Return True if each of these fields, as far as they are plain, has a value of its type."""
         return all(type(held[name]) in kinds for name, kinds in self.kinds.items())
 
 
@@ -152,7 +152,7 @@ def _all_of(kinds: Iterable[frozenset[type] | None]) -> frozenset[type] | None:
 
 
 def _is_made(field: FieldInfo) -> bool:
-    """Whether each item has a default of its own, or there is none."""
+    """Return True if each item has a default of its own, or there is none."""
     return field.is_required() or field.default_factory is not None or type(field.default) not in _ATOMS
 
 

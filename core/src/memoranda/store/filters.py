@@ -49,12 +49,12 @@ def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
 
 
 def extra_matches(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
-    """Whether every key that is wanted is there with an equal value."""
+    """Return True if every key that is wanted is there with an equal value."""
     return all(key in found and json_equal(value, found[key]) for key, value in wanted.items())
 
 
 def metadata_matches(wanted: MemoryMetadata | None, found: MemoryMetadata) -> bool:
-    """Whether metadata passes a metadata filter; ``None`` passes everything."""
+    """Return True if metadata passes a metadata filter; ``None`` passes everything."""
     if wanted is None:
         return True
     held, asked = found.__dict__, wanted.__dict__
@@ -70,7 +70,7 @@ def metadata_matches(wanted: MemoryMetadata | None, found: MemoryMetadata) -> bo
 
 
 def names_nothing(metadata: MemoryMetadata) -> bool:
-    """Whether a metadata filter has no condition at all."""
+    """Return True if a metadata filter has no condition at all."""
     return (
         not metadata.extra and not metadata.namespace and all(getattr(metadata, name) is None for name in SCOPE_FIELDS)
     )
@@ -181,7 +181,7 @@ class Filter:
         return replace(self, further=(*self.further, *conditions))
 
     def matches(self, item: MemoryItem) -> bool:
-        """Whether the item passes every condition."""
+        """Return True if the item passes every condition."""
         held = item.__dict__
         if self.archived is False and held["archived_by"] is not None:
             return False

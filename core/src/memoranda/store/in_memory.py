@@ -128,11 +128,11 @@ class InMemoryStore(BaseStore):
             write = replace(write, adds=_item_copies(write.adds))  # A few of them are still the caller's own.
         left = _ATTEMPTS
         while True:
-            self._check_turn(write)  # Whoever comes too late for a turn is told that first.
+            self._check_turn(write)  # A turn that comes too late is the first thing to report.
             weight, left = len(ids) if left else 0, left - 1
             seen, first = self._seen(ids), self._added + (_ROOM if weight > AT_ONCE else 1)
             batch = await aside(weight, self._batch, write, seen, first, compared)
-            # From here on nobody comes in between.
+            # Nothing can come in between from here on.
             if weight <= AT_ONCE or (self._added < first and all(map(is_, self._seen(ids), seen))):
                 break
         self._check_turn(write)
@@ -185,7 +185,7 @@ class InMemoryStore(BaseStore):
         """Return the entries of the ids, those that are shown and then those that are hidden."""
         return [*map(self._live.get, ids), *map(self._hidden.get, ids)]
 
-    @guarded  # One look into a dict, at an item that nobody changes.
+    @guarded  # One look into a dict, at an item that is never changed.
     async def _get(self, item_id: str) -> MemoryItem | None:
         entry = self._live.get(item_id)
         return None if entry is None else copy_item(entry.item)
@@ -332,7 +332,7 @@ class InMemoryStore(BaseStore):
         return sorted(found), replace(wanted, further=wanted.further[:-1])
 
     def _is_archived(self, entry: Entry, bound: int | None) -> bool:
-        """Whether a summary stands for an item, one of the same past if it is part of one."""
+        """Return True if a summary stands for an item, one of the same past if it is part of one."""
         if entry.item.archived_by is None or bound is None:
             return entry.item.archived_by is not None
         summary = self._live.get(entry.item.archived_by)

@@ -54,11 +54,11 @@ class Lifetimes:
                 self._soonest = ends
 
     def is_due(self, clock: Callable[[], float]) -> bool:
-        """Whether something may have expired that was not swept yet."""
+        """Return True if something may have expired that was not swept yet."""
         return self._soonest is not None and self._soonest <= self.now(clock)
 
     def is_to_sweep(self, clock: Callable[[], float]) -> bool:
-        """Whether something is due by a clock that did not just jump ahead: one wrong reading removes nothing."""
+        """Return True if something is due and the clock did not just jump ahead: one wrong reading removes nothing."""
         is_due, moment = self.is_due(clock), time.monotonic()
         offset = clock() - moment
         if is_due and offset - self._offset > CONFIRMED > moment - self._jumped:
@@ -68,7 +68,7 @@ class Lifetimes:
         return is_due
 
     def is_to_look_again(self, clock: Callable[[], float]) -> bool:
-        """Whether so much time has passed that others may have stored what is over by now; it is looked for then."""
+        """Return True if it is time to look for expiring items that other processes may have stored."""
         present = clock()
         if not self.in_use or abs(present - self._looked) < LOOK_AGAIN:
             return False

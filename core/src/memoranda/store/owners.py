@@ -35,7 +35,7 @@ class Listing:
     depth: int | None = None
     suffix: tuple[str, ...] = ()
     counts: bool = True
-    """Whether anybody looks at more than the values; where not, an engine need not go through the items."""
+    """True if counts and times are wanted; where not, an engine need not read the items."""
 
     def of(self, items: Iterable[MemoryItem]) -> list[Owner]:
         """Return the owners of items, in order: what an engine does without reading them all."""
@@ -107,7 +107,7 @@ def namespace_of(key: str) -> tuple[str, ...]:
 
 
 def is_below(namespace: tuple[str, ...], place: tuple[str, ...]) -> bool:
-    """Whether a namespace is a place or lies below it, element by element."""
+    """Return True if a namespace is a place or lies below it, element by element."""
     return namespace[: len(place)] == place
 
 

@@ -29,8 +29,8 @@ class Reading(Engine):
     ) -> MemoryItem | None:
         """Return the item of this id, or None if there is none, it was removed, or it does not match ``metadata``.
 
-        Without ``metadata`` whoever knows an id reads the item; a scoped handle or a filter closes that door. Archived
-        items are returned. The item is the caller's own copy and carries the version the store gave it. With
+        Without ``metadata``, knowing an id is enough to read the item; use a scoped handle or a filter to prevent that.
+        Archived items are returned. The item is the caller's own copy and carries the version the store gave it. With
         ``refresh``, an item that has a ttl lives that long once more.
         """
         self._ensure_open()
@@ -292,7 +292,7 @@ class Reading(Engine):
         """Yield who has something, in order, each with how many items and the times of the first and the last.
 
         ``by`` is ``"user_id"``, ``"session_id"``, ``"task_id"``, ``"agent_id"`` or ``"namespace"``; items without one,
-        and deleted ones, belong to nobody here, archived ones count. ``within`` bounds whose items are looked at; its
+        and deleted ones, are left out; archived ones count. ``within`` bounds whose items are looked at; its
         namespace is the place below which namespaces are listed. Namespaces are cut off below ``depth`` elements, and
         ``suffix`` keeps those that end so. The order is that of the texts' characters, of namespaces that of
         :func:`memoranda.store.namespace_key`. ``limit`` and ``offset`` page through it. Without ``counts`` only the

@@ -74,7 +74,7 @@ class ScopedEngine(Engine):
         return self._store.capabilities
 
     async def exists(self) -> bool:
-        """Whether the store underneath is there."""
+        """Return True if the store underneath is there."""
         return await self._store.exists()
 
     async def init(self) -> None:

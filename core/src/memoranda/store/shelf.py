@@ -34,7 +34,7 @@ class Row(list[Entry]):
 
     def __init__(self) -> None:
         self.as_added = True
-        """Whether they are in the order of their adding too, as they are unless a time was set back."""
+        """True if they are in the order of their adding too, as they are unless a time was set back."""
         self.staying: list[Entry] = []
         """Those that every window shows: see :func:`memoranda.windowing.stays`."""
 
@@ -212,7 +212,7 @@ class Shelf:
 
 
 def fits(held: Entry, item: MemoryItem) -> bool:
-    """Whether an item belongs into the very places of an entry that has its id."""
+    """Return True if an item belongs into the very places of an entry that has its id."""
     was = held.item
     return (
         held.created_at == item.created_at
@@ -264,7 +264,7 @@ def _by_row(entries: Sequence[Entry]) -> dict[RowName, list[Entry]]:
 
 
 def names_at_most_one_field(wanted: Filter) -> bool:
-    """Whether a filter asks for one field of a scope or none, and nothing else: all candidates match then."""
+    """Return True if a filter asks for one field of a scope or none, and nothing else: all candidates match then."""
     named = metadata_conditions(wanted.metadata)
     return len(named) <= 1 and wanted.conditions == named and all(type(each) in (InScope, Below) for each in named)
 

@@ -141,7 +141,7 @@ class Conversation(BaseStore):
             if held[name] is not None:
                 break
         else:
-            return metadata  # Whoever searches with it checks it.
+            return metadata  # It is checked when it is searched with.
         check_filter(metadata)
         fields = {name: getattr(metadata, name) for name in SCOPES[self.matched_scope]}
         narrowed = MemoryMetadata(**fields, namespace=metadata.namespace, extra=metadata.extra)

@@ -39,7 +39,7 @@ class _Wanted:
         self.count = counter or estimate_tokens
 
     def has_enough(self, said: Sequence[MemoryItem], *, is_one: bool) -> bool:
-        """Whether older items than these could not be in the window, system items and summaries apart.
+        """Return True if older items than these could not be in the window, system items and summaries apart.
 
         Of each conversation, the first round that was read may have begun earlier, or only with its first human item:
         which rounds are the last is known of those behind. ``is_one`` says that there is one conversation alone, whose

@@ -41,9 +41,9 @@ class Write:
     ``within`` bounds both, as it does in :meth:`memoranda.store.BaseStore.add`; an id to delete that lies outside is
     passed over. ``hidden`` are ids among the adds that arrive deleted. ``keep_created`` leaves a replaced item its
     ``created_at``. ``purge`` removes the deletes for good. With ``fresh`` every id must be new, or VersionConflictError
-    is raised; ``expected`` is checked before anything is written, and nobody else's :class:`Expected` write to that
-    conversation may come in between. ``owned`` says that nobody else has the adds, so that they need not be copied.
-    ``packed`` are rows in the place of adds, which :meth:`Engine._packer` has made.
+    is raised; ``expected`` is checked before anything is written, and no other :class:`Expected` write to that
+    conversation may come in between. ``owned`` says that the store may keep the adds without copying them.
+    ``packed`` are rows instead of adds, made by :meth:`Engine._packer`.
     """
 
     adds: Sequence[MemoryItem] = ()
@@ -59,7 +59,7 @@ class Write:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but items to add, as in most writes."""
+        """True if there is nothing but items to add, as in most writes."""
         return not (self.hidden or self.deletes or self.keep_created or self.fresh or self.expected)
 
     def narrowed(self, scope: MemoryMetadata) -> Write:

@@ -13,7 +13,7 @@ from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item, shelved_copy
 from memoranda.store.conditions import Expiry
-from memoranda.store.engine import NOBODY_WAITS, Engine
+from memoranda.store.engine import NO_LOCK, Engine
 from memoranda.store.filters import check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.protocol import Capability
@@ -51,7 +51,7 @@ class Writing(Engine):
         observed = bool(self._observers)
         (item,) = self._finished(self._validated([item]), ttl)
         waiting = self._alone()
-        if waiting is NOBODY_WAITS and not keep_created:  # As all of the below comes to, without its cost.
+        if waiting is NO_LOCK and not keep_created:  # The same as below, in less time.
             if self._lifetimes.in_use:
                 await self._with_room((item.id,), lambda: self._add(item, within))
             else:
@@ -76,8 +76,8 @@ class Writing(Engine):
         All are checked before any is written. A store with the capability ``atomic`` writes all or none; another may
         have written the first ones when it raises.
 
-        ``deleted`` holds the ids of those that arrive deleted, as after :meth:`delete`: nobody sees them at any moment,
-        not even if the process dies in between, and :meth:`restore` shows them. It is for copies of other stores, needs
+        ``deleted`` holds the ids of those that arrive deleted, as after :meth:`delete`: no search shows them at any
+        moment, not even if the process dies in between, and :meth:`restore` shows them. It is for copies of other stores, needs
         the capability ``add_deleted`` and takes no ``ttl``; an id that is not among the items is an InputError.
         Observers may change these items before they are stored, and are not told of them afterwards.
         """
@@ -109,7 +109,7 @@ class Writing(Engine):
         within: MemoryMetadata | None = None,
         ttl: float | None = None,
     ) -> str:
-        """Store a turn whole, if nobody else has said anything meanwhile, and return the id of its last item.
+        """Store a whole turn, if the conversation has not gone on meanwhile, and return the id of its last item.
 
         The items are new, and of one conversation: one ``user_id`` and one ``session_id``. ``after`` is the id that
         :meth:`head` gave before the turn was thought of, None for a conversation that was empty. If the conversation
@@ -216,7 +216,7 @@ class Writing(Engine):
     async def sweep(self) -> int:
         """Remove for good what has expired, and return how many items that were. Capability ``ttl``.
 
-        Nobody needs to call it: expired items are never shown, and are swept in passing.
+        There is no need to call it: expired items are never shown, and later calls sweep them.
         """
         self._ensure_open()
         self._require(Capability.TTL)
