@@ -190,7 +190,7 @@ def copy_item(item: ItemT) -> ItemT:
     return copied
 
 
-def shelved_copy(item: ItemT, version: int | None = None, alike: MemoryMetadata | None = None) -> ItemT:
+def stored_copy(item: ItemT, version: int | None = None, alike: MemoryMetadata | None = None) -> ItemT:
     """Return a copy for a store in memory to keep, with this version or its own; readers get a copy of that.
 
     It is never changed, so copies share what is empty, and the metadata ``alike`` of an item that is kept already, if
@@ -214,12 +214,12 @@ def shelved_copy(item: ItemT, version: int | None = None, alike: MemoryMetadata 
         value = fields[name]
         fields[name] = _copied(value) if value else type(value)()
     further = item.__pydantic_extra__
-    shelved: ItemT = _new(cls)
-    _set_dict(shelved, fields)
-    _set_fields_set(shelved, _NONE_SET)
-    _set_extra(shelved, _copied(further) if further else _NONE_FURTHER)
-    _set_private(shelved, None)
-    return shelved
+    stored: ItemT = _new(cls)
+    _set_dict(stored, fields)
+    _set_fields_set(stored, _NONE_SET)
+    _set_extra(stored, _copied(further) if further else _NONE_FURTHER)
+    _set_private(stored, None)
+    return stored
 
 
 logger = logging.getLogger(__name__)

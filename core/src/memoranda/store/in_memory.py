@@ -12,19 +12,19 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded
 from memoranda.store.base import BaseStore
-from memoranda.store.codec import copy_item, shelved_copy
+from memoranda.store.codec import copy_item, stored_copy
 from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
 from memoranda.store.engine import one_thread_at_a_time
 from memoranda.store.filters import Filter, Order, Page, metadata_matches
 from memoranda.store.lifetimes import with_lifetime
 from memoranda.store.protocol import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
-from memoranda.store.shelf import (
+from memoranda.store.entry_index import (
     BY,
     Change,
     Entry,
-    Row,
-    Shelf,
+    EntryList,
+    EntryIndex,
     matching,
     names_at_most_one_field,
     passing,
@@ -49,7 +49,7 @@ _ATTEMPTS = 3
 _ROOM = 1 << 40
 """How many numbers in the order of adding are left to others while a batch is made ready."""
 
-_MOST_INDEXES = 32
+_MOST_RANKINGS = 32
 """How many scopes keep their ranker's index between two searches."""
 
 
@@ -75,10 +75,10 @@ class InMemoryStore(BaseStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self._live = Shelf()
-        self._hidden = Shelf()
+        self._live = EntryIndex()
+        self._hidden = EntryIndex()
         self._added = 0
-        self._indexes: dict[Hashable, ScopeIndex] = {}
+        self._rankings: dict[Hashable, ScopeIndex] = {}
         """What rankings keep of large scopes. It is dropped with each purge, which leaves nothing in memory."""
 
     @classmethod
@@ -101,7 +101,7 @@ class InMemoryStore(BaseStore):
             item_id = item.id
             held = self._live.get(item_id) or self._hidden.get(item_id)
             if held is None:
-                self._put_new(shelved_copy(item, 1, self._live.kin(item.metadata)))
+                self._put_new(stored_copy(item, 1, self._live.last_metadata(item.metadata)))
             else:
                 self._put(successor(held.item, item, within))
 
@@ -136,13 +136,13 @@ class InMemoryStore(BaseStore):
             if weight <= AT_ONCE or (self._added < first and all(map(is_, self._seen(ids), seen))):
                 break
         self._check_turn(write)
-        for shelf, change in ((self._live, batch.live), (self._hidden, batch.hidden)):
+        for index, change in ((self._live, batch.live), (self._hidden, batch.hidden)):
             if change.gone or change.come:
-                shelf.carry_out(change)
+                index.carry_out(change)
         if batch.last >= first:
             self._added = batch.last
         if write.purge and batch.removed:
-            self._indexes.clear()
+            self._rankings.clear()
         return batch
 
     def _check_turn(self, write: Write) -> None:
@@ -196,7 +196,9 @@ class InMemoryStore(BaseStore):
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
-        if page.order != "created" and not (page.order == "added" and isinstance(entries, Row) and entries.as_added):
+        if page.order != "created" and not (
+            page.order == "added" and isinstance(entries, EntryList) and entries.as_added
+        ):
             return await aside(sifting(len(entries)), _sorted_copies, entries.copy(), wanted, page)
         limit, at_once = page.end, _sifted_at_once(entries, wanted)
         found = _newest(islice(reversed(entries), at_once), wanted, limit)
@@ -211,7 +213,7 @@ class InMemoryStore(BaseStore):
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
         row = entries.copy()
-        large = isinstance(entries, Row) and len(row) > AT_ONCE
+        large = isinstance(entries, EntryList) and len(row) > AT_ONCE
         ranker = await self._text_ranker()
         index = self._index_of(wanted.scope(), ranker) if large else ranker.index()
         weight = ranking_weight(len(row), (entry.item.content for entry in row if not entry.terms))
@@ -226,22 +228,22 @@ class InMemoryStore(BaseStore):
         if not by_name or self._lifetimes.is_due(self.clock):
             return ranker.index()
         key = tuple(each for each in scope.conditions if not isinstance(each, Expiry))
-        index = self._indexes.pop(key) if key in self._indexes else ranker.index()
-        self._indexes[key] = index  # Last, since it was just used.
-        if len(self._indexes) > _MOST_INDEXES:
-            del self._indexes[next(iter(self._indexes))]
+        index = self._rankings.pop(key) if key in self._rankings else ranker.index()
+        self._rankings[key] = index  # Last, since it was just used.
+        if len(self._rankings) > _MOST_RANKINGS:
+            del self._rankings[next(iter(self._rankings))]
         return index
 
     async def _clear(self, wanted: Filter) -> int:
         return await self._move(await self._chosen(self._live, None, wanted), self._live, self._hidden)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        shelves = (self._live, self._hidden) if include_deleted else (self._live,)
+        indexes = (self._live, self._hidden) if include_deleted else (self._live,)
         wanted = await self._with_past(wanted)
         if names_at_most_one_field(wanted):
-            return sum(len(shelf.candidates(wanted.metadata)) for shelf in shelves)
+            return sum(len(index.candidates(wanted.metadata)) for index in indexes)
         counted = 0
-        for entries, rest in [self._looked_at(shelf, wanted) for shelf in shelves]:
+        for entries, rest in [self._looked_at(index, wanted) for index in indexes]:
             counted += len(await aside(sifting(len(entries)), matching, entries.copy(), rest))
         return counted
 
@@ -270,15 +272,15 @@ class InMemoryStore(BaseStore):
         return await self._move(await self._chosen(self._hidden, item_id, wanted), self._hidden, self._live)
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        shelves = (self._hidden,) if deleted_only else (self._hidden, self._live)
+        indexes = (self._hidden,) if deleted_only else (self._hidden, self._live)
         purged = 0
-        # All are taken note of now; what is deleted or restored meanwhile is found on the shelf where it is then.
-        candidates = [self._candidates(shelf, item_id, wanted) for shelf in shelves]
+        # All are taken note of now; what is deleted or restored meanwhile is found in the index where it is then.
+        candidates = [self._candidates(index, item_id, wanted) for index in indexes]
         for entries in candidates:
             async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
-                purged += sum(len(_take(shelf, some)) for shelf in shelves)
+                purged += sum(len(_take(index, some)) for index in indexes)
         if purged:
-            self._indexes.clear()
+            self._rankings.clear()
         return purged
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
@@ -287,7 +289,7 @@ class InMemoryStore(BaseStore):
             return None
         self._live.take(newest)
         if purge:
-            self._indexes.clear()
+            self._rankings.clear()
         else:
             self._hidden.put(newest[0])
         return copy_item(newest[0].item)
@@ -313,18 +315,18 @@ class InMemoryStore(BaseStore):
         entry = self._live.get(item_id) or self._hidden.get(item_id)
         return None if entry is None else entry.added
 
-    def _looked_at(self, shelf: Shelf, wanted: Filter) -> tuple[list[Entry], Filter]:
-        """Return the entries of a shelf that may match, oldest first, and what is still to be asked of them.
+    def _looked_at(self, index: EntryIndex, wanted: Filter) -> tuple[list[Entry], Filter]:
+        """Return the entries of an index that may match, oldest first, and what is still to be asked of them.
 
-        The list may be the shelf's own.
+        The list may be the index's own.
         """
         branch = wanted.further[-1] if wanted.further else None
         if not isinstance(branch, InBranch):
-            row = shelf.candidates(wanted.metadata)
+            row = index.candidates(wanted.metadata)
             return (row.staying if branch == ONLY_STAYING else row), wanted
         found = []
         for session, bound in ((branch.session, None), *branch.pasts):
-            for entry in shelf.candidates(MemoryMetadata(session_id=session)):
+            for entry in index.candidates(MemoryMetadata(session_id=session)):
                 if bound is not None and (entry.added > bound or not branch.shares(entry.item)):
                     continue
                 if branch.archived is None or self._is_archived(entry, bound) is branch.archived:
@@ -338,20 +340,20 @@ class InMemoryStore(BaseStore):
         summary = self._live.get(entry.item.archived_by)
         return summary is not None and summary.added <= bound
 
-    async def _chosen(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
-        """Return the entries of a shelf that match, oldest first: all, or the one of an id."""
-        entries = self._candidates(shelf, item_id, wanted)
+    async def _chosen(self, index: EntryIndex, item_id: str | None, wanted: Filter) -> list[Entry]:
+        """Return the entries of an index that match, oldest first: all, or the one of an id."""
+        entries = self._candidates(index, item_id, wanted)
         return await aside(sifting(len(entries)), matching, entries, wanted)
 
-    def _candidates(self, shelf: Shelf, item_id: str | None, wanted: Filter) -> list[Entry]:
-        """Return the entries of a shelf that may match, oldest first, as they are now."""
+    def _candidates(self, index: EntryIndex, item_id: str | None, wanted: Filter) -> list[Entry]:
+        """Return the entries of an index that may match, oldest first, as they are now."""
         if item_id is None:
-            return shelf.candidates(wanted.metadata).copy()
-        entry = shelf.get(item_id)
+            return index.candidates(wanted.metadata).copy()
+        entry = index.get(item_id)
         return [] if entry is None else [entry]
 
-    async def _move(self, chosen: Sequence[Entry], source: Shelf, target: Shelf) -> int:
-        """Take entries from one shelf to the other and return how many were still there."""
+    async def _move(self, chosen: Sequence[Entry], source: EntryIndex, target: EntryIndex) -> int:
+        """Take entries from one index to the other and return how many were still there."""
         moved = 0
         async for some in slices(chosen, CHANGED_AT_ONCE):
             for entry in _take(source, some):
@@ -366,12 +368,12 @@ class InMemoryStore(BaseStore):
 
     def _put(self, item: MemoryItem) -> None:
         """Keep the item, in the place of the one it replaces."""
-        for shelf in (self._live, self._hidden):
-            held = shelf.get(item.id)
+        for index in (self._live, self._hidden):
+            held = index.get(item.id)
             if held is not None:
                 entry = Entry(item.created_at, held.added, item, [])
-                if shelf is self._hidden or not shelf.replace(held, entry):
-                    shelf.take([held])
+                if index is self._hidden or not index.replace(held, entry):
+                    index.take([held])
                     self._live.put(entry)
                 return
         self._put_new(item)
@@ -398,10 +400,10 @@ def _deleted(write: Write, held: Mapping[str, Entry | None]) -> list[Entry]:
     return [entry for entry in there if metadata_matches(write.within, entry.item.metadata)]
 
 
-def _take(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:
-    """Take those of the entries, which are in order, that are still on the shelf, and return them."""
-    there = [entry for entry in entries if shelf.get(entry.item.id) is entry]
-    shelf.take(there)
+def _take(index: EntryIndex, entries: Iterable[Entry]) -> list[Entry]:
+    """Take those of the entries, which are in order, that are still in the index, and return them."""
+    there = [entry for entry in entries if index.get(entry.item.id) is entry]
+    index.take(there)
     return there
 
 

@@ -11,7 +11,7 @@ from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
-from memoranda.store.codec import copy_item, dump_item, load_item, shelved_copy
+from memoranda.store.codec import copy_item, dump_item, load_item, stored_copy
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import NO_LOCK, Engine
 from memoranda.store.filters import check_filter
@@ -77,9 +77,9 @@ class Writing(Engine):
         have written the first ones when it raises.
 
         ``deleted`` holds the ids of those that arrive deleted, as after :meth:`delete`: no search shows them at any
-        moment, not even if the process dies in between, and :meth:`restore` shows them. It is for copies of other stores, needs
-        the capability ``add_deleted`` and takes no ``ttl``; an id that is not among the items is an InputError.
-        Observers may change these items before they are stored, and are not told of them afterwards.
+        moment, not even if the process dies in between, and :meth:`restore` shows them. It is for copies of other
+        stores, needs the capability ``add_deleted`` and takes no ``ttl``; an id that is not among the items is an
+        InputError. Observers may change these items before they are stored, and are not told of them afterwards.
         """
         self._ensure_open()
         check_filter(within, "within")
@@ -348,6 +348,6 @@ class Writing(Engine):
 def _copied(item: MemoryItem, shared: dict[int, MemoryMetadata]) -> MemoryItem:
     """Return a copy for a store alone; those of items that share their metadata share it, too."""
     owner = id(item.metadata)  # Should another have it meanwhile, the copy is found to be different.
-    copied = shelved_copy(item, alike=shared.get(owner))
+    copied = stored_copy(item, alike=shared.get(owner))
     shared[owner] = copied.metadata
     return copied

@@ -27,7 +27,7 @@ BY: dict[Order, Callable[[Entry], tuple[str, int]]] = {
 """What entries are sorted by, for each order."""
 
 
-class Row(list[Entry]):
+class EntryList(list[Entry]):
     """Entries in order, with what a window over a conversation asks of them."""
 
     __slots__ = ("as_added", "staying")
@@ -67,26 +67,26 @@ class Row(list[Entry]):
             _remove(self.staying, staying)
 
 
-class Shelf:
+class EntryIndex:
     """Entries in order, found by id and by each field of their scope without touching any others."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, Entry] = {}
         self.get = self._by_id.get
         """Returns the entry of an id, or None."""
-        self._all = Row()
-        self._scopes: list[tuple[str, dict[str, Row]]] = [(name, {}) for name in SCOPE_FIELDS]
+        self._all = EntryList()
+        self._scopes: list[tuple[str, dict[str, EntryList]]] = [(name, {}) for name in SCOPE_FIELDS]
         self._sessions = dict(self._scopes)["session_id"]
-        self._places: dict[tuple[str, ...], Row] = {}
+        self._places: dict[tuple[str, ...], EntryList] = {}
         """The entries of each namespace and of all that lie below it."""
-        self._rows: dict[str, dict[Any, Row]] = dict(self._scopes)
+        self._rows: dict[str, dict[Any, EntryList]] = dict(self._scopes)
         self._rows |= {"namespace": self._places, "": {None: self._all}}
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def put(self, entry: Entry) -> None:
-        """Add an entry whose id is not on the shelf."""
+        """Add an entry whose id is not in the index."""
         # Each step counts: this is a good part of what an add costs.
         created, added, item, _ = entry
         fields = item.__dict__
@@ -98,10 +98,10 @@ class Shelf:
             if value is not None:
                 row = by_value.get(value)
                 if row is None:
-                    row = by_value[value] = Row()
+                    row = by_value[value] = EntryList()
                 rows.append(row)
         if held["namespace"]:
-            rows += [self._places.setdefault(place, Row()) for place in _above(held["namespace"])]
+            rows += [self._places.setdefault(place, EntryList()) for place in _above(held["namespace"])]
         # Memories mostly arrive in the order of their time, and new ones have the highest number. What comes last of
         # all comes last in each row, at which one need not look then.
         is_last = False
@@ -131,7 +131,7 @@ class Shelf:
         return True
 
     def planned(self, gone: Sequence[Entry], come: Sequence[Entry]) -> Change:
-        """Return what it takes that some entries leave the shelf and others come, which may have the ids of those.
+        """Return what it takes that some entries leave the index and others come, which may have the ids of those.
 
         It may take its time in another thread: :meth:`carry_out` looks whether rows are still what they were here. A
         few entries are worth no plan.
@@ -158,17 +158,17 @@ class Shelf:
             del self._by_id[entry.item.id]
         self._by_id.update(come)
         for name, stretch in rows.items():
-            row = self._rows[name[0]].setdefault(name[1], Row())
+            row = self._rows[name[0]].setdefault(name[1], EntryList())
             if not row.exchange(stretch):
                 row.exchange(self._stretch(name, stretch.gone, stretch.come))
             if not row and name[0]:
                 del self._rows[name[0]][name[1]]
 
-    def _stretch(self, name: RowName, gone: list[Entry], come: list[Entry]) -> Stretch:
+    def _stretch(self, name: ListName, gone: list[Entry], come: list[Entry]) -> Stretch:
         places = [entry[:2] for entry in (*gone, *come)]
         first, last = min(places), max(places)
         end = (last[0], last[1] + 1)
-        row = self._rows[name[0]].get(name[1], Row())
+        row = self._rows[name[0]].get(name[1], EntryList())
         was = row[bisect_left(row, first) : bisect_left(row, end)]
         numbers = {entry.added for entry in gone}
         now = sorted([*[entry for entry in was if entry.added not in numbers], *come])
@@ -186,8 +186,8 @@ class Shelf:
             if not row and name:
                 del self._rows[name][value]
 
-    def candidates(self, metadata: MemoryMetadata | None) -> Row:
-        """Return the shortest row that holds all entries of a scope, oldest first. It is the shelf's own."""
+    def candidates(self, metadata: MemoryMetadata | None) -> EntryList:
+        """Return the shortest row that holds all entries of a scope, oldest first. It is the index's own."""
         shortest = self._all
         if metadata is not None:
             held = metadata.__dict__
@@ -196,16 +196,16 @@ class Shelf:
                 if value is not None:
                     row = by_value.get(value)
                     if row is None:
-                        return Row()
+                        return EntryList()
                     if len(row) < len(shortest):
                         shortest = row
             if metadata.namespace:
-                row = self._places.get(metadata.namespace, Row())
+                row = self._places.get(metadata.namespace, EntryList())
                 if len(row) < len(shortest):
                     shortest = row
         return shortest
 
-    def kin(self, metadata: MemoryMetadata) -> MemoryMetadata | None:
+    def last_metadata(self, metadata: MemoryMetadata) -> MemoryMetadata | None:
         """Return the metadata of the last entry of a session, or None: mostly that of the next one."""
         row = self._sessions.get(metadata.__dict__["session_id"])
         return row[-1][2].metadata if row else None
@@ -221,7 +221,7 @@ def fits(held: Entry, item: MemoryItem) -> bool:
     )
 
 
-RowName = tuple[str, Any]
+ListName = tuple[str, Any]
 """The name of a scope's field, or ``namespace``, and its value; the row of all has an empty one."""
 
 
@@ -243,16 +243,16 @@ class Stretch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What leaves a shelf and what comes to it, and what that does to each row."""
+    """What leaves a index and what comes to it, and what that does to each row."""
 
     gone: Sequence[Entry]
     come: dict[str, Entry]
-    rows: dict[RowName, Stretch]
+    rows: dict[ListName, Stretch]
 
 
-def _by_row(entries: Sequence[Entry]) -> dict[RowName, list[Entry]]:
+def _by_row(entries: Sequence[Entry]) -> dict[ListName, list[Entry]]:
     """Return the names of the rows that entries belong to, and what each has of them, in their order."""
-    rows: dict[RowName, list[Entry]] = {("", None): list(entries)} if entries else {}
+    rows: dict[ListName, list[Entry]] = {("", None): list(entries)} if entries else {}
     for entry in entries:
         held = entry.item.metadata.__dict__
         for name in SCOPE_FIELDS:
