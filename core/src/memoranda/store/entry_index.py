@@ -243,7 +243,7 @@ class Stretch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What leaves a index and what comes to it, and what that does to each row."""
+    """What leaves an index and what comes to it, and what that does to each row."""
 
     gone: Sequence[Entry]
     come: dict[str, Entry]

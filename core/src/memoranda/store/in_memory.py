@@ -15,20 +15,20 @@ from memoranda.store.base import BaseStore
 from memoranda.store.codec import copy_item, stored_copy
 from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
 from memoranda.store.engine import one_thread_at_a_time
-from memoranda.store.filters import Filter, Order, Page, metadata_matches
-from memoranda.store.lifetimes import with_lifetime
-from memoranda.store.protocol import BASE_CAPABILITIES, Capability, SearchMode
-from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
 from memoranda.store.entry_index import (
     BY,
     Change,
     Entry,
-    EntryList,
     EntryIndex,
+    EntryList,
     matching,
     names_at_most_one_field,
     passing,
 )
+from memoranda.store.filters import Filter, Order, Page, metadata_matches
+from memoranda.store.lifetimes import with_lifetime
+from memoranda.store.protocol import BASE_CAPABILITIES, Capability, SearchMode
+from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
 from memoranda.store.window import ONLY_STAYING
 from memoranda.store.writes import Write, check_expected, kept, successor
 from memoranda.turns import (
