@@ -115,9 +115,9 @@ def cli_page() -> str:
     lines = [
         "# Command line",
         "",
-        "`memoranda COMMAND --help` prints the same text. Commands that use a store take `--store URL`. Without it, they use",
-        "`MEMORANDA_URL`, or else a file in your data folder, and print which. `--debug`, anywhere on the line, shows where an",
-        "error happened. Plugins may add commands.",
+        "`memoranda COMMAND --help` prints the same text. Commands that use a store take `--store URL`. Without it,",
+        "they use `MEMORANDA_URL`, or else a file in your data folder, and print which. `--debug`, anywhere on the",
+        "line, shows where an error happened. Plugins may add commands.",
         "",
     ]
     for section in SECTIONS:
