@@ -1,7 +1,7 @@
 """Show the fields of a pydantic model as the parameters of its constructor.
 
-Such a model has no ``__init__`` of its own, or one that takes anything: what may be passed are its fields, which are
-written in several classes. The pages are made from source text, so the fields are asked of the class itself.
+Such a model has no ``__init__`` of its own, or one that takes anything. Its parameters are its fields, which several
+classes define. mkdocstrings reads source text only, so the fields are read from the class itself.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 _VALIDATED = re.compile(r"Annotated\[(.+), \w+\(\w*\)\]")
-"""A type with how it is checked, which is of no use to whoever calls."""
+"""A type with its validator, which a caller does not need to see."""
 
 
 class ModelConstructors(griffe.Extension):
-    """Give every pydantic model the constructor that it has when it is used."""
+    """Show every pydantic model with its real constructor."""
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Replace the constructor of a model by one with its fields."""
+        """Replace the constructor of a model with one that lists its fields."""
         model = getattr(importlib.import_module(cls.module.path), cls.name, None)
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return
@@ -36,7 +36,7 @@ class ModelConstructors(griffe.Extension):
 
 
 def _written(model: type[BaseModel], name: str) -> str | None:
-    """Return a field's annotation as the source has it, which is shorter than what pydantic makes of it."""
+    """Return a field's annotation as in the source, which is shorter than pydantic's."""
     for owner in model.__mro__:
         annotation = vars(owner).get("__annotations__", {}).get(name)
         if annotation is not None:
@@ -46,7 +46,7 @@ def _written(model: type[BaseModel], name: str) -> str | None:
 
 
 def _default(field: FieldInfo) -> str | None:
-    """Return a field's default as code; ``...`` for one that is made anew each time."""
+    """Return a field's default as code; ``...`` for a default factory."""
     if field.is_required():
         return None
     if field.default_factory is not None:

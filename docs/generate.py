@@ -1,8 +1,8 @@
-"""Write the pages of the reference that are made from the code: the command line and the table of capabilities.
+"""Write the reference pages that come from the code: the command line and the table of capabilities.
 
     python docs/generate.py
 
-``tests/test_generated_pages.py`` fails when a page is not what this writes.
+``tests/test_generated_pages.py`` fails if a page is out of date.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ import typer
 
 import memoranda
 from memoranda.errors import MemoryError
+from memoranda.plugins import CommandSpec, default_registry
 from memoranda.store import BaseStore, Capability
 from memoranda_cli.app import app
-from memoranda_cli.commands import COMMANDS, SECTIONS
+from memoranda_cli.commands import SECTIONS
 from memoranda_cli.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages" / "reference"
 
 STORES = {
-    "memory": ("memory://", "nothing"),
-    "sqlite": ("sqlite:///agent.db", "nothing; SQLite comes with Python"),
+    "memory": ("memory://", "none"),
+    "sqlite": ("sqlite:///agent.db", "none; SQLite comes with Python"),
     "postgres": ("postgresql://localhost/memoranda", "PostgreSQL 13 or later"),
     "redis": ("redis://localhost:6379/0", "Redis 6.2 or Valkey"),
-    "vector": ("vector://", "nothing"),
+    "vector": ("vector://", "none"),
 }
-"""How each backend is opened, and the service that it needs."""
+"""The URL of each backend, and the service that it needs."""
 
 FROM_THE_SERVER = {"postgres": frozenset({Capability.SEMANTIC, Capability.HYBRID})}
-"""What a backend can do with an embedder only where its server can, so that it does not say so before it is opened."""
+"""What a backend can do with an embedder if its server can. The store knows this only after it has been opened."""
 
 MEANING = {
     Capability.LIFECYCLE: "`init`, `close`, `async with`",
@@ -41,15 +42,15 @@ MEANING = {
     Capability.UPDATE: "`update`, `update_many`: compare-and-set",
     Capability.SCAN: "`scan`: streaming, oldest first",
     Capability.TEXT: '`search(mode="text")`',
-    Capability.PERSISTENT: "what is stored is there after a restart",
-    Capability.ATOMIC: "`add_many` and `update_many` are all or none, also in a crash",
+    Capability.PERSISTENT: "items survive a restart",
+    Capability.ATOMIC: "`add_many` and `update_many` are all or none, even in a crash",
     Capability.DELETE: "`delete`, `restore`; `clear` can be undone",
-    Capability.ADD_DELETED: "`add_many(items, deleted=ids)`: these arrive deleted, in one step",
-    Capability.PURGE: "`purge`: gone for good, with every trace",
+    Capability.ADD_DELETED: "`add_many(items, deleted=ids)`: adds them as deleted, in one step",
+    Capability.PURGE: "`purge`: removes items for good, with every trace",
     Capability.SEMANTIC: '`search(mode="semantic")`',
     Capability.HYBRID: '`search(mode="hybrid")`',
     Capability.TTL: "`add(item, ttl=seconds)`, `touch`, `sweep`, `refresh=True`",
-    Capability.FORK: "`fork(session_id, at=item_id)`: a session that shares the past of another",
+    Capability.FORK: "`fork(session_id, at=item_id)`: a new session that shares the past of another",
 }
 
 
@@ -58,9 +59,14 @@ def capabilities_page() -> str:
     lines = [
         "# Capabilities",
         "",
-        "What each backend declares, and the conformance kit tests. ● means always, ○ with an embedder; PostgreSQL",
-        "also needs the extension `vector` for that. ◐ means that there is no index: a ranked text search there reads",
-        "every item of the user or session that it names, so name one.",
+        "The capabilities that each backend declares. The conformance kit tests all of them.",
+        "",
+        "- ● always",
+        "- ○ with an embedder; PostgreSQL also needs the extension `vector`",
+        "- ◐ without an index: a ranked text search reads every item of the user or session you name, so name one",
+        "",
+        "`text` needs `memoranda-ranking`, which every backend package installs. The core does not install it: without",
+        "it, a text search on `memory://` raises an `UnsupportedError` that says what to install.",
         "",
         f"| capability | what it gives | {' | '.join(STORES)} |",
         f"|---|---|{'---|' * len(STORES)}",
@@ -76,7 +82,7 @@ def capabilities_page() -> str:
 
 
 def reads_the_scope(name: str) -> bool:
-    """Whether a backend has no index for ranked text: it is the base class then that reads everything and ranks it."""
+    """Return True if a backend has no index for ranked text: the base class then reads and ranks the whole scope."""
     url = STORES[name][0]
     try:
         store = memoranda.open(url)
@@ -103,20 +109,20 @@ def _mark(capability: Capability, plain: frozenset[Capability], with_embedder: f
 
 
 def cli_page() -> str:
-    """Return the reference of the command."""
+    """Return the reference of the command: what memoranda-cli, memoranda-context and memoranda-summary offer."""
     root: Any = typer.main.get_command(app)
     context = root.make_context("memoranda", [], resilient_parsing=True)
     lines = [
-        "# The command line",
+        "# Command line",
         "",
-        "`memoranda COMMAND --help` shows the same. Commands on your store take `--store URL`; without it, the",
-        "environment's `MEMORANDA_URL` is used, else a file in your data folder; the command says which. `--debug`,",
-        "anywhere on the line, shows where an error happened. Plugins may add commands.",
+        "`memoranda COMMAND --help` prints the same text. Commands that use a store take `--store URL`. Without it,",
+        "they use `MEMORANDA_URL`, or else a file in your data folder, and print which. `--debug`, anywhere on the",
+        "line, shows where an error happened. Plugins may add commands.",
         "",
     ]
     for section in SECTIONS:
         lines += [f"## {section}", ""]
-        for spec in COMMANDS:
+        for spec in default_registry().specs(CommandSpec):
             if spec.section == section:
                 lines += _command(root.get_command(context, spec.name), spec.name)
     lines += ["## Exit codes", "", "| code | meaning |", "|---|---|"]

@@ -1,7 +1,4 @@
-"""What the site does to pages: docstrings lose their markup of references, and each name that is asked for is there.
-
-So is the constructor of each class, with its parameters.
-"""
+"""Clean the markup of docstrings on the site, and check that every name and constructor a page asks for is there."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ _REFERENCE = re.compile(r"^::: (?P<name>[\w.]+)\n(?P<options>(?: {4}.*\n?)*)", r
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> str:
-    """Take Sphinx's roles off what docstrings quote; they mean nothing to a reader of the site.
+    """Remove Sphinx's roles, which mean nothing on the site.
 
-    A name that a page asks for and that has no entry is an error: mkdocstrings leaves out what it does not find.
+    Raises PluginError if a page asks for a name that has no entry: mkdocstrings silently leaves out unknown names.
     """
     missing = [name for name in _wanted(page.markdown or "") if f'id="{name}"' not in html]
     if missing:
@@ -29,12 +26,12 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> str:
     bare = [name for name in _wanted(page.markdown or "") if not _shows_its_constructor(name, html)]
     if bare:
         raise PluginError(f"{page.file.src_uri} shows classes without their parameters: {', '.join(bare)}")
-    # Two colons announce a block of code to Sphinx, and look like a slip here.
+    # Two colons announce a code block to Sphinx, but look like a typo here.
     return _ROLE.sub("<code>", html).replace("::</p>", ":</p>")
 
 
 def _wanted(markdown: str) -> list[str]:
-    """Return the full names of everything that the reference blocks of a page name."""
+    """Return the full names of all members that the reference blocks of a page list."""
     wanted = []
     for block in _REFERENCE.finditer(markdown):
         options = (yaml.safe_load(block["options"]) or {}).get("options", {})
@@ -45,18 +42,18 @@ def _wanted(markdown: str) -> list[str]:
 
 
 def _shows_its_constructor(name: str, html: str) -> bool:
-    """Say whether the entry of a class begins with what it is made from; what is no such class shows it always."""
+    """Return True if the entry of a class shows its constructor, and for every name that is not such a class."""
     parameter = _first_parameter(name)
     entry = html.partition(f'id="{name}"')[2].partition('class="doc doc-contents')[0]
     return parameter is None or re.search(rf"\b{parameter}\b", re.sub(r"<[^>]+>", "", entry)) is not None
 
 
 def _first_parameter(name: str) -> str | None:
-    """Return the first parameter of a class that is made by calling it; None if there is none."""
+    """Return the first parameter of a class that can be called; None if it has none."""
     found = pydoc.locate(name)
     if not inspect.isclass(found) or issubclass(found, (enum.Enum, Exception)) or inspect.isabstract(found):
         return None
-    if getattr(found, "_is_protocol", False):
+    if getattr(found, "_is_protocol", False) or hasattr(found, "_fields"):  # A named tuple lists its fields below.
         return None
     named = [name for name in inspect.signature(found).parameters if name not in ("args", "kwargs", "data")]
     return next(iter(named), None)

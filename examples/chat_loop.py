@@ -3,7 +3,7 @@
     OPENAI_API_KEY=… python examples/chat_loop.py ada
     OPENAI_BASE_URL=http://localhost:11434/v1 MODEL=qwen3 python examples/chat_loop.py ada
 
-Each line of the input is a turn. The conversation is in the store that MEMORANDA_URL names, else in agent.db.
+Each line of the input is a turn. The conversation is stored in MEMORANDA_URL, or else in agent.db.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PANTRY = {
 
 
 async def answer(client: AsyncOpenAI, chat: ScopedStore, text: str) -> str:
-    """Store what the user says, let the model use its tools, and return what it says in the end."""
+    """Store the user's message, let the model call its tools, and return its final answer."""
     await chat.add(HumanMemory(content=text))
     while True:
         window: Any = to_openai(await chat.window(rounds=20, tokens=8_000))

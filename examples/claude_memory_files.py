@@ -1,6 +1,6 @@
-"""Claude's memory tool over a store, with a fake model: what it is told to do is written down here.
+"""Claude's memory tool over a store, with a fake model that runs a fixed list of commands.
 
-The loop is the one that Anthropic's SDK runs: the model asks for a command, the tool answers, the answer goes back.
+The loop is the one that Anthropic's SDK runs: the model asks for a command, the tool runs it, the result goes back.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from memoranda_anthropic import MemoryTool
 
 
 class FakeClaude:
-    """Asks for one command after the other, whatever it is answered."""
+    """Asks for one command after the other, whatever the results are."""
 
     def __init__(self, commands: list[dict[str, Any]]) -> None:
         self._commands = iter(commands)
 
     def next_command(self, answer: str) -> dict[str, Any] | None:
-        """Return what it wants to do next; None when it is done."""
+        """Return the next command; None at the end."""
         return next(self._commands, None)
 
 
 def run(model: FakeClaude, memory: MemoryTool) -> None:
-    """Let the model use its memory until it has enough."""
+    """Run the model's commands until there are none left."""
     answer = ""
     while (command := model.next_command(answer)) is not None:
         try:
@@ -36,7 +36,7 @@ def run(model: FakeClaude, memory: MemoryTool) -> None:
 
 
 def main() -> None:
-    """Remember, overwrite, fail, and take it back."""
+    """Remember, overwrite, fail and undo."""
     path = "/memories/ada.md"
     commands = [
         {"command": "view", "path": "/memories"},

@@ -1,10 +1,10 @@
-"""A worker that compacts every session that has grown too long, again and again.
+"""A worker that repeatedly compacts every session that has grown too long.
 
     python examples/compaction_worker.py --once
     python examples/compaction_worker.py --every 60
 
-It needs a model: OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own. Any number of workers may run beside the
-services that write: a session is compacted once, and a killed worker's session is finished by the next.
+It needs a model: OPENAI_API_KEY, or OPENAI_BASE_URL for your own server. Any number of workers may run beside the
+services that write: each session is compacted once, and the next worker finishes the session of a killed one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONFIG = SummaryConfig(message_threshold=20, keep_recent=6, max_prompt_tokens=8_
 
 
 async def compact_all(store: BaseStore, summarizer: Summarizer, stopping: asyncio.Event) -> int:
-    """Compact what is due, session by session, and return how many sessions that were."""
+    """Compact the sessions that are due, one by one, and return their number."""
     compacted = 0
     async for user in store.owners("user_id"):
         of_user = MemoryMetadata(user_id=str(user.value))
@@ -47,13 +47,13 @@ async def compact_all(store: BaseStore, summarizer: Summarizer, stopping: asynci
 
 
 async def main(every: float | None) -> None:
-    """Compact once, or until a signal asks to stop; the session that is under way is finished first."""
+    """Compact once, or until a signal asks to stop; the current session is finished first."""
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     url = os.environ.get("MEMORANDA_URL", "sqlite:///agent.db")
     summarizer = OpenAISummarizer(os.environ.get("MODEL", "gpt-5-mini"))
-    # "change": a worker with a mistyped URL shall fail, and not make an empty store.
+    # "change": a worker with a mistyped URL must fail instead of creating an empty store.
     async with memoranda.open(url, access="change") as store:
         while True:
             print("Compacted sessions:", await compact_all(store, summarizer, stopping), flush=True)

@@ -1,4 +1,4 @@
-"""A web service in which each request has a handle that can reach one user's session and nothing else.
+"""A web service in which each request has a handle for one user's session and nothing else.
 
 uvicorn --app-dir examples fastapi_app:app
 """
@@ -22,7 +22,7 @@ from memoranda_messages import to_openai
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Open one store for the process: it has a pool, which every request shares."""
+    """Open one store for the process; all requests share its pool."""
     async with memoranda.open(os.environ.get("MEMORANDA_URL", "sqlite:///agent.db")) as store:
         app.state.store = store
         yield
@@ -32,7 +32,7 @@ app = FastAPI(lifespan=lifespan)
 
 
 async def current_user(authorization: Annotated[str | None, Header()] = None) -> str:
-    """Return who is asking. Put your own check of a token here; this one believes what it is told."""
+    """Return the user. Check a token here: this example trusts the header."""
     scheme, _, user = (authorization or "").partition(" ")
     if scheme != "Bearer" or not user:
         raise HTTPException(401, "Say who you are.")
@@ -40,7 +40,7 @@ async def current_user(authorization: Annotated[str | None, Header()] = None) ->
 
 
 async def of_user(request: Request, user: Annotated[str, Depends(current_user)]) -> ScopedStore:
-    """Return the handle of the user, which an unknown user never gets: `scoped` refuses None."""
+    """Return the user's handle. A missing user gets none: `scoped` refuses None."""
     handle: ScopedStore = request.app.state.store.scoped(user_id=user)
     return handle
 
@@ -58,7 +58,7 @@ Session = Annotated[ScopedStore, Depends(of_session)]
 
 
 class Said(BaseModel):
-    """What a client sends."""
+    """The body of a request."""
 
     text: str
 
@@ -76,7 +76,7 @@ async def say(said: Said, session: Session) -> dict[str, str]:
 
 @app.get("/sessions/{session_id}/window")
 async def window(session: Session, rounds: int = 20) -> list[dict[str, Any]]:
-    """Return what a model would be shown of a session."""
+    """Return the part of a session that a model would see."""
     return to_openai(await session.window(rounds=rounds))
 
 
@@ -88,5 +88,5 @@ async def search(query: str, mine: Mine) -> list[str]:
 
 @app.delete("/me")
 async def forget(mine: Mine) -> dict[str, int]:
-    """Remove everything of the user for good."""
+    """Remove all of the user's items for good."""
     return {"removed": await mine.purge()}

@@ -1,9 +1,9 @@
-"""An assistant of LangGraph that remembers: each thread goes on where it was, and what it learned is there in the next.
+"""A LangGraph assistant that remembers: threads continue where they stopped, and all threads share what it learned.
 
 python examples/langgraph_assistant.py [URL]
 
-The model is a function that knows three sentences, so that neither a key nor a network is needed. The URL is any store
-of memoranda's, such as postgresql://localhost/agents; by default a file in a temporary folder.
+The model is a function that knows three sentences, so you need no key and no network. The URL is any store, such as
+postgresql://localhost/agents; by default a file in a temporary folder.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def talk(store: SyncStore, user: str, thread: str, *sentences: str) -> None:
 def main(url: str) -> None:
     with memoranda.sync.open(url) as store:
         talk(store, "ada", "monday", "I like tea", "I live in Turin")
-    # Opened again, as by another process: everything is there.
+    # Open the store again, as another process would.
     with memoranda.sync.open(url) as store:
         talk(store, "ada", "tuesday", "What do you know?")
         talk(store, "ada", "monday", "What do you know?")

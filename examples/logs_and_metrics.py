@@ -1,4 +1,4 @@
-"""Logs as one JSON object a line, and numbers for a dashboard, without a word of what was said.
+"""Logs as JSON Lines and metrics for a dashboard, without any memory content.
 
 python examples/logs_and_metrics.py
 """
@@ -26,7 +26,7 @@ class JsonLines(logging.Formatter):
 
 
 class Numbers(Observer):
-    """Count what a store does. What it raises is logged, and never undoes what was stored."""
+    """Count what a store does. If an observer raises, the store logs it and keeps what it stored."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -46,7 +46,7 @@ class Numbers(Observer):
 
 
 class Broken(Observer):
-    """Stands for an observer with a fault."""
+    """An observer with a bug."""
 
     def added(self, items: Sequence[MemoryItem]) -> None:
         """Fail."""
@@ -54,10 +54,10 @@ class Broken(Observer):
 
 
 async def main() -> None:
-    """Store and search a little, and print what was counted."""
+    """Store and search a little, and print the counts."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    # The core logs below "memoranda", a plugin below the name of its package.
+    # The core logs under "memoranda", a plugin under its package's name.
     for name in ("memoranda", "memoranda_sqlite"):
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(logging.INFO)

@@ -1,6 +1,6 @@
 """An assistant that remembers between two conversations over the Model Context Protocol, with a fake model.
 
-It starts ``memoranda mcp`` as a desktop assistant does, on a file of its own.
+It starts ``memoranda mcp`` as a desktop assistant does, on a temporary file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 
 
 def server(folder: str) -> StdioServerParameters:
-    """Return how the server is started."""
+    """Return the command that starts the server."""
     url = f"sqlite:///{Path(folder) / 'memory.db'}"
     return StdioServerParameters(
         command=sys.executable, args=["-m", "memoranda", "mcp", "--store", url, "--user", "ada"]
@@ -22,7 +22,7 @@ def server(folder: str) -> StdioServerParameters:
 
 
 async def fake_model(client: Client, said: str) -> str:
-    """Answer as a model would that uses its tools: it keeps what it is told, and looks before it answers."""
+    """Answer like a model with tools: store statements, and search before answering a question."""
     if said.endswith("?"):
         found = (await client.call_tool("search", {"query": said})).structured_content["memories"]
         return found[0]["content"] if found else "I do not know."
@@ -31,7 +31,7 @@ async def fake_model(client: Client, said: str) -> str:
 
 
 async def main() -> None:
-    """Talk twice; the second conversation knows what was said in the first."""
+    """Have two conversations; the second one remembers the first."""
     with tempfile.TemporaryDirectory() as folder:
         for said in ("Ada takes her tea without milk.", "Does Ada take milk?"):
             async with Client(server(folder)) as client:

@@ -30,13 +30,13 @@ QUIET = RunConfig(tracing_disabled=True)
 
 
 def says(text: str) -> Any:
-    """Return what a model answers in words."""
+    """Return a text answer of a model."""
     content = ResponseOutputText(text=text, type="output_text", annotations=[], logprobs=[])
     return ResponseOutputMessage(id="msg", type="message", role="assistant", content=[content], status="completed")
 
 
 def calls(tool: str) -> Any:
-    """Return what a model answers that wants a tool to be called."""
+    """Return a model's request to call a tool."""
     return ResponseFunctionToolCall(id="fc", call_id="call", type="function_call", name=tool, arguments="{}")
 
 
@@ -47,12 +47,12 @@ def look_up() -> str:
 
 
 def kinds(items: Any) -> str:
-    """Return what kinds of items these are."""
+    """Return the types of these items."""
     return ", ".join(item.get("role") or item["type"] for item in items)
 
 
 async def monday(url: str) -> None:
-    """Tell the agent something, in a process of its own as far as the store can tell."""
+    """Give the agent a fact, with a newly opened store as in another process."""
     model = ScriptedModel()
     model.enqueue([says("Noted.")])
     async with memoranda.open(url) as store:
@@ -63,7 +63,7 @@ async def monday(url: str) -> None:
 
 
 async def tuesday(url: str) -> None:
-    """Ask for it."""
+    """Ask for that fact."""
     model = ScriptedModel()
     model.enqueue([calls("look_up")])
     model.enqueue([says("I looked it up: Oslo.")])

@@ -30,7 +30,7 @@ agent = Agent(TestModel(custom_output_text="In Oslo."))
 
 
 async def ask(conversations: ConversationStore, name: str, question: str) -> None:
-    """Ask the agent something in a conversation, and save what came of it."""
+    """Ask the agent something in a conversation, and save the result."""
     conversation = await conversations.load(name) or Conversation(conversation_id=name)
     await conversations.save(await agent.run(question, conversation=conversation))
 

@@ -48,7 +48,7 @@ class MemorandaSessionService(BaseSessionService):
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
-        """Store a session; one that is there already is a VersionConflictError."""
+        """Store a session. Raises VersionConflictError if it exists."""
         name = session_id or uuid.uuid4().hex
         session = Session(id=name, app_name=app_name, user_id=user_id, state=state or {})
         await self._mine(session).update(_session_item(session))
@@ -95,18 +95,18 @@ class MemorandaSessionService(BaseSessionService):
 
 
 class MemorandaMemoryService(BaseMemoryService):
-    """What was said in sessions that are kept by :class:`MemorandaSessionService` is memory already: it is searched."""
+    """Searches the sessions that :class:`MemorandaSessionService` stores."""
 
     def __init__(self, store: BaseStore) -> None:
         self._store = store
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Store the events that are not there yet."""
+        """Store the events that are new."""
         mine = _user(self._store, session.app_name, session.user_id).scoped(session_id=session.id)
         await mine.add_many([_event_item(event) for event in session.events], keep_created=True)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return what answers the query best."""
+        """Return the best results for the query."""
         found = await _user(self._store, app_name, user_id).search(query=query, memory_type=EVENT, mode="text")
         return SearchMemoryResponse(memories=_entries(found))
 
@@ -140,7 +140,7 @@ def _event_item(event: Event) -> MemoryItem:
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """Return what an item says of an event: who speaks, what, and which calls it makes or answers."""
+    """Return the fields of an event's item: speaker, text, calls and results."""
     parts = (event.content.parts if event.content else None) or []
     called = [call.id or call.name for call in (*event.get_function_calls(), *event.get_function_responses())]
     return {
@@ -152,7 +152,7 @@ def _fields(event: Event) -> dict[str, Any]:
 
 
 def _event(item: MemoryItem) -> Event:
-    """Return the event that an item came as; one that was changed since says what its fields say."""
+    """Return the original event of an item, or one built from the fields if the item has changed."""
     event = Event.model_validate_json(item.payload or "")
     if agrees(item, _fields(event)):
         return event

@@ -40,7 +40,7 @@ class MemorandaHistory(BaseChatMessageHistory):
         self.store = store
 
     @property
-    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # writable there, and nobody writes it
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # writable there, but never written
         """Return the conversation, oldest first."""
         return [_message(item) for item in self.store.scan(archived=False, order="added")]
 
@@ -57,7 +57,7 @@ class MemorandaHistory(BaseChatMessageHistory):
 
 
 def _fields(message: BaseMessage) -> dict[str, Any]:
-    """Return what an item says of a message: who speaks, what, and which calls it makes or answers."""
+    """Return the fields of a message's item: speaker, text, calls and results."""
     calls = [call["id"] for call in getattr(message, "tool_calls", [])]
     answered = [message.tool_call_id] if hasattr(message, "tool_call_id") else []
     return {
@@ -68,7 +68,7 @@ def _fields(message: BaseMessage) -> dict[str, Any]:
 
 
 def _message(item: MemoryItem) -> BaseMessage:
-    """Return the message that an item came as; one that was changed since says what its fields say."""
+    """Return the original message of an item, or one built from the fields if the item has changed."""
     (message,) = messages_from_dict([decode_payload(item.payload or "")])
     if agrees(item, _fields(message)):
         return message

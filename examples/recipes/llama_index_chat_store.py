@@ -1,4 +1,4 @@
-"""LlamaIndex' chat store in any store. Copy the class; it needs llama-index-core.
+"""LlamaIndex's chat store in any store. Copy the class; it needs llama-index-core.
 
     python examples/recipes/llama_index_chat_store.py
 
@@ -36,7 +36,7 @@ class MemorandaChatStore(BaseChatStore):
         self._store = store
 
     def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        """Put these messages in the place of those that are there, all or none."""
+        """Replace the conversation with these messages, all or none."""
         old = [item.id for item in self._items(key)]
         self._store.apply(deletes=old, adds=[_item(key, message) for message in messages], purge=True)
 
@@ -83,7 +83,7 @@ def _item(key: str, message: ChatMessage) -> MemoryItem:
 
 
 def _fields(message: ChatMessage) -> dict[str, Any]:
-    """Return what an item says of a message: who speaks, what, and which further blocks and keys it has."""
+    """Return the fields of a message's item: speaker, text, and further blocks and keys."""
     blocks = [block.block_type for block in message.blocks if block.block_type != "text"]
     return {
         "memory_type": f"llama-index-{message.role.value}",
@@ -93,7 +93,7 @@ def _fields(message: ChatMessage) -> dict[str, Any]:
 
 
 def _message(item: MemoryItem) -> ChatMessage:
-    """Return the message that an item came as; one that was changed since says what its fields say."""
+    """Return the original message of an item, or one built from the fields if the item has changed."""
     message = ChatMessage.model_validate_json(item.payload or "")
     if agrees(item, _fields(message)):
         return message

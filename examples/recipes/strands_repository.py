@@ -104,7 +104,7 @@ class MemorandaRepository(SessionRepository):
 
 
 def _fields(message: SessionMessage) -> dict[str, Any]:
-    """Return what an item says of a message: who speaks, what, and which further blocks it has."""
+    """Return the fields of a message's item: speaker, text and further blocks."""
     said = message.to_message()
     return {
         "memory_type": "strands-message",
@@ -115,7 +115,7 @@ def _fields(message: SessionMessage) -> dict[str, Any]:
 
 
 def _message(item: MemoryItem) -> SessionMessage:
-    """Return the message that an item came as; one that was changed since says what its fields say."""
+    """Return the original message of an item, or one built from the fields if the item has changed."""
     message = SessionMessage.from_dict(decode_payload(item.payload or ""))
     if agrees(item, _fields(message)):
         return message
@@ -146,7 +146,7 @@ class Parrot(Model):
 
 
 def agent(store: SyncStore) -> Agent:
-    """Return an agent that goes on where its session ended."""
+    """Return an agent that continues its session."""
     manager = RepositorySessionManager("chat", session_repository=MemorandaRepository(store, "ada"))
     return Agent(model=Parrot(), agent_id="helper", session_manager=manager, callback_handler=None)
 

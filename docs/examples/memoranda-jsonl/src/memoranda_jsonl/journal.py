@@ -24,7 +24,7 @@ from memoranda_jsonl.locking import locked
 
 FORMAT = 1
 MIN_HISTORY = 1000
-"""So many lines may always be history before the file is written anew."""
+"""A file with fewer lines of history than this is never rewritten."""
 
 Change = dict[str, list[Any]]
 """``{"put": [items]}``, ``{"hide": [ids]}``, ``{"show": [ids]}`` or ``{"drop": [ids]}``."""
@@ -52,7 +52,7 @@ class Journal:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Hold the lock and know everything that was written, by whomever, for the block."""
+        """Hold the lock for the block, with everything read that any process wrote."""
         try:
             with locked(self.path.with_name(f"{self.path.name}.lock")):
                 if not self.path.exists():
@@ -65,10 +65,10 @@ class Journal:
             raise StoreUnavailableError(f"{self.path} cannot be used: {error.strerror or error}.") from error
 
     def append(self, change: Change) -> None:
-        """Write a change and make it; inside :meth:`current` only. On an error the file is as it was."""
+        """Write and apply a change; call it inside :meth:`current`. After an error, the file is unchanged."""
         line = json.dumps(change, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
         with self.path.open("r+b") as file:
-            file.truncate(self._end)  # A torn line of somebody who crashed must not stand before ours.
+            file.truncate(self._end)  # Remove a line that a crashed writer left incomplete.
             file.seek(self._end)
             try:
                 file.write(line)
@@ -82,7 +82,7 @@ class Journal:
             self.rewrite()
 
     def rewrite(self) -> None:
-        """Write the file anew with nothing but what is there now; inside :meth:`current` only."""
+        """Rewrite the file with the current items only; call it inside :meth:`current`."""
         new = self.path.with_name(f"{self.path.name}.new")
         generation = uuid.uuid4().hex
         with new.open("wb") as file:

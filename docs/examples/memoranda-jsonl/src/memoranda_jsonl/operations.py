@@ -43,7 +43,7 @@ def carry_out(journal: Journal, write: Write) -> int:
     adds = {item.id: item for item in kept(write, lambda item_id: held(journal, item_id))}
     which = is_any if write.purge else is_live
     gone = [item_id for item_id in write.deletes if _is_chosen(journal, item_id, which, write.within)]
-    # All of it in one line, so that nobody reads the one without the other.
+    # One line, so that no reader sees one change without the other.
     change: dict[str, list[Any]] = {"put": [dump_item(item) for item in adds.values()]} if adds else {}
     hidden = sorted(write.hidden) if write.purge else sorted({*write.hidden, *gone})
     if hidden:
