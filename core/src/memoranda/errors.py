@@ -231,7 +231,7 @@ class OtherModelError(StoreError):
         self.given = given
 
 
-def shown(value: object, *, text: bool = False) -> str:
+def quoted(value: object, *, text: bool = False) -> str:
     """Return a number as an error repeats it, and of anything else the type; with ``text``, a short text too.
 
     Text is what somebody may have said, and is repeated only where a name is due. Python refuses to write out

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from memoranda._pydantic import find_plugins_of_pydantic
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.payloads import payload_text
 
 find_plugins_of_pydantic()
@@ -244,7 +244,7 @@ class MemoryItem(_Model):
             wanted = MemoryStatus(status)
         except ValueError:
             known = ", ".join(MemoryStatus)
-            raise InputError(f"{shown(status, text=True)} is no status; there are {known}.", field="status") from None
+            raise InputError(f"{quoted(status, text=True)} is no status; there are {known}.", field="status") from None
         if wanted not in _NEXT_STATUS[self.status]:
             raise InputError(f"An item that is {self.status} cannot become {wanted}.", field="status")
         self.status = wanted

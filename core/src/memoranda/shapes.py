@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.items import MemoryItem, MemoryMetadata
 
 JsonObject = dict[str, Any]
@@ -27,7 +27,7 @@ def wrong(place: str, wanted: str, value: Any) -> InputError:
 def whole_number(value: Any, place: str, of: str = "", *, least: int = 0) -> int:
     """Return a whole number of at least ``least``."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {shown(value)}.", field=place)
+        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {quoted(value)}.", field=place)
     return value
 
 
@@ -37,7 +37,7 @@ def number(value: Any, place: str, of: str = "", *, zero: bool = True, most: flo
     if not readable or not 0 <= value <= most or (value == 0 and not zero):
         least = "of at least 0" if zero else "above 0"
         bound = f" and at most {most:,.0f}" if most < sys.float_info.max else ""
-        raise InputError(f"{place} must be a number{of} {least}{bound}, not {shown(value)}.", field=place)
+        raise InputError(f"{place} must be a number{of} {least}{bound}, not {quoted(value)}.", field=place)
     return float(value)
 
 
@@ -49,7 +49,7 @@ def seconds(value: Any, place: str, *, zero: bool = False, most: float = sys.flo
 def truth(value: Any, place: str) -> bool:
     """Return True or False; no other value stands for one, since the text ``"no"`` would count as yes."""
     if not isinstance(value, bool):
-        raise InputError(f"{place} must be True or False, not {shown(value)}.", field=place)
+        raise InputError(f"{place} must be True or False, not {quoted(value)}.", field=place)
     return value
 
 
@@ -119,7 +119,7 @@ def role_of(message: JsonObject, place: str, roles: Iterable[str]) -> str:
     """Return the role of a message, which must be one of the roles."""
     role, known = message.get("role"), list(roles)
     if role not in known:
-        said = repr(role) if isinstance(role, str) and len(role) <= 20 else shown(role)
+        said = repr(role) if isinstance(role, str) and len(role) <= 20 else quoted(role)
         there_are = f"{', '.join(known[:-1])} and {known[-1]}"
         raise InputError(f"{place}.role: {said} is no role; there are {there_are}.", field=f"{place}.role")
     return str(role)

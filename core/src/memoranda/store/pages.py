@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.items import MemoryItem
 from memoranda.shapes import whole_number
 
@@ -28,7 +28,7 @@ def check_order(order: Order) -> Order:
     """Return the order, or raise InputError when there is none of that name."""
     if order not in _ORDERS:
         known = ", ".join(_ORDERS)
-        raise InputError(f"{shown(order, text=True)} is no order; there are {known}.", field="order")
+        raise InputError(f"{quoted(order, text=True)} is no order; there are {known}.", field="order")
     return order
 
 
