@@ -15,8 +15,6 @@ from typing import Any
 from memoranda.errors import InputError, quoted
 from memoranda.items import MemoryItem, MemoryMetadata
 
-JsonObject = dict[str, Any]
-
 
 def wrong(place: str, wanted: str, value: Any) -> InputError:
     """Return the error for a value of another type than the place wants."""
@@ -77,63 +75,6 @@ def owner_of(metadata: Any) -> MemoryMetadata:
     if metadata is not None and not isinstance(metadata, MemoryMetadata):
         raise wrong("metadata", "a MemoryMetadata", metadata)
     return metadata or MemoryMetadata()
-
-
-def json_object(value: Any, place: str) -> JsonObject:
-    """Return a deep copy of a JSON object, all of it fit to be stored."""
-    if not isinstance(value, Mapping):
-        raise wrong(place, "an object", value)
-    checked: JsonObject = checked_json(value, place)
-    return checked
-
-
-def objects(values: Any, place: str) -> list[JsonObject]:
-    """Return the objects of a JSON list; None stands for no list."""
-    if values is None:
-        return []
-    if not isinstance(values, list):
-        raise wrong(place, "a list of objects", values)
-    for position, value in enumerate(values):
-        if not isinstance(value, dict):
-            raise wrong(f"{place}[{position}]", "an object", value)
-    return values
-
-
-def text(holder: JsonObject, key: str, place: str) -> str:
-    """Return the text under a key; none or null stands for an empty one."""
-    value = holder.get(key)
-    if value is not None and not isinstance(value, str):
-        raise wrong(f"{place}.{key}", "text", value)
-    return value or ""
-
-
-def needed_text(holder: JsonObject, key: str, place: str) -> str:
-    """Return the text under a key, which must be there and not empty."""
-    value = text(holder, key, place)
-    if not value:
-        raise InputError(f"{place}.{key}: text that is not empty is needed here.", field=f"{place}.{key}")
-    return value
-
-
-def role_of(message: JsonObject, place: str, roles: Iterable[str]) -> str:
-    """Return the role of a message, which must be one of the roles."""
-    role, known = message.get("role"), list(roles)
-    if role not in known:
-        said = repr(role) if isinstance(role, str) and len(role) <= 20 else quoted(role)
-        there_are = f"{', '.join(known[:-1])} and {known[-1]}"
-        raise InputError(f"{place}.role: {said} is no role; there are {there_are}.", field=f"{place}.role")
-    return str(role)
-
-
-def blocks_of(content: Any, place: str) -> list[JsonObject]:
-    """Return content as blocks: a text is one of them, and the text of a text block is text."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    blocks = objects(content, place)
-    for position, block in enumerate(blocks):
-        if text(block, "type", f"{place}[{position}]") == "text":
-            text(block, "text", f"{place}[{position}]")
-    return blocks
 
 
 _MAX_DEPTH = 200
