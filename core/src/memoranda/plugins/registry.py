@@ -177,11 +177,10 @@ class Registry:
 
     def observer(self, name: str) -> Observer:
         """Return a new observer of this name."""
-        from memoranda.plugins.observers import is_observer
-
         with redirect_stdout(sys.stderr):
             observer: Observer = self.make(self.find(ObserverSpec, name))
-        if not is_observer(observer):
+        methods = ("before_add", "added", "searched", "cleared")
+        if not all(callable(getattr(observer, method, None)) for method in methods):
             raise PluginLoadError(name, f"it is a {type(observer).__name__}, which is no observer.")
         return observer
 
