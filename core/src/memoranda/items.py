@@ -108,10 +108,6 @@ class _Model(BaseModel):
                 unusual.append((name, value))
         return [*unusual, *(getattr(self, "__pydantic_extra__", None) or {}).items()]
 
-    def __repr__(self) -> str:
-        # Written out for speed: ``asyncio.run`` may make two texts of each of the first items that it returns.
-        return f"{type(self).__name__}({', '.join([f'{name}={value!r}' for name, value in self.__repr_args__()])})"
-
 
 @cache
 def _usual_fields(model: type[BaseModel]) -> list[tuple[str, Any]]:

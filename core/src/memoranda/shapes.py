@@ -1,7 +1,7 @@
-"""Checking what callers hand in: what has the expected shape comes back, all else is an error that names the place.
+"""Checks of arguments: each returns a value of the expected shape, or raises an error that names the place.
 
-A place is written as in code: ``messages[3].tool_calls[0].function.name``. No value is repeated in an error, since it
-may be what somebody said.
+A place is written as in code: ``messages[3].tool_calls[0].function.name``. No error repeats a text, which may be a part
+of a conversation.
 """
 
 from __future__ import annotations
@@ -78,19 +78,11 @@ def owner_of(metadata: Any) -> MemoryMetadata:
 
 
 _MAX_DEPTH = 200
-
 _STRETCH = 1 << 16
-
 _MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
 
-
-# json.dumps would make a new encoder for every call.
-_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
-def json_text(value: Any) -> str:
-    """Return compact JSON; keys keep their order, text stays as it is."""
-    return _encoded(value)
+json_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""Return a value as compact JSON; keys keep their order, text stays as it is."""
 
 
 def check_text(text: str, field: str) -> str:
@@ -102,7 +94,7 @@ def check_text(text: str, field: str) -> str:
     if text.isascii():
         return text
     try:
-        for start in range(0, len(text), _STRETCH):  # All at once, a long text would be held twice, and nobody let in.
+        for start in range(0, len(text), _STRETCH):  # All at once would copy a long text and keep other threads out.
             text[start : start + _STRETCH].encode()
     except UnicodeEncodeError:
         raise InputError(
@@ -142,5 +134,5 @@ def checked_json(value: Any, field: str, depth: int = 0) -> Any:
 
 
 def _plain_text(text: str) -> str:
-    """Return a text of a class of its own, such as a member of an enumeration, as every engine gives it back."""
+    """Return a text of a subclass, such as a member of an enumeration, as the plain text that every engine returns."""
     return text if type(text) is str else str.__str__(text)

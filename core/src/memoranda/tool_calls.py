@@ -15,7 +15,7 @@ def call_name(call: Mapping[str, Any]) -> str:
 
 
 def call_arguments(call: Mapping[str, Any]) -> str:
-    """Return the arguments of a call as JSON text, or whatever text the model wrote instead.
+    """Return the arguments of a call as JSON text, or any other text that the model wrote instead.
 
     Raises InputError for arguments that JSON cannot hold.
     """

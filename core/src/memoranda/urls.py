@@ -78,17 +78,17 @@ def check_place(url: str, *, field: str, needs_host: bool = False) -> None:
     Several hosts are separated by commas. A socket's folder, percent-encoded, may stand for a host. An ``@`` behind the
     host is refused: it ends a password that holds an unquoted ``/``, ``?`` or ``#``.
     """
+    unreadable = InputError(
+        "The store URL cannot be read. It looks like scheme://user:password@host:port/database; signs such as @ : / ? "
+        "# in the user or the password are written with % and two hexadecimal digits.",
+        field=field,
+    )
     try:
         parts = urlsplit(url)
-        readable = not any("@" in part for part in (parts.path, parts.query, parts.fragment))
     except ValueError:  # Its text quotes the host, and with it what may be a password.
-        readable = False
-    if not readable:
-        raise InputError(
-            "The store URL cannot be read. It looks like scheme://user:password@host:port/database; signs such as @ : "
-            "/ ? # in the user or the password are written with % and two hexadecimal digits.",
-            field=field,
-        )
+        raise unreadable from None
+    if any("@" in part for part in (parts.path, parts.query, parts.fragment)):
+        raise unreadable
     hosts = parts.netloc.rpartition("@")[2]
     if not hosts and not needs_host:
         return

@@ -7,7 +7,7 @@ its target as text, ``"package.module:attribute"``, which is imported when it is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, get_args, get_type_hints
 
 import pluggy
 
@@ -157,19 +157,11 @@ def memoranda_integrations() -> list[IntegrationSpec]:  # type: ignore[empty-bod
 
 
 HOOKS: dict[str, type[Spec]] = {
-    "memoranda_backends": Backend,
-    "memoranda_templates": TemplateSpec,
-    "memoranda_embeddings": EmbeddingsSpec,
-    "memoranda_summarizers": SummarizerSpec,
-    "memoranda_token_counters": TokenCounterSpec,
-    "memoranda_item_types": ItemTypeSpec,
-    "memoranda_commands": CommandSpec,
-    "memoranda_observers": ObserverSpec,
-    "memoranda_rankers": RankerSpec,
-    "memoranda_rerankers": RerankerSpec,
-    "memoranda_integrations": IntegrationSpec,
+    name: get_args(get_type_hints(hook)["return"])[0]
+    for name, hook in list(globals().items())
+    if name.startswith("memoranda_")
 }
-"""Every hook and the kind of spec that it returns."""
+"""Every hook and the kind of spec that it returns, as its signature says."""
 
 KINDS: dict[type[Spec], str] = {
     Backend: "backend",
@@ -184,4 +176,4 @@ KINDS: dict[type[Spec], str] = {
     RerankerSpec: "reranker",
     IntegrationSpec: "integration",
 }
-"""What people call each kind of spec."""
+"""The name of each kind of spec in messages and listings."""

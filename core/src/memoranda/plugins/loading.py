@@ -167,8 +167,9 @@ def _returned(plugin: Plugin, manager: pluggy.PluginManager, hook: str) -> list[
 
 def _keep(plugin: Plugin, hook: str, kind: type[Spec], spec: Any) -> None:
     """Keep a spec if it is of exactly the right kind, written for this plugin interface, and names a target."""
-    if type(spec) is not kind:
-        plugin.fail("broken", f"{hook}() returned {type(spec).__name__} where {kind.__name__} is due.")
+    found = type(spec)
+    if found is not kind:
+        plugin.fail("broken", f"{hook}() returned {found.__name__} where {kind.__name__} is due.")
     elif type(spec.api) is not int or spec.api != API_VERSION:
         plugin.fail("incompatible", str(PluginIncompatibleError(plugin.name, spec.api, API_VERSION)))
     elif not (spec.name and isinstance(spec.name, str)) or not _is_text(spec.target, _TARGET):
