@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command with the arguments of this process, or say in one line what to install."""
+    """Run the command with the arguments of this process, or print in one line what to install."""
     try:
         from memoranda_cli import main as run_command
     except ModuleNotFoundError as error:

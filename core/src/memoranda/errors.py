@@ -29,7 +29,7 @@ class PluginError(MemoryError):
 
 
 class PluginNotFoundError(PluginError, LookupError):
-    """Nothing installed answers to the name that was asked for."""
+    """Nothing that is installed has this name."""
 
     def __init__(self, kind: str, name: str, *, known: Iterable[str] = (), remedy: str = "") -> None:
         installed = ", ".join(sorted(known)) or "none"
@@ -97,7 +97,7 @@ class StoreUnavailableError(StoreError, ConnectionError):
 
 
 class StoreNotFoundError(StoreError, LookupError):
-    """A store that was to be read or changed is not there; ``alike`` are the URLs of stores beside it."""
+    """A store that was to be read or changed does not exist; ``alike`` are the URLs of stores beside it."""
 
     def __init__(self, store: str, alike: Sequence[str] = ()) -> None:
         meant = f" Did you mean {' or '.join(alike)}?" if alike else ""
@@ -106,7 +106,7 @@ class StoreNotFoundError(StoreError, LookupError):
 
 
 class StoreMisuseError(StoreError, RuntimeError):
-    """A store is used from a process, or what it was given from an event loop, to which it does not belong."""
+    """A store is used in a process, or its connection in an event loop, that it does not belong to."""
 
 
 class UnsupportedError(StoreError, NotImplementedError):
@@ -124,7 +124,7 @@ class ConflictError(StoreError):
 class IdConflictError(ConflictError):
     """The id is taken by an item that this caller may not replace.
 
-    The message says nothing of the other item: whoever meets it must not learn whose it is.
+    The message says nothing of the other item: this caller must not learn whose it is.
     """
 
     def __init__(self, item_id: str) -> None:
@@ -162,7 +162,7 @@ class TurnConflictError(ConflictError):
 
 
 class CorruptStoreError(StoreError):
-    """What the engine holds cannot be read as memories."""
+    """The content of the engine cannot be read as memories."""
 
 
 class SchemaTooNewError(StoreError):
@@ -195,7 +195,7 @@ class SummarizerUnavailableError(SummaryError, ConnectionError):
 
 
 class EmbeddingError(MemoryError):
-    """An embedder could not give the vectors that were asked of it; nothing was changed."""
+    """An embedder could not return the vectors; nothing was changed."""
 
 
 class EmbeddingUnavailableError(EmbeddingError, ConnectionError):
@@ -203,7 +203,7 @@ class EmbeddingUnavailableError(EmbeddingError, ConnectionError):
 
 
 class BadVectorError(EmbeddingError, ValueError):
-    """An embedder gave something that is no vector of its dimension; nothing was changed."""
+    """An embedder returned something that is no vector of its dimension; nothing was changed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The embedder gave a vector that cannot be used: {reason}. Nothing was changed.")
@@ -211,7 +211,7 @@ class BadVectorError(EmbeddingError, ValueError):
 
 
 class NoVectorsError(StoreError):
-    """No embedder has written to the store yet, so nothing in it can be found by meaning."""
+    """The store holds no vectors yet, so nothing in it can be found by meaning."""
 
     def __init__(self, store: str) -> None:
         super().__init__(
@@ -231,11 +231,11 @@ class OtherModelError(StoreError):
         self.given = given
 
 
-def shown(value: object, *, text: bool = False) -> str:
-    """Return a number as an error repeats it, and of anything else the type; with ``text``, a short text too.
+def quoted(value: object, *, text: bool = False) -> str:
+    """Return a value as an error repeats it: a number as it is, of anything else the type.
 
-    Text is what somebody may have said, and is repeated only where a name is due. Python refuses to write out
-    integers of thousands of digits.
+    A short text is repeated only with ``text``, where a name is due, since it may be a part of a conversation. Python
+    refuses to write out integers of thousands of digits.
     """
     if value is None:
         return "nothing"

@@ -1,4 +1,4 @@
-"""A sliding window of messages: small typed objects for what was said, and a container that keeps the newest."""
+"""A sliding window of messages: small typed objects, and a container that keeps the newest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from memoranda.tool_calls import call_name
 
 
 class Memory:
-    """An entry of a conversation: the text, when it was said (any type, typically a datetime) and by which role."""
+    """A message of a conversation: its text, its time (of any type, typically a datetime) and its role."""
 
     def __init__(self, message: str, created: Any, role: str) -> None:
         self.message = message
@@ -36,14 +36,14 @@ class Memory:
 
 
 class UserMem(Memory):
-    """What the user said."""
+    """A message of the user."""
 
     def __init__(self, message: str, created: Any, role: str = "user") -> None:
         super().__init__(message, created, role)
 
 
 class ResponseMem(Memory):
-    """What the model answered, with the tools it called and, once they ran, their results.
+    """An answer of the model, with the tools it called and, once they ran, their results.
 
     ``tool_calls`` are objects with a ``name``, or dicts with one; ``tool_results`` are dicts with ``name`` and
     ``result``. The lists given are copied.
@@ -62,10 +62,7 @@ class ResponseMem(Memory):
         self.tool_results: list[Any] = each(tool_results or (), "tool_results", "results")
 
     def __repr__(self) -> str:
-        return (
-            f"<Memory role={self.role} message={self.message!r} created={self.created} "
-            f"tool_calls={self.tool_calls} tool_results={self.tool_results}>"
-        )
+        return f"{super().__repr__()[:-1]} tool_calls={self.tool_calls} tool_results={self.tool_results}>"
 
     def list_tool_calls(self) -> list[str]:
         """Return the names of the called tools, in the order of the calls."""
@@ -87,8 +84,7 @@ class History:
         self.MemoryList: list[Memory] = each(memoryList or (), "memoryList", "memories")
         for position, memory in enumerate(self.MemoryList):
             _check_memory(memory, f"memoryList[{position}]")
-        self.size = whole_number(size, "size")
-        self._size_update()
+        self.window(size)
 
     def _size_update(self) -> None:
         """Drop the oldest memories beyond the size."""
@@ -97,7 +93,7 @@ class History:
             del self.MemoryList[:excess]
 
     def window(self, size: int) -> list[Memory]:
-        """Keep only this many from now on, drop what is too old at once, and return the list."""
+        """Keep only the newest ``size`` from now on, drop the others at once, and return the list."""
         self.size = whole_number(size, "size")
         self._size_update()
         return self.MemoryList
@@ -111,8 +107,8 @@ class History:
     def to_items(self, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
         """Return the memories as items, oldest first; a response's results follow it as items of their own.
 
-        A time that is neither a datetime, ISO-8601 text, seconds since 1970 nor None is an InputError that names the
-        place, and so is a message that is no text, a call that is none and a result that is no dict.
+        Raises InputError, naming the place, for a time that is neither a datetime, ISO-8601 text, seconds since 1970
+        nor None, for a message that is no text, a call that is none and a result that is no dict.
         """
         owner = owner_of(metadata)
         items: list[MemoryItem] = []
@@ -135,12 +131,16 @@ class History:
             elif position in callers:
                 caller = memories[callers[position]]
                 if isinstance(caller, ResponseMem):
-                    caller.tool_results.append(_result_of(item, caller))
+                    caller.tool_results.append(_result_of(item, caller.tool_calls))
         return cls(memories.values(), size)
 
 
-_ROLES = {"human": "user", "ai": "assistant"}
-_TYPES: dict[str, type[MemoryItem]] = {"user": HumanMemory, "human": HumanMemory, "system": SystemMemory}
+_TYPES: dict[str, type[MemoryItem]] = {
+    "user": HumanMemory,
+    "human": HumanMemory,
+    "system": SystemMemory,
+    "assistant": AIMemory,
+}
 
 
 def _check_memory(memory: Any, place: str) -> None:
@@ -157,24 +157,22 @@ def _time_text(created: Any) -> str:
         return now_text()
     try:
         if isinstance(created, (int, float)) and not isinstance(created, bool):
-            return utc_text(datetime.fromtimestamp(created, UTC))
+            created = datetime.fromtimestamp(created, UTC)
         return utc_text(created)
     except (ValueError, TypeError, OverflowError, OSError) as error:
-        raise InputError(
-            f"created is {type(created).__name__} and cannot be read as a time.", field="created"
-        ) from error
+        message = f"created is {type(created).__name__} and cannot be read as a time."
+        raise InputError(message, field="created") from error
 
 
 def _items_of(memory: Memory, metadata: MemoryMetadata) -> list[MemoryItem]:
     _check_memory(memory, "it")
     if not isinstance(memory.role, str):
         raise wrong("role", "text", memory.role)
-    created = _time_text(memory.created)
-    shared: dict[str, Any] = {"metadata": metadata, "created_at": created}
+    shared: dict[str, Any] = {"metadata": metadata, "created_at": _time_text(memory.created)}
     if not isinstance(memory, ResponseMem):
-        kind = AIMemory if memory.role == "assistant" else _TYPES.get(memory.role, MemoryItem)
-        further: dict[str, Any] = {"memory_type": memory.role} if kind is MemoryItem else {}
-        return [kind(content=memory.message, **shared, **further)]
+        if memory.role in _TYPES:
+            return [_TYPES[memory.role](content=memory.message, **shared)]
+        return [MemoryItem(content=memory.message, memory_type=memory.role, **shared)]
     response = AIMemory(content=memory.message, **shared)
     calls = each(memory.tool_calls, "tool_calls", "tool calls")
     response.tool_calls = [_call_dict(call, f"{response.id}-{position}") for position, call in enumerate(calls)]
@@ -189,47 +187,41 @@ def _call_dict(call: Any, new_id: str) -> dict[str, Any]:
 
 
 def _results(response: AIMemory, results: Sequence[Any], shared: dict[str, Any]) -> list[MemoryItem]:
-    """Return a result item for each result that some call, not answered yet, asked for by that name."""
+    """Return an item for each result; it answers the first call of its name that is not answered yet."""
     waiting = list(response.tool_calls)
     items: list[MemoryItem] = []
     for position, result in enumerate(each(results, "tool_results", "results")):
+        place = f"tool_results[{position}]"
         if not isinstance(result, Mapping):
-            raise wrong(f"tool_results[{position}]", "a dict", result)
-        name = str(result.get("name", ""))
-        call = next((call for call in waiting if call_name(call) == name), None)
+            raise wrong(place, "a dict", result)
+        fields = {**shared, "tool_name": str(result.get("name", "")), "is_error": bool(result.get("is_error"))}
+        call = next((call for call in waiting if call_name(call) == fields["tool_name"]), None)
         if call is not None:
             waiting.remove(call)
-        value = result.get("result")
-        items.append(
-            ToolMemory(
-                content=value if isinstance(value, str) else _as_text(value, f"tool_results[{position}].result"),
-                tool_call_id=call["id"] if call is not None else "",
-                tool_name=name,
-                is_error=bool(result.get("is_error")),
-                **shared,
-            )
-        )
+            fields["tool_call_id"] = call["id"]
+        items.append(ToolMemory(content=_as_text(result.get("result"), f"{place}.result"), **fields))
     return items
 
 
 def _as_text(value: Any, place: str) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{place}: it cannot be written as JSON.", field=place) from error
 
 
 def _memory_of(item: MemoryItem) -> Memory:
-    role = _ROLES.get(item.memory_type, item.memory_type)
     if isinstance(item, AIMemory):
         calls = [dict(call) if isinstance(call, Mapping) else call for call in item.tool_calls]
         return ResponseMem(item.content, item.created_at, calls)
-    return UserMem(item.content, item.created_at) if role == "user" else Memory(item.content, item.created_at, role)
+    if item.memory_type == "human":
+        return UserMem(item.content, item.created_at)
+    return Memory(item.content, item.created_at, "assistant" if item.memory_type == "ai" else item.memory_type)
 
 
-def _result_of(item: MemoryItem, caller: ResponseMem) -> dict[str, Any]:
+def _result_of(item: MemoryItem, calls: Sequence[Any]) -> dict[str, Any]:
     call_id = getattr(item, "tool_call_id", "")
-    asked = [call_name(call) for call in caller.tool_calls if isinstance(call, Mapping) and call.get("id") == call_id]
+    asked = [call_name(call) for call in calls if isinstance(call, Mapping) and call.get("id") == call_id]
     name = getattr(item, "tool_name", "") or next(iter(asked), "")
     result = {"name": name, "result": item.content}
     return result | ({"is_error": True} if getattr(item, "is_error", False) else {})

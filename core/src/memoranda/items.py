@@ -1,4 +1,4 @@
-"""What a memory is: the item models, their metadata and their lifecycle.
+"""The item models, their metadata and their lifecycle.
 
 Items are plain pydantic models. Times are brought to one UTC form on entry, so that the order of their texts is the
 order of time. Fields that a class does not know are kept, so that reading an item and writing it back loses nothing.
@@ -6,20 +6,31 @@ order of time. Fields that a class does not know are kept, so that reading an it
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from memoranda._pydantic import find_plugins_of_pydantic
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.payloads import payload_text
 
-find_plugins_of_pydantic()
+logger = logging.getLogger(__name__)
+
+# Pydantic looks for plugins of its own when the first model of a process is made, in the metadata of everything that is
+# installed, and only once. If some distribution's metadata cannot be read, this model fails, and ours do not.
+try:
+    create_model("Probe", value=(int, 0))
+except Exception as error:  # noqa: BLE001 - foreign metadata may be wrong in any way
+    logger.warning(
+        "Pydantic found no plugins of its own: the metadata of an installed distribution cannot be read (%s). "
+        "'memoranda plugins' may say which.",
+        type(error).__name__,
+    )
 
 
 class MemoryStatus(StrEnum):
@@ -72,12 +83,8 @@ def _same_as_created(values: dict[str, Any]) -> str:
     return str(values.get("created_at") or now_text())
 
 
-def _new_id() -> str:
-    return uuid.uuid4().hex
-
-
 def _input_error(model: str, error: ValidationError) -> InputError:
-    """Say in one sentence which field of which model is wrong, without repeating the value."""
+    """Return the error that names the wrong field of a model, without repeating its value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = ".".join(str(part) for part in first["loc"])
     return InputError(f"{model}.{field}: {first['msg']}.", field=field or None)
@@ -93,23 +100,19 @@ class _Model(BaseModel):
             raise _input_error(type(self).__name__, error) from error
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Give what a text of the model shows: all but what every new one has."""
-        shown = []
-        for name, usual in _shown(type(self)):
+        """Return the fields that a text of the model shows: all but those that every new one has alike."""
+        unusual = []
+        for name, usual in _usual_fields(type(self)):
             value = self.__dict__.get(name, usual)
             if value is not usual and (type(value) is not type(usual) or value != usual):
-                shown.append((name, value))
-        return [*shown, *(getattr(self, "__pydantic_extra__", None) or {}).items()]
-
-    def __repr__(self) -> str:
-        # Written out: ``asyncio.run`` may make two texts of each of the first items that it returns.
-        return f"{type(self).__name__}({', '.join([f'{name}={value!r}' for name, value in self.__repr_args__()])})"
+                unusual.append((name, value))
+        return [*unusual, *(getattr(self, "__pydantic_extra__", None) or {}).items()]
 
 
 @cache
-def _shown(model: type[BaseModel]) -> list[tuple[str, Any]]:
-    """Return the fields that texts of a model show, each with what a new one has there, if it is always the same."""
-    made: dict[int, Any] = {id(list): [], id(dict): {}}  # By id, since what makes a default need not be hashable.
+def _usual_fields(model: type[BaseModel]) -> list[tuple[str, Any]]:
+    """Return the fields that texts of a model show, each with its default if that is always the same."""
+    made: dict[int, Any] = {id(list): [], id(dict): {}}  # By id, since a default factory need not be hashable.
     fields = model.__pydantic_fields__.items()
     return [(name, made.get(id(field.default_factory), field.default)) for name, field in fields if field.repr]
 
@@ -117,18 +120,18 @@ def _shown(model: type[BaseModel]) -> list[tuple[str, Any]]:
 UtcText = Annotated[str, BeforeValidator(utc_text)]
 
 
-def _place(value: Any) -> Any:
-    """A namespace is given as a tuple or a list; a single text would be taken apart into its letters."""
+def _checked_namespace(value: Any) -> Any:
+    """Refuse a single text, which would be taken apart into its letters."""
     if isinstance(value, str):
         raise ValueError("a namespace is a tuple of texts, such as ('users', 'ada'), not one text")
     return () if value is None else value
 
 
-Namespace = Annotated[tuple[str, ...], BeforeValidator(_place)]
+Namespace = Annotated[tuple[str, ...], BeforeValidator(_checked_namespace)]
 
 
 class MemoryMetadata(_Model):
-    """Whom and what a memory belongs to. Frozen.
+    """The owner of a memory: who and what it belongs to. Frozen.
 
     ``namespace`` is a place in a hierarchy of your own, such as ``("users", "ada", "prefs")``, beside the four ids; the
     empty one is the root. As a filter, ``None`` means any, ``extra`` matches as a subset, and a namespace matches by
@@ -152,11 +155,9 @@ SCOPE_FIELDS = tuple(name for name in MemoryMetadata.model_fields if name not in
 """The ids among the metadata, from the broadest to the narrowest; each is a text or None."""
 
 
-def _lifetime(value: Any) -> Any:
-    """A lifetime is a number of seconds above 0."""
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf")
-    ):
+def _checked_lifetime(value: Any) -> Any:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0 < value < float("inf")):
         raise ValueError("a lifetime is a finite number of seconds above 0")
     return value
 
@@ -166,11 +167,11 @@ def _utc_or_none(moment: Any) -> str | None:
 
 
 METADATA_FIELDS = frozenset(MemoryMetadata.model_fields)
-"""The names that no field of an item has."""
+"""The names that no field of an item may have."""
 
 
 def _check_owner_is_not_beside(names: Iterable[str], model: str) -> None:
-    """Raise InputError for a name of the metadata among an item's fields, where it would give the item no owner."""
+    """Raise InputError for a metadata name among an item's fields, where it would give the item no owner."""
     if not METADATA_FIELDS.isdisjoint(names):
         name = min(METADATA_FIELDS.intersection(names))
         raise InputError(
@@ -197,7 +198,7 @@ class MemoryItem(_Model):
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
     model_config = ConfigDict(extra="allow", validate_assignment=True, ser_json_inf_nan="constants")
 
-    id: str = Field(default_factory=_new_id, min_length=1)
+    id: str = Field(default_factory=lambda: uuid.uuid4().hex, min_length=1)
     content: str
     memory_type: str = "item"
     status: MemoryStatus = MemoryStatus.ACCEPTED
@@ -207,21 +208,17 @@ class MemoryItem(_Model):
     version: int = Field(default=0, ge=0)
     name: str | None = None
     archived_by: str | None = None
-    ttl: Annotated[float | None, BeforeValidator(_lifetime)] = None
+    ttl: Annotated[float | None, BeforeValidator(_checked_lifetime)] = None
     expires_at: Annotated[str | None, BeforeValidator(_utc_or_none)] = None
     group: str | None = None
     group_size: int | None = None
     payload: Annotated[str | None, BeforeValidator(payload_text)] = None
     payload_format: str | None = None
 
-    own_fields: ClassVar[frozenset[str]] = frozenset()
-    """The names of the fields that subclasses add; filled in for every class."""
-
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
-        cls.own_fields = frozenset(cls.model_fields) - frozenset(MemoryItem.model_fields)
-        _check_owner_is_not_beside(cls.own_fields, cls.__name__)
+        _check_owner_is_not_beside(cls.model_fields, cls.__name__)
 
     def __init__(self, /, **data: Any) -> None:
         _check_owner_is_not_beside(data, type(self).__name__)
@@ -244,7 +241,7 @@ class MemoryItem(_Model):
             wanted = MemoryStatus(status)
         except ValueError:
             known = ", ".join(MemoryStatus)
-            raise InputError(f"{shown(status, text=True)} is no status; there are {known}.", field="status") from None
+            raise InputError(f"{quoted(status, text=True)} is no status; there are {known}.", field="status") from None
         if wanted not in _NEXT_STATUS[self.status]:
             raise InputError(f"An item that is {self.status} cannot become {wanted}.", field="status")
         self.status = wanted
@@ -253,7 +250,7 @@ class MemoryItem(_Model):
 
 
 class Payload(NamedTuple):
-    """An item's payload without the item. Whether it still says what the item says shows only beside its fields."""
+    """An item's payload without the item. Only the item's fields show if it still agrees with them."""
 
     item_id: str
     content: str
@@ -273,13 +270,13 @@ class SystemMemory(MemoryItem):
 
 
 class HumanMemory(MemoryItem):
-    """What a person said. It starts a round."""
+    """A person's message. It starts a round."""
 
     memory_type: str = "human"
 
 
 def _checked_calls(calls: Any) -> Any:
-    """Refuse tool calls that no result could ever answer."""
+    """Refuse tool calls without an id, which no result could answer."""
     if calls is None:
         return []
     if isinstance(calls, Iterable) and not isinstance(calls, (str, bytes, Mapping)):
@@ -292,7 +289,7 @@ def _checked_calls(calls: Any) -> Any:
 
 
 class AIMemory(MemoryItem):
-    """What the model said, with the tools it asked for; every call is a dict with an ``id``."""
+    """A model's message, with the tools it called; every call is a dict with an ``id``."""
 
     memory_type: str = "ai"
     tool_calls: Annotated[list[dict[str, Any]], BeforeValidator(_checked_calls)] = Field(default_factory=list)
@@ -309,12 +306,12 @@ class ToolMemory(MemoryItem):
 
 
 class SummaryMemory(MemoryItem):
-    """What stands for items that were archived. Views keep it whatever else they leave out.
+    """A summary of items that were archived. Views keep it whatever else they leave out.
 
     ``sources`` are the ids of the items it was made from, oldest first. A ``lasting`` one (a fact, a trait) is never
-    summarised again; another is taken up by the next summary of its conversation. ``compaction`` is the id of the
-    summary that its siblings and itself were made with; on that one, ``archives`` holds the id of every item that was
-    archived and a mark of what it then was.
+    summarised again; any other goes into the next summary of its conversation. ``compaction`` is the id of the first
+    summary of those that were made together; on that one, ``archives`` maps the id of every archived item to a mark of
+    its state at that time.
     """
 
     memory_type: str = "summary"
@@ -326,11 +323,11 @@ class SummaryMemory(MemoryItem):
 
 
 class BranchMemory(MemoryItem):
-    """Where a session that was forked comes from; its id is the session's. Only ``fork`` makes one.
+    """The origin of a forked session; its id is the session's. Only ``fork`` makes one.
 
-    ``parent`` is the session that it shares the past of, up to the item ``at``; ``earlier`` holds the sessions before
-    that one, each with its last shared item. ``places`` says up to where each session is shared, in the order of adding
-    of the store that has the record, and nowhere else. It is archived by itself, so that no search shows it.
+    ``parent`` is the session whose past it shares, up to the item ``at``; ``earlier`` holds the sessions before that
+    one, each with its last shared item. ``places`` says up to where each session is shared, in the order of adding of
+    the store that has the record, and nowhere else. The record is archived by itself, so that no search shows it.
     """
 
     memory_type: str = "branch"
@@ -349,19 +346,3 @@ BUILTIN_TYPES: Mapping[str, type[MemoryItem]] = {
     "summary": SummaryMemory,
     "branch": BranchMemory,
 }
-
-__all__ = [
-    "BUILTIN_TYPES",
-    "SCOPE_FIELDS",
-    "AIMemory",
-    "BranchMemory",
-    "HumanMemory",
-    "MemoryItem",
-    "MemoryMetadata",
-    "MemoryStatus",
-    "SummaryMemory",
-    "SystemMemory",
-    "ToolMemory",
-    "now_text",
-    "utc_text",
-]

@@ -1,4 +1,4 @@
-"""Names that a package imports when they are first used.
+"""Names that a package imports on first use.
 
 A plugin's package is imported whenever plugins are listed, so its ``__init__`` must not import a driver. It can still
 offer its classes:
@@ -44,7 +44,7 @@ def lazy_names(
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}. {hint(name)}".rstrip(". "))
         found = getattr(import_module(home_of[name]), name)
-        setattr(sys.modules[package], name, found)  # The next use does not come here again.
+        setattr(sys.modules[package], name, found)  # The next use finds it without this function.
         return found
 
     def list_names() -> list[str]:

@@ -1,7 +1,7 @@
 """Several event loops in one process: one after the other, as ``asyncio.run`` twice makes them, or one in each thread.
 
-A lock, a future or a connection of asyncio serves only the loop that made it; here is what a store needs to serve all.
-Waiting for another loop is polling it: a loop that is closed in the middle of something tells nobody.
+A lock, a future or a connection of asyncio serves only the loop that made it; what is here serves them all. One loop
+waits for another by polling: a loop that is closed in the middle of something notifies no other.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 Loop = asyncio.AbstractEventLoop
 
 _LOOK = 0.002
-"""How many seconds pass between two looks at what another loop does."""
+"""Seconds between two looks at another loop."""
 
 _LOOKS = 50
-"""How often a loop is looked at that does not run, as it may between the steps of its end, before it is given up."""
+"""How many looks may find a loop not running, as between the steps of its end, before it is given up."""
 
 BLOCKED_AFTER = 10.0
-"""How many seconds a running loop may go without a turn before it counts as blocked: ``close()`` goes on without it."""
+"""Seconds without a turn after which a running loop counts as blocked: ``close()`` goes on without it."""
 
 _asked: weakref.WeakKeyDictionary[Loop, float] = weakref.WeakKeyDictionary()
 
 
 def takes_turns(loop: Loop) -> bool:
-    """Return whether another loop runs and is not blocked: this asks it for a turn, and later calls see if it came."""
+    """Return True if a loop runs and is not blocked: this asks it for a turn, and later calls see if it came."""
     asked = _asked.get(loop)
     if asked is None and loop.is_running():
         asked = _asked[loop] = time.monotonic()
@@ -48,65 +48,44 @@ def takes_turns(loop: Loop) -> bool:
 class LoopLock:
     """A lock among the coroutines of all event loops; those of one loop take turns in order.
 
-    ``async with lock.held():`` A loop that was closed, or stayed behind in the process that this one was forked from,
-    holds it no longer, and what is left of its coroutines releases nothing when it is collected.
+    ``async with lock.held():`` A loop that was closed, or that belongs to the process this one was forked from, holds
+    it no longer. What is left of its coroutines releases nothing when it is collected.
     """
 
     def __init__(self) -> None:
-        self.own: PerLoop[asyncio.Lock] = PerLoop(asyncio.Lock)
+        self._own: PerLoop[asyncio.Lock] = PerLoop(asyncio.Lock)
         self._guard = threading.Lock()
-        self._holder: _Held | None = None
+        self._holder: tuple[Loop, int] | None = None
 
-    def held(self, *, by_force: bool = False) -> _Held:
-        """Return what holds the lock for an ``async with``; ``by_force`` takes it from a loop that takes no turns."""
-        return _Held(self, by_force)
+    @contextlib.asynccontextmanager
+    async def held(self, *, by_force: bool = False) -> AsyncGenerator[None, None]:
+        """Hold the lock during a block; ``by_force`` takes it from a loop that takes no turns."""
+        own, holder = self._own.here(), (asyncio.get_running_loop(), os.getpid())
+        await own.acquire()
+        try:
+            while not self._take(holder, by_force):  # noqa: ASYNC110 - an Event would be of one loop
+                await asyncio.sleep(_LOOK)
+            yield
+        finally:
+            with self._guard:
+                if self._holder is holder:  # Another loop may have taken it by force.
+                    self._holder = None
+            with contextlib.suppress(RuntimeError):  # The loop is closed, and nothing waits in it any more.
+                own.release()
 
-    def take(self, holder: _Held) -> bool:
-        """Give the lock to the holder and return whether that could be."""
+    def _take(self, holder: tuple[Loop, int], by_force: bool) -> bool:
+        """Give the lock to the holder, unless another holds it that can still finish."""
         with self._guard:
-            if self._holder is not None and self._holder.lives(holder.by_force):
-                return False
+            if self._holder is not None:
+                loop, process = self._holder
+                if not loop.is_closed() and process == os.getpid() and (not by_force or takes_turns(loop)):
+                    return False
             self._holder = holder
             return True
 
-    def release(self, holder: _Held) -> None:
-        """Take the lock back, unless another has it by now."""
-        with self._guard:
-            if self._holder is holder:
-                self._holder = None
-
-
-class _Held:
-    """One holding of a lock."""
-
-    def __init__(self, lock: LoopLock, by_force: bool) -> None:
-        self._lock = lock
-        self.by_force = by_force
-        self._loop = asyncio.get_running_loop()
-        self._process = os.getpid()
-        self._own = lock.own.here()
-
-    def lives(self, by_force: bool) -> bool:
-        """Return whether the holder can still finish; with ``by_force``, only if its loop takes turns."""
-        return not self._loop.is_closed() and self._process == os.getpid() and (not by_force or takes_turns(self._loop))
-
-    async def __aenter__(self) -> None:
-        await self._own.acquire()
-        try:
-            while not self._lock.take(self):  # noqa: ASYNC110 - an Event would be of one loop
-                await asyncio.sleep(_LOOK)
-        except BaseException:
-            self._own.release()
-            raise
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        self._lock.release(self)
-        with contextlib.suppress(RuntimeError):  # Its loop is closed, and so is that of those who wait there.
-            self._own.release()
-
 
 class _Entry(Generic[T]):
-    """What a loop has, and what is told when the loop ends."""
+    """The value of one loop, and the generator that sees the loop end."""
 
     def __init__(self, value: T) -> None:
         self.value = value
@@ -116,7 +95,7 @@ class _Entry(Generic[T]):
         self._turn = asyncio.Lock()
 
     async def end(self, end: Callable[[T], Awaitable[None]]) -> None:
-        """Await its end in its loop, once: who comes second waits for the first, unless that one is broken off."""
+        """Await ``end`` in the loop, once: a second caller waits for the first, unless that one is broken off."""
         async with self._turn:
             if not self.ended:
                 await end(self.value)
@@ -124,12 +103,12 @@ class _Entry(Generic[T]):
 
 
 class PerLoop(Generic[T]):
-    """Something that every event loop has for itself, made when a loop first asks for it.
+    """A value that every event loop has for itself, made when a loop first asks for it.
 
-    ``end`` is awaited with it when its loop comes to its end, still in that loop: at the end of ``asyncio.run`` and of
-    whatever else calls ``loop.shutdown_asyncgens()``. ``abandon`` is called with it where its loop was closed before or
-    takes no turns, and may go on at any moment, while :meth:`close` is called elsewhere. What stayed behind in a parent
-    process is left to the parent.
+    ``end`` is awaited with the value when its loop ends, still in that loop: at the end of ``asyncio.run``, and of
+    anything else that calls ``loop.shutdown_asyncgens()``. ``abandon`` is called with it if its loop was closed before
+    that, or takes no turns (and may go on at any moment) while :meth:`close` is called elsewhere. Values of a parent
+    process are left to the parent.
     """
 
     def __init__(
@@ -146,48 +125,43 @@ class PerLoop(Generic[T]):
         self._guard = threading.Lock()
 
     def here(self) -> T:
-        """Return what the running loop has."""
+        """Return the value of the running loop."""
         entry = self._entries.get(asyncio.get_running_loop())
         return self._new().value if entry is None else entry.value
 
     def elsewhere(self) -> list[tuple[Loop, T]]:
-        """Return what the other loops have that live."""
-        self.sweep()
+        """Return the values of the other loops that are not closed."""
         here = asyncio.get_running_loop()
-        with self._guard:
-            return [(loop, entry.value) for loop, entry in self._entries.items() if loop is not here]
-
-    def sweep(self) -> None:
-        """Let go of what loops had that were closed."""
-        with self._guard:
-            gone = [
-                self._entries.pop(loop)
-                for loop, entry in list(self._entries.items())
-                if loop.is_closed() or entry.process != os.getpid()
-            ]
-        for entry in gone:
-            self._abandoned(entry)
+        return [(loop, entry.value) for loop, entry in self._living() if loop is not here]
 
     async def each(self, work: Callable[[T], Coroutine[Any, Any, None]]) -> None:
-        """Do the work with what each loop has, in that loop, all at once; what does not run is left out."""
-        self.sweep()
-        with self._guard:
-            entries = list(self._entries.items())
-        await asyncio.gather(*(run_in(loop, functools.partial(work, entry.value)) for loop, entry in entries))
+        """Do the work with the value of each loop, in that loop, all at once; loops that do not run are left out."""
+        await asyncio.gather(*(run_in(loop, functools.partial(work, entry.value)) for loop, entry in self._living()))
 
     async def close(self, end: Callable[[T], Awaitable[None]] | None = None) -> None:
-        """End what every loop has, in that loop, with ``end`` where it is given; whoever asks later has a new one."""
-        self.sweep()
+        """End the value of every loop, in that loop, with ``end`` if it is given; :meth:`here` then makes a new one."""
+        self._living()
         with self._guard:
-            entries, self._entries = self._entries, {}
-        await asyncio.gather(*(self._ended(loop, entry, end or self._end) for loop, entry in entries.items()))
+            closing, self._entries = self._entries, {}
+        await asyncio.gather(*(self._ended(loop, entry, end or self._end) for loop, entry in closing.items()))
+
+    def _living(self) -> list[tuple[Loop, _Entry[T]]]:
+        """Return the entries of loops that are not closed, and let go of the others."""
+        with self._guard:
+            entries = list(self._entries.items())
+            gone = [loop for loop, entry in entries if loop.is_closed() or entry.process != os.getpid()]
+            abandoned = [self._entries.pop(loop) for loop in gone]
+            living = list(self._entries.items())
+        for entry in abandoned:
+            self._abandoned(entry)
+        return living
 
     async def _ended(self, loop: Loop, entry: _Entry[T], end: Callable[[T], Awaitable[None]] | None) -> None:
         async def finish() -> None:
             if end is not None:
                 await entry.end(end)
             if entry.watch is not None:
-                with contextlib.suppress(RuntimeError):  # The loop comes to its end, and is about to do so itself.
+                with contextlib.suppress(RuntimeError):  # The loop is ending, and about to close it.
                     await entry.watch.aclose()
 
         if await run_in(loop, finish) or self._abandon is None:
@@ -200,7 +174,7 @@ class PerLoop(Generic[T]):
             self._abandoned(entry)
 
     def _new(self) -> _Entry[T]:
-        self.sweep()
+        self._living()
         loop = asyncio.get_running_loop()
         entry = _Entry(self._make())
         if self._end is not None:
@@ -230,7 +204,7 @@ class PerLoop(Generic[T]):
 
 
 async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-    """Do the work in a loop, this one or another, and return whether that could be: not if it takes no turns."""
+    """Do the work in a loop, this one or another. Return False if the loop takes no turns."""
     if loop is asyncio.get_running_loop():
         await work()
         return True
@@ -238,7 +212,7 @@ async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> b
     looks = 0
 
     def begin() -> None:
-        if looks <= _LOOKS:  # Nobody has given it up.
+        if looks <= _LOOKS:  # It was not given up meanwhile.
             tasks.append(loop.create_task(work()))
 
     try:
@@ -253,7 +227,7 @@ async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> b
                 if loop.is_running():
                     loop.call_soon_threadsafe(task.cancel)
                 elif inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
-                    coroutine.close()  # It never begins, of which Python would complain.
+                    coroutine.close()  # Python would warn of a coroutine that never begins.
             return False
         await asyncio.sleep(_LOOK)
     if tasks[0].cancelled():  # The loop was being ended meanwhile.
@@ -263,24 +237,24 @@ async def run_in(loop: Loop, work: Callable[[], Coroutine[Any, Any, None]]) -> b
 
 
 def hang_up(transport: Any, loop: Loop) -> None:
-    """Close the connection of a transport whose loop is closed or takes no turns: the other side sees its end."""
+    """Close the connection of a transport whose loop is closed or takes no turns; the other side sees it end."""
     known = transport.get_extra_info("socket")
     number = -1 if known is None else known.fileno()
     if number >= 0:
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as same:
             same.shutdown(socket.SHUT_RDWR)
-    if not loop.is_running():  # One that is blocked sees it when it goes on.
+    if not loop.is_running():  # A blocked loop sees it when it goes on.
         with contextlib.suppress(RuntimeError):  # The loop is closed.
             transport.abort()
     # The transports of asyncio leave the last step to their loop, and a closed one never takes it.
     last_step = getattr(transport, "_call_connection_lost", None)
     if loop.is_closed() and last_step is not None:
-        with contextlib.suppress(Exception):  # Whom it tells of the end is gone as well.
+        with contextlib.suppress(Exception):  # The protocol that it notifies may be gone as well.
             last_step(None)
 
 
 class _Count:
-    """How many calls are under way in one loop; each is a block in which this is the context."""
+    """The number of calls under way in one loop; each is a block with this as its context manager."""
 
     __slots__ = ("calls",)
 
@@ -295,7 +269,7 @@ class _Count:
 
 
 class CallsUnderWay:
-    """Counts calls, each in its event loop, so that whoever closes waits for them, and for none whose loop is gone."""
+    """Counts calls in every event loop, so that closing waits for them, but for none whose loop is gone."""
 
     def __init__(self) -> None:
         self._counts: PerLoop[_Count] = PerLoop(_Count)
@@ -332,17 +306,17 @@ _OVER = object()
 
 
 def guarded(method: Method) -> Method:
-    """Mark a method that sees to threads by itself, where :func:`undivided` would cost more than what it does."""
+    """Mark a method that guards itself against other threads, where :func:`undivided` would cost too much."""
     method.__dict__["guarded"] = True
     return method
 
 
 def undivided(method: Any) -> Any:
-    """Return an async method, or async generator, that no other thread's runs beside, from one ``await`` to the next.
+    """Return an async method, or async generator, whose steps between two ``await`` no other thread interrupts.
 
-    The object's ``_turn``, a lock of threads, says whose step it is. Code that counts on nothing changing while it does
-    not wait, as all code in one event loop may, can then count on it in several. What is not async, or is
-    :func:`guarded`, is returned as it is.
+    The object's ``_turn``, a lock of threads, is held during each step. Code that counts on nothing changing while it
+    does not wait, as all code in one event loop may, can then count on it in several. Methods that are not async, or
+    are :func:`guarded`, are returned as they are.
     """
     if getattr(method, "guarded", False):
         return method

@@ -1,8 +1,8 @@
 """A provider's item as JSON text and back: whatever Python's own JSON can say, however deep, in ASCII.
 
-A payload is stored as text and never looked into by a store, so that it comes back to the byte. ASCII is what every
-engine holds: NUL and lone surrogates are escapes in it. Python's own encoder and decoder do the work; where they would
-run out of stack the same is done here with a list for a stack.
+A store keeps a payload as text and never looks into it, so that it comes back to the byte. Every engine can hold
+ASCII, in which NUL and lone surrogates are escapes. Python's own encoder and decoder do the work; where they run out of
+stack, the functions below do the same with a list for a stack.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def encode_payload(value: Any) -> str:
 
 
 def decode_payload(text: str) -> Any:
-    """Return what a payload says. Raises InputError for text that is no JSON."""
+    """Return the value of a payload. Raises InputError for text that is no JSON."""
     try:
         try:
             return json_value(text)
@@ -50,7 +50,7 @@ def decode_payload(text: str) -> Any:
 
 
 def json_value(text: str) -> Any:
-    """Return what JSON text says, in half the time that Python's own way to it takes. Raises what that raises."""
+    """Return the value of JSON text, in half the time of ``json.loads``, and raise the same errors."""
     try:
         return from_json(text, cache_strings="keys")
     except ValueError:
@@ -78,7 +78,7 @@ def plain(value: Any) -> Any:
         if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, set, frozenset)):
             return [plain(inner) for inner in value]
     except RecursionError:
-        pass  # So deep lies no object of an SDK; what it is shows when it is encoded.
+        pass  # No object of an SDK lies so deep; the encoder decides on the value.
     return value
 
 

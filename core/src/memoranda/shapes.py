@@ -1,7 +1,7 @@
-"""Checking what callers hand in: what has the expected shape comes back, all else is an error that names the place.
+"""Checks of arguments: each returns a value of the expected shape, or raises an error that names the place.
 
-A place is written as in code: ``messages[3].tool_calls[0].function.name``. No value is repeated in an error, since it
-may be what somebody said.
+A place is written as in code: ``messages[3].tool_calls[0].function.name``. No error repeats a text, which may be a part
+of a conversation.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.items import MemoryItem, MemoryMetadata
-
-JsonObject = dict[str, Any]
 
 
 def wrong(place: str, wanted: str, value: Any) -> InputError:
@@ -27,7 +25,7 @@ def wrong(place: str, wanted: str, value: Any) -> InputError:
 def whole_number(value: Any, place: str, of: str = "", *, least: int = 0) -> int:
     """Return a whole number of at least ``least``."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {shown(value)}.", field=place)
+        raise InputError(f"{place} must be a whole number{of} of at least {least}, not {quoted(value)}.", field=place)
     return value
 
 
@@ -37,7 +35,7 @@ def number(value: Any, place: str, of: str = "", *, zero: bool = True, most: flo
     if not readable or not 0 <= value <= most or (value == 0 and not zero):
         least = "of at least 0" if zero else "above 0"
         bound = f" and at most {most:,.0f}" if most < sys.float_info.max else ""
-        raise InputError(f"{place} must be a number{of} {least}{bound}, not {shown(value)}.", field=place)
+        raise InputError(f"{place} must be a number{of} {least}{bound}, not {quoted(value)}.", field=place)
     return float(value)
 
 
@@ -49,7 +47,7 @@ def seconds(value: Any, place: str, *, zero: bool = False, most: float = sys.flo
 def truth(value: Any, place: str) -> bool:
     """Return True or False; no other value stands for one, since the text ``"no"`` would count as yes."""
     if not isinstance(value, bool):
-        raise InputError(f"{place} must be True or False, not {shown(value)}.", field=place)
+        raise InputError(f"{place} must be True or False, not {quoted(value)}.", field=place)
     return value
 
 
@@ -79,77 +77,12 @@ def owner_of(metadata: Any) -> MemoryMetadata:
     return metadata or MemoryMetadata()
 
 
-def json_object(value: Any, place: str) -> JsonObject:
-    """Return a deep copy of a JSON object, all of it fit to be stored."""
-    if not isinstance(value, Mapping):
-        raise wrong(place, "an object", value)
-    checked: JsonObject = checked_json(value, place)
-    return checked
-
-
-def objects(values: Any, place: str) -> list[JsonObject]:
-    """Return the objects of a JSON list; None stands for no list."""
-    if values is None:
-        return []
-    if not isinstance(values, list):
-        raise wrong(place, "a list of objects", values)
-    for position, value in enumerate(values):
-        if not isinstance(value, dict):
-            raise wrong(f"{place}[{position}]", "an object", value)
-    return values
-
-
-def text(holder: JsonObject, key: str, place: str) -> str:
-    """Return the text under a key; none or null stands for an empty one."""
-    value = holder.get(key)
-    if value is not None and not isinstance(value, str):
-        raise wrong(f"{place}.{key}", "text", value)
-    return value or ""
-
-
-def needed_text(holder: JsonObject, key: str, place: str) -> str:
-    """Return the text under a key, which must be there and not empty."""
-    value = text(holder, key, place)
-    if not value:
-        raise InputError(f"{place}.{key}: text that is not empty is needed here.", field=f"{place}.{key}")
-    return value
-
-
-def role_of(message: JsonObject, place: str, roles: Iterable[str]) -> str:
-    """Return the role of a message, which must be one of the roles."""
-    role, known = message.get("role"), list(roles)
-    if role not in known:
-        said = repr(role) if isinstance(role, str) and len(role) <= 20 else shown(role)
-        there_are = f"{', '.join(known[:-1])} and {known[-1]}"
-        raise InputError(f"{place}.role: {said} is no role; there are {there_are}.", field=f"{place}.role")
-    return str(role)
-
-
-def blocks_of(content: Any, place: str) -> list[JsonObject]:
-    """Return content as blocks: a text is one of them, and the text of a text block is text."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    blocks = objects(content, place)
-    for position, block in enumerate(blocks):
-        if text(block, "type", f"{place}[{position}]") == "text":
-            text(block, "text", f"{place}[{position}]")
-    return blocks
-
-
 _MAX_DEPTH = 200
-
 _STRETCH = 1 << 16
-
 _MAX_INTEGER_BITS = 14_000  # Python refuses to read back integers of more than 4,300 digits.
 
-
-# json.dumps would make a new encoder for every call.
-_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
-def json_text(value: Any) -> str:
-    """Return compact JSON; keys keep their order, text stays as it is."""
-    return _encoded(value)
+json_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""Return a value as compact JSON; keys keep their order, text stays as it is."""
 
 
 def check_text(text: str, field: str) -> str:
@@ -161,7 +94,7 @@ def check_text(text: str, field: str) -> str:
     if text.isascii():
         return text
     try:
-        for start in range(0, len(text), _STRETCH):  # All at once, a long text would be held twice, and nobody let in.
+        for start in range(0, len(text), _STRETCH):  # All at once would copy a long text and keep other threads out.
             text[start : start + _STRETCH].encode()
     except UnicodeEncodeError:
         raise InputError(
@@ -201,5 +134,5 @@ def checked_json(value: Any, field: str, depth: int = 0) -> Any:
 
 
 def _plain_text(text: str) -> str:
-    """Return a text of a class of its own, such as a member of an enumeration, as every engine gives it back."""
+    """Return a text of a subclass, such as a member of an enumeration, as the plain text that every engine returns."""
     return text if type(text) is str else str.__str__(text)

@@ -16,7 +16,7 @@ _MAX_NAME = 80
 
 def plain_name(name: str) -> str:
     """Return a name in one line, without control characters and the signs that entries and markup are made of."""
-    seen = (each for each in name if unicodedata.category(each) != "Cf")  # Of these a reader sees nothing.
+    seen = (each for each in name if unicodedata.category(each) != "Cf")  # A reader cannot see these.
     visible = "".join(each if each.isprintable() else " " for each in seen)
     return " ".join(_SIGNS.sub(" ", visible).split())[:_MAX_NAME].strip()
 

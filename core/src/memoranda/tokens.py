@@ -1,4 +1,4 @@
-"""How many tokens an item costs a model; a counter is any function from an item to a number."""
+"""The number of tokens that an item costs a model; a counter is any function from an item to a number."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 
 AT_ONCE = 500
 """How many items are looked at, or checked before they are stored, in one turn: a few milliseconds of work, and less
-than a thread is worth. What a caller gives beyond that is copied, so that he may change it while a thread works on."""
+than a thread is worth. Larger arguments are copied, so that the caller may change them while a thread works on."""
 
 SIFTED_AT_ONCE = 2_000
 """How many items are asked in one turn whether they match a filter, which is a fraction of the work of ranking them."""

@@ -322,7 +322,9 @@ class NoneMeansTheDefault(DictStore):
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
         await super()._add(item, within)
         kept = self.data[item.id]
-        absent = {name for name in kept.own_fields if getattr(kept, name) is None}
+        absent = {
+            name for name in set(type(kept).model_fields) - set(MemoryItem.model_fields) if getattr(kept, name) is None
+        }
         self.data[item.id] = type(kept)(**kept.model_dump(exclude=absent))
 
 

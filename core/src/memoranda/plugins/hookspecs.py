@@ -7,7 +7,7 @@ its target as text, ``"package.module:attribute"``, which is imported when it is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, get_args, get_type_hints
 
 import pluggy
 
@@ -22,7 +22,7 @@ hookimpl = pluggy.HookimplMarker("memoranda")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What every spec has."""
+    """The fields of every spec."""
 
     name: str
     target: str = field(kw_only=True)
@@ -37,27 +37,22 @@ class Backend(Spec):
     schemes: tuple[str, ...] = field(default=(), kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
 class TemplateSpec(Spec):
     """A summary template. ``target`` is a :class:`memoranda_summary.Template`, or its class."""
 
 
-@dataclass(frozen=True, slots=True)
 class EmbeddingsSpec(Spec):
     """An embedder. ``target`` is a subclass of :class:`memoranda.embeddings.Embeddings`, called with the options."""
 
 
-@dataclass(frozen=True, slots=True)
 class SummarizerSpec(Spec):
     """A model for summaries. ``target`` makes a :class:`memoranda_summary.Summarizer` from the options."""
 
 
-@dataclass(frozen=True, slots=True)
 class TokenCounterSpec(Spec):
     """A token counter. ``target`` is a function from an item to a number of tokens."""
 
 
-@dataclass(frozen=True, slots=True)
 class ItemTypeSpec(Spec):
     """An item type. ``name`` is its ``memory_type``, ``target`` a subclass of :class:`memoranda.MemoryItem`."""
 
@@ -80,29 +75,26 @@ class ObserverSpec(Spec):
 
     With ``auto`` every store that ``memoranda.open`` makes gets one; otherwise only those that ask for it by name. An
     observer that was asked for by name and cannot be made is an error. One that is ``auto`` is left out, with a warning
-    in the log and a row in ``memoranda plugins``: a broken plugin stops nobody. With ``required``, which is for those
-    that redact, the store is opened, too, and takes no items while its observer is missing.
+    in the log and a row in ``memoranda plugins``: a broken plugin stops no program. With ``required``, which is for
+    observers that redact, the store is opened all the same, but takes no items while its observer is missing.
     """
 
     auto: bool = field(default=False, kw_only=True)
     required: bool = field(default=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
 class RankerSpec(Spec):
     """A ranker of text. ``target`` is a class whose instances are a :class:`memoranda.store.Ranker`."""
 
 
-@dataclass(frozen=True, slots=True)
 class RerankerSpec(Spec):
     """A reranker of ranked results. ``target`` is a class with ``async rerank(query, ranked)``."""
 
 
-@dataclass(frozen=True, slots=True)
 class IntegrationSpec(Spec):
-    """What makes a store usable by an agent framework. ``target`` is the class that the framework's users import.
+    """An adapter of a store for an agent framework. ``target`` is the class that the framework's users import.
 
-    Nothing in memoranda uses it: it tells people what is installed.
+    Nothing in memoranda uses it; ``memoranda plugins`` lists it.
     """
 
 
@@ -165,19 +157,11 @@ def memoranda_integrations() -> list[IntegrationSpec]:  # type: ignore[empty-bod
 
 
 HOOKS: dict[str, type[Spec]] = {
-    "memoranda_backends": Backend,
-    "memoranda_templates": TemplateSpec,
-    "memoranda_embeddings": EmbeddingsSpec,
-    "memoranda_summarizers": SummarizerSpec,
-    "memoranda_token_counters": TokenCounterSpec,
-    "memoranda_item_types": ItemTypeSpec,
-    "memoranda_commands": CommandSpec,
-    "memoranda_observers": ObserverSpec,
-    "memoranda_rankers": RankerSpec,
-    "memoranda_rerankers": RerankerSpec,
-    "memoranda_integrations": IntegrationSpec,
+    name: get_args(get_type_hints(hook)["return"])[0]
+    for name, hook in list(globals().items())
+    if name.startswith("memoranda_")
 }
-"""Every hook and the kind of spec that it returns."""
+"""Every hook and the kind of spec that it returns, as its signature says."""
 
 KINDS: dict[type[Spec], str] = {
     Backend: "backend",
@@ -192,4 +176,4 @@ KINDS: dict[type[Spec], str] = {
     RerankerSpec: "reranker",
     IntegrationSpec: "integration",
 }
-"""What people call each kind of spec."""
+"""The name of each kind of spec in messages and listings."""

@@ -1,4 +1,4 @@
-"""What to install for a name that is missing: the one place that knows this project's own distributions.
+"""What to install for a missing name: the one place that knows this project's own distributions.
 
 Until a release is on the package index, each of them is installed from a clone of the repository.
 """
@@ -6,67 +6,70 @@ Until a release is on the package index, each of them is installed from a clone 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 CORE = "memoranda"
 """The distribution that this package belongs to, and the name of the plugin that the core itself is."""
 
-OFFERED_BY: Mapping[str, str] = {
-    "text": "memoranda-ranking",
-    "hashing": "memoranda-ranking",
-    "sqlite": "memoranda-sqlite",
-    "postgresql": "memoranda-postgres",
-    "postgres": "memoranda-postgres",
-    "redis": "memoranda-redis",
-    "rediss": "memoranda-redis",
-    "redis+cluster": "memoranda-redis",
-    "rediss+cluster": "memoranda-redis",
-    "episodic": "memoranda-redis",
-    "vector": "memoranda-vector",
-    "anthropic": "memoranda-anthropic",
-    "mcp": "memoranda-mcp",
-    "openai": "memoranda-openai",
-    "static": "memoranda-embed-static",
-    "minilm": "memoranda-embed-static",
-    "redact": "memoranda-redact",
-    "langgraph-store": "memoranda-langgraph",
-    "langgraph-checkpointer": "memoranda-langgraph",
-    "openai-agents": "memoranda-openai-agents",
-    "pydantic-ai": "memoranda-pydantic-ai",
-    "inspect": "memoranda-inspector",
-    "conversation": "memoranda-summary-conversation",
-    "facts": "memoranda-summary-facts",
-    "profiles": "memoranda-summary-profiles",
+
+class _Distribution(NamedTuple):
+    """A distribution in a folder of plugins/."""
+
+    needs: str = ""
+    """The folders that a clone has to install together with it."""
+    offers: str = ""
+    """URL schemes, templates, embedders, item types, observers and integrations, by name."""
+    public: str = ""
+    """Names that users may look for in ``memoranda`` instead."""
+
+
+_DISTRIBUTIONS = {
+    "anthropic": _Distribution(offers="anthropic"),
+    "cli": _Distribution(needs="messages ranking context summary"),
+    "context": _Distribution(needs="messages ranking", public="ContextManager context"),
+    "embed-static": _Distribution(offers="static minilm"),
+    "inspector": _Distribution(needs="messages ranking context summary cli", offers="inspect"),
+    "langgraph": _Distribution(needs="ranking", offers="langgraph-store langgraph-checkpointer"),
+    "mcp": _Distribution(needs="messages ranking context summary cli", offers="mcp"),
+    "messages": _Distribution(
+        public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
+    ),
+    "openai": _Distribution(needs="ranking", offers="openai"),
+    "openai-agents": _Distribution(needs="messages", offers="openai-agents"),
+    "postgres": _Distribution(needs="ranking sql", offers="postgresql postgres", public="PostgresMemoryStore"),
+    "pydantic-ai": _Distribution(needs="messages", offers="pydantic-ai"),
+    "ranking": _Distribution(offers="text hashing", public="ranking HashingEmbeddings"),
+    "redact": _Distribution(offers="redact"),
+    "redis": _Distribution(
+        needs="ranking",
+        offers="redis rediss redis+cluster rediss+cluster episodic",
+        public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
+    ),
+    "sql": _Distribution(public="sql"),
+    "sqlite": _Distribution(needs="ranking sql", offers="sqlite", public="SQLiteMemoryStore"),
+    "summary": _Distribution(
+        public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "
+        "expand generate_summary undo"
+    ),
+    "summary-conversation": _Distribution(needs="summary", offers="conversation"),
+    "summary-facts": _Distribution(needs="summary", offers="facts"),
+    "summary-profiles": _Distribution(needs="summary", offers="profiles"),
+    "testing": _Distribution(needs="ranking summary"),
+    "vector": _Distribution(needs="ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
 }
-"""The distribution of ours that offers each name: a URL scheme, a template, an embedder, an item type, an observer, an
-integration."""
 
-_LIBRARIES = ("cli", "context", "messages", "ranking", "sql", "summary", "testing")
+OURS = frozenset({CORE, *(f"memoranda-{folder}" for folder in _DISTRIBUTIONS)})
+"""Every distribution of this project. No other plugin takes a name away from them."""
 
-OURS = frozenset({CORE, *(f"memoranda-{name}" for name in _LIBRARIES), *OFFERED_BY.values()})
-"""Every distribution of this project. Nobody takes a name away from them."""
-
-
-_CLI = ("messages", "ranking", "context", "summary")
+OFFERED_BY: Mapping[str, str] = {
+    name: f"memoranda-{folder}" for folder, ours in _DISTRIBUTIONS.items() for name in ours.offers.split()
+}
+"""The distribution of ours that offers each name."""
 
 NEEDS: Mapping[str, tuple[str, ...]] = {
-    "cli": _CLI,
-    "context": ("messages", "ranking"),
-    "inspector": (*_CLI, "cli"),
-    "langgraph": ("ranking",),
-    "mcp": (*_CLI, "cli"),
-    "openai": ("ranking",),
-    "openai-agents": ("messages",),
-    "postgres": ("ranking", "sql"),
-    "pydantic-ai": ("messages",),
-    "redis": ("ranking",),
-    "sqlite": ("ranking", "sql"),
-    "summary-conversation": ("summary",),
-    "summary-facts": ("summary",),
-    "summary-profiles": ("summary",),
-    "testing": ("ranking", "summary"),
-    "vector": ("ranking",),
+    folder: tuple(ours.needs.split()) for folder, ours in _DISTRIBUTIONS.items() if ours.needs
 }
-"""The folders of the plugins that each plugin needs: a clone has to install them together."""
+"""The folders of the plugins that each plugin needs."""
 
 
 def how_to_install(distribution: str, extra: str | None = None) -> str:
@@ -80,25 +83,11 @@ def how_to_install(distribution: str, extra: str | None = None) -> str:
     return f"pip install {' '.join(paths)} (in a clone of memoranda)"
 
 
-_NAMES_OF = {
-    "memoranda-context": "ContextManager context",
-    "memoranda-messages": "messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses",
-    "memoranda-postgres": "PostgresMemoryStore",
-    "memoranda-ranking": "ranking HashingEmbeddings",
-    "memoranda-redis": "ShortTermMemoryManager EpisodicMemory get_short_term_memory",
-    "memoranda-sql": "sql",
-    "memoranda-sqlite": "SQLiteMemoryStore",
-    "memoranda-summary": "summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger "
-    "compact expand generate_summary undo",
-    "memoranda-vector": "VectorMemoryStore OpenAIEmbeddings",
-}
-
-
 def where_to_import(name: str) -> str:
-    """Return where to import a public name from that another distribution has, and how to install it; else nothing."""
-    for distribution, names in _NAMES_OF.items():
-        if name in names.split():
-            package = distribution.replace("-", "_")
-            what = f"Import {package}" if name == package.partition("_")[2] else f"It is in {package}: import it there"
-            return f"{what}; if that is not installed: {how_to_install(distribution)}"
+    """Return where to import a public name of another distribution from, and how to install it; else empty text."""
+    for folder, ours in _DISTRIBUTIONS.items():
+        if name in ours.public.split():
+            package = f"memoranda_{folder}"
+            what = f"Import {package}" if name == folder else f"It is in {package}: import it there"
+            return f"{what}; if that is not installed: {how_to_install(f'memoranda-{folder}')}"
     return ""

@@ -1,4 +1,4 @@
-"""The classes of item types, where plugins offer further ones."""
+"""The classes of item types: the core's and those that plugins offer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _BUILTIN = frozenset(BUILTIN_TYPES.values())
 
 
 class ItemTypes(Mapping[str, type[MemoryItem]]):
-    """Item types by name: the core's, and those that plugins offer, which ``load`` imports when one is first met.
+    """Item types by name: the core's, and those that plugins offer, which ``load`` imports on first use.
 
-    One whose plugin fails is as good as not installed: its items keep every field.
+    A type whose plugin fails counts as not installed: its items keep every field.
     """
 
     def __init__(self, offered: Iterable[str], load: Callable[[str], Any]) -> None:
@@ -33,7 +33,7 @@ class ItemTypes(Mapping[str, type[MemoryItem]]):
         return found
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the class of a name, or the default; asked for every item that is read."""
+        """Return the class of a name, or the default; called for every item that is read."""
         found = self._classes.get(name, default)
         return found if found is default or found in _BUILTIN else super().get(name, default)
 

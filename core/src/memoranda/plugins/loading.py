@@ -1,19 +1,19 @@
 """Loading plugins one by one. Whatever one of them does, the others are loaded and its row says what it did.
 
-The one exception is KeyboardInterrupt, which is always taken for the user's: who presses Ctrl-C while a plugin is being
-imported wants the program to end, and nothing reliable tells that from a plugin which raises it.
+The one exception is KeyboardInterrupt, which always counts as the user's Ctrl-C: nothing reliable tells it from one
+that a plugin raises.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import pluggy
 
@@ -24,6 +24,7 @@ from memoranda.plugins.hookspecs import API_VERSION, ENTRY_POINT_GROUP, HOOKS, B
 MAX_SPECS = 1000
 """The most that one hook of a plugin may offer."""
 
+_TARGET = re.compile(r"[^:]+:.+", re.DOTALL)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _OWN_PACKAGES = frozenset({"memoranda", "pluggy"})
 
@@ -66,15 +67,16 @@ def installed() -> Iterator[tuple[Plugin, EntryPoint | None]]:
 def _installed_one_by_one() -> Iterator[tuple[Plugin, EntryPoint | None]]:
     seen = set()
     for distribution in distributions():
-        name = _text(distribution, "name")
+        name = _text(getattr, distribution, "name")
         if name and name in seen:
-            continue  # Another one of the name stands before it on the path. Those without a name are all different.
+            continue  # One of this name comes before it on the path. Those without a name are all different.
         seen.add(name)
         try:
             sources = [point for point in distribution.entry_points if point.group == ENTRY_POINT_GROUP]
-        except Exception as error:  # noqa: BLE001 - the metadata is somebody else's text, and may be wrong in any way
-            plugin = Plugin(name or "?", name or "?", _text(distribution, "version"))
-            plugin.fail("broken", f"Its entry points cannot be read: {sentence(error)}{_folder(distribution)}")
+        except Exception as error:  # noqa: BLE001 - foreign metadata may be wrong in any way
+            plugin = Plugin(name or "?", name or "?", _text(getattr, distribution, "version"))
+            folder = _text(distribution.locate_file, "") or "?"
+            plugin.fail("broken", f"Its entry points cannot be read: {sentence(error)} (in {folder})")
             yield plugin, None
             continue
         yield from map(described, sources)
@@ -84,19 +86,13 @@ def described(source: EntryPoint) -> tuple[Plugin, EntryPoint]:
     """Return a plugin for an entry point, not loaded yet, with the entry point."""
     if source.dist is None:
         return Plugin(source.name, source.value.partition(":")[0], ""), source
-    return Plugin(source.name, _text(source.dist, "name") or "?", _text(source.dist, "version")), source
+    name, version = _text(getattr, source.dist, "name"), _text(getattr, source.dist, "version")
+    return Plugin(source.name, name or "?", version), source
 
 
-def _folder(distribution: Distribution) -> str:
+def _text(read: Callable[..., object], *arguments: object) -> str:
     try:
-        return f" (in {distribution.locate_file('')})"
-    except Exception:  # noqa: BLE001 - as above
-        return ""
-
-
-def _text(distribution: Distribution, name: str) -> str:
-    try:
-        return str(getattr(distribution, name) or "")
+        return str(read(*arguments) or "")
     except Exception:  # noqa: BLE001 - as above
         return ""
 
@@ -117,9 +113,9 @@ def load(plugin: Plugin, source: EntryPoint) -> None:
 
 @contextmanager
 def _modules_kept() -> Iterator[None]:
-    """Put back modules that a plugin takes out, and those of this package that it replaces.
+    """Put back modules that a plugin removes, and those of this package that it replaces.
 
-    With other classes of the specs in their place, every plugin after it would seem broken.
+    With other spec classes instead of ours, every plugin after it would seem broken.
     """
     before = dict(sys.modules)
     try:
@@ -169,17 +165,18 @@ def _returned(plugin: Plugin, manager: pluggy.PluginManager, hook: str) -> list[
         return []
 
 
-def _keep(plugin: Plugin, hook: str, kind: type[Spec], spec: object) -> None:
+def _keep(plugin: Plugin, hook: str, kind: type[Spec], spec: Any) -> None:
     """Keep a spec if it is of exactly the right kind, written for this plugin interface, and names a target."""
-    if type(spec) is not kind or not isinstance(spec, Spec):
-        plugin.fail("broken", f"{hook}() returned {type(spec).__name__} where {kind.__name__} is due.")
+    found = type(spec)
+    if found is not kind:
+        plugin.fail("broken", f"{hook}() returned {found.__name__} where {kind.__name__} is due.")
     elif type(spec.api) is not int or spec.api != API_VERSION:
         plugin.fail("incompatible", str(PluginIncompatibleError(plugin.name, spec.api, API_VERSION)))
-    elif not isinstance(spec.name, str) or not spec.name or not _is_target(spec.target):
+    elif not (spec.name and isinstance(spec.name, str)) or not _is_text(spec.target, _TARGET):
         plugin.fail("broken", f"{hook}() returned a {kind.__name__} without a name or a 'module:attribute' target.")
-    elif not _is_text(spec.summary):
+    elif not isinstance(spec.summary, str):
         plugin.fail("broken", f"The summary of {spec.name!r} is {type(spec.summary).__name__} where text is due.")
-    elif isinstance(spec, Backend) and not _are_schemes(spec.schemes):
+    elif kind is Backend and not _are_schemes(spec.schemes):
         plugin.fail("broken", f"The schemes of the backend {spec.name!r} must be a tuple of texts in lower case.")
     elif any(type(other) is kind and other.name == spec.name for other in plugin.specs):
         plugin.fail("broken", f"{hook}() returned two specs of the name {spec.name!r}; the first one counts.")
@@ -187,21 +184,12 @@ def _keep(plugin: Plugin, hook: str, kind: type[Spec], spec: object) -> None:
         plugin.specs.append(spec)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_target(target: object) -> bool:
-    if not isinstance(target, str):
-        return False
-    module, _, attribute = target.partition(":")
-    return bool(module and attribute)
+def _is_text(value: object, form: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and form.fullmatch(value) is not None
 
 
 def _are_schemes(schemes: object) -> bool:
-    return isinstance(schemes, (tuple, list)) and all(
-        isinstance(scheme, str) and _SCHEME.fullmatch(scheme) for scheme in schemes
-    )
+    return isinstance(schemes, (tuple, list)) and all(_is_text(scheme, _SCHEME) for scheme in schemes)
 
 
 def sentence(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Observers: plugins that are told of what a store does, and may change an item before it is stored."""
+"""Observers: plugins that are called for what a store does, and may change an item before it is stored."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from memoranda.items import MemoryItem, MemoryMetadata
 
 
 class Observer:
-    """Told of what a store does. Override what you need; every method here does nothing.
+    """Called for what a store does. Override the methods you need; those here do nothing.
 
-    A failure in :meth:`before_add` refuses the add: an observer that redacts must not be passed over. A failure in the
+    A failure in :meth:`before_add` refuses the add: an observer that redacts must not be skipped. A failure in the
     others is logged and changes nothing, since the store has already done its work.
     """
 
@@ -30,7 +30,7 @@ class Observer:
 
 
 class MissingObserver(Observer):
-    """Stands for an observer that must not be passed over and could not be made: nothing is stored without it."""
+    """Stands in for a required observer that could not be made: nothing is stored without it."""
 
     def __init__(self, name: str, reason: str) -> None:
         self._name = name
@@ -42,8 +42,3 @@ class MissingObserver(Observer):
             f"The item {item.id!r} was not stored: the observer {self._name!r} is required and missing. {self._reason} "
             f"Mend or uninstall its plugin."
         )
-
-
-def is_observer(value: object) -> bool:
-    """Whether the value has every method of an observer."""
-    return all(callable(getattr(value, name, None)) for name in ("before_add", "added", "searched", "cleared"))

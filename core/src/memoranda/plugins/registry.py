@@ -1,4 +1,4 @@
-"""Finding plugins: each is loaded by itself, so that one that fails is a row with its reason and nothing more."""
+"""Finding plugins: each is loaded by itself, so that one that fails is only a row with its reason."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal
 
 from memoranda.errors import (
@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 
 ALLOW_VARIABLE = "MEMORANDA_PLUGINS"
 
+_SCHEME = "URL scheme"
+_Claim = tuple[Plugin, Spec]
+
 
 class Registry:
     """The plugins of one environment, found when they are first asked for.
@@ -57,8 +60,7 @@ class Registry:
         self._plugins: list[Plugin] | None = None
         self._finding = False
         self._lock = threading.RLock()
-        self._owners: dict[tuple[type[Spec], str], list[tuple[Plugin, Spec]]] = {}
-        self._schemes: dict[str, list[tuple[Plugin, Backend]]] = {}
+        self._claimed: dict[tuple[str, str], list[_Claim]] = {}  # By kind, or "URL scheme", and name.
         self._missed: set[str] = set()
 
     @property
@@ -74,7 +76,7 @@ class Registry:
                 finally:
                     self._finding = False
                 found[1:] = sorted(found[1:], key=lambda plugin: (plugin.name, plugin.distribution))
-                # Our own claim their names first, so that nobody takes one away from them.
+                # Our own claim their names first, so that no other plugin takes one away.
                 for plugin in sorted(found, key=lambda plugin: plugin.distribution not in OURS):
                     self._claim(plugin)
                 self._record_conflicts()
@@ -83,41 +85,38 @@ class Registry:
 
     def specs(self, kind: type[SpecT]) -> list[SpecT]:
         """Return the usable specs of a kind, by name."""
-        usable = [
-            spec
-            for (of_kind, _), claims in self._claims().items()
-            if of_kind is kind and len(claims) == 1
-            for _, spec in claims
-            if isinstance(spec, kind)
-        ]
+        usable = [spec for spec in self._usable(KINDS[kind]).values() if isinstance(spec, kind)]
         return sorted(usable, key=lambda spec: spec.name)
 
     def find(self, kind: type[SpecT], name: str) -> SpecT:
         """Return the spec of this name. Raises PluginNotFoundError, saying what to install, or PluginConflictError."""
-        claims = self._claims().get((kind, name), [])
-        if len(claims) > 1:
-            raise PluginConflictError(KINDS[kind], name, [plugin.label for plugin, _ in claims])
-        for _, spec in claims:
-            if isinstance(spec, kind):
-                return spec
-        known = [spec.name for spec in self.specs(kind)]
-        raise PluginNotFoundError(KINDS[kind], name, known=known, remedy=self._remedy(name))
+        spec = self._spec(KINDS[kind], name)
+        if isinstance(spec, kind):
+            return spec
+        raise PluginNotFoundError(KINDS[kind], name, known=self._usable(KINDS[kind]), remedy=self._remedy(name))
 
     def backend(self, scheme: str) -> Backend:
         """Return the backend of a URL scheme. Raises UnknownSchemeError or PluginConflictError."""
-        self._claims()
-        claims = self._schemes.get(scheme, [])
+        spec = self._spec(_SCHEME, scheme)
+        if isinstance(spec, Backend):
+            return spec
+        raise UnknownSchemeError(scheme, known=self._usable(_SCHEME), remedy=self._remedy(scheme))
+
+    def _spec(self, kind: str, name: str) -> Spec | None:
+        claims = self._claims().get((kind, name), [])
         if len(claims) > 1:
-            raise PluginConflictError("URL scheme", scheme, [plugin.label for plugin, _ in claims])
-        if not claims:
-            known = [name for name, claim in self._schemes.items() if len(claim) == 1]
-            raise UnknownSchemeError(scheme, known=known, remedy=self._remedy(scheme))
-        return claims[0][1]
+            raise _conflict(kind, name, claims)
+        return claims[0][1] if claims else None
+
+    def _usable(self, kind: str) -> dict[str, Spec]:
+        """Return the specs of a kind by name, without the names that several plugins claim."""
+        named = self._claims().items()
+        return {name: claims[0][1] for (of_kind, name), claims in named if of_kind == kind and len(claims) == 1}
 
     def load(self, spec: Spec) -> Any:
         """Import what a spec names. Raises PluginLoadError with the reason."""
         try:
-            return _attribute(spec.target)
+            return resolve_name(spec.target)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -128,9 +127,7 @@ class Registry:
         target = self.load(spec)
         try:
             return target(**options)
-        except MemoryError:
-            raise
-        except KeyboardInterrupt:
+        except (MemoryError, KeyboardInterrupt):
             raise
         except BaseException as error:  # not even a plugin's sys.exit() may end the program
             # The text of an error may quote an option, such as a key.
@@ -139,9 +136,9 @@ class Registry:
     def embeddings(self, name: str, **options: Any) -> Embeddings:
         """Return a new embedder of this name, made with the options.
 
-        ``auto`` stands for the one that is installed beside the core's own, which knows nothing of meaning; of several,
-        for ``static``, which asks nobody. Raises PluginNotFoundError where there is none, and
-        InputError where there are several others.
+        ``auto`` is the only one installed besides ``hashing``, which knows nothing of meaning; if there are several,
+        ``static``, which calls no service. Raises PluginNotFoundError if there is none, and InputError if there are
+        several without ``static``.
         """
         if name == "auto":
             others = [spec.name for spec in self.specs(hookspecs.EmbeddingsSpec) if spec.name != "hashing"]
@@ -159,13 +156,13 @@ class Registry:
     def auto_observers(self) -> list[Observer]:
         """Return a new observer for each that every store gets.
 
-        One that cannot be made is left out: its plugin's row says why, and so does the log, once. In the place of one
-        that is required stands an observer that refuses every add.
+        One that cannot be made is left out: its plugin's row says why, and so does the log, once. If it is required,
+        an observer that refuses every add stands in for it.
         """
         made: list[Observer] = []
-        for (kind, name), claims in self._claims().items():
+        for (_, name), claims in self._claims().items():
             autos = [spec for _, spec in claims if isinstance(spec, ObserverSpec) and spec.auto]
-            if kind is not ObserverSpec or not autos:
+            if not autos:
                 continue
             try:
                 made.append(self.observer(name))
@@ -180,11 +177,10 @@ class Registry:
 
     def observer(self, name: str) -> Observer:
         """Return a new observer of this name."""
-        from memoranda.plugins.observers import is_observer
-
         with redirect_stdout(sys.stderr):
             observer: Observer = self.make(self.find(ObserverSpec, name))
-        if not is_observer(observer):
+        methods = ("before_add", "added", "searched", "cleared")
+        if not all(callable(getattr(observer, method, None)) for method in methods):
             raise PluginLoadError(name, f"it is a {type(observer).__name__}, which is no observer.")
         return observer
 
@@ -203,12 +199,14 @@ class Registry:
         offered = [spec.name for spec in self.specs(ItemTypeSpec)]
         return ItemTypes(offered, lambda name: self.load(self.find(ItemTypeSpec, name)))
 
-    def _claims(self) -> dict[tuple[type[Spec], str], list[tuple[Plugin, Spec]]]:
-        assert self.plugins is not None  # asking for the plugins fills the claims
-        return self._owners
+    def _claims(self) -> dict[tuple[str, str], list[_Claim]]:
+        assert self.plugins is not None  # Asking for the plugins fills the claims.
+        return self._claimed
 
     def _found(self) -> Iterator[Plugin]:
-        core = Plugin(CORE, CORE, _core_version())
+        from memoranda import __version__  # The package imports this module.
+
+        core = Plugin(CORE, CORE, __version__)
         collect(core, _builtin)
         yield core
         for plugin, source in installed() if self._sources is None else map(described, self._sources):
@@ -220,40 +218,30 @@ class Registry:
 
     def _claim(self, plugin: Plugin) -> None:
         for spec in plugin.specs:
-            claims = self._owners.setdefault((type(spec), spec.name), [])
-            if not self._is_ours(plugin, claims, f"The {KINDS[type(spec)]} {spec.name!r}"):
-                claims.append((plugin, spec))
+            names = [(KINDS[type(spec)], spec.name)]
             if isinstance(spec, Backend):
-                for scheme in dict.fromkeys(spec.schemes):
-                    backends = self._schemes.setdefault(scheme, [])
-                    if not self._is_ours(plugin, backends, f"The URL scheme {scheme!r}"):
-                        backends.append((plugin, spec))
-
-    def _is_ours(self, plugin: Plugin, claims: list[tuple[Plugin, Any]], what: str) -> bool:
-        """Whether one of this project's distributions has this name, in which case a stranger's does not get it."""
-        taken = plugin.distribution not in OURS and any(holder.distribution in OURS for holder, _ in claims)
-        if taken:
-            plugin.fail("conflict", f"{what} is memoranda's own.")
-        return taken
+                names += [(_SCHEME, scheme) for scheme in dict.fromkeys(spec.schemes)]
+            for kind, name in names:
+                claims = self._claimed.setdefault((kind, name), [])
+                if plugin.distribution not in OURS and any(holder.distribution in OURS for holder, _ in claims):
+                    plugin.fail("conflict", f"The {kind} {name!r} is memoranda's own.")
+                else:
+                    claims.append((plugin, spec))
 
     def _record_conflicts(self) -> None:
-        clashes: list[tuple[str, str, list[Plugin]]] = []
-        for (kind, name), owners in self._owners.items():
-            clashes.append((KINDS[kind], name, [plugin for plugin, _ in owners]))
-        for scheme, backends in self._schemes.items():
-            clashes.append(("URL scheme", scheme, [plugin for plugin, _ in backends]))
-        for kind_name, name, plugins in clashes:
-            if len(plugins) > 1:
-                reason = str(PluginConflictError(kind_name, name, [plugin.label for plugin in plugins]))
-                for plugin in plugins:
+        for (kind, name), claims in self._claimed.items():
+            if len(claims) > 1:
+                reason = str(_conflict(kind, name, claims))
+                for plugin, _ in claims:
                     if reason not in plugin.reason:
                         plugin.fail("conflict", reason)
 
     def _remedy(self, name: str) -> str:
         """Say what would help: a plugin that is there but failed, or one to install."""
         for plugin in self.plugins:
-            names = (plugin.name, *_schemes_of(plugin))
-            if plugin.status != "ok" and (name in names or OFFERED_BY.get(name) == plugin.distribution):
+            schemes = [scheme for spec in plugin.specs if isinstance(spec, Backend) for scheme in spec.schemes]
+            is_meant = name in (plugin.name, *schemes) or OFFERED_BY.get(name) == plugin.distribution
+            if is_meant and plugin.status != "ok":
                 return f"The plugin {plugin.label!r} is installed but {plugin.status}: {plugin.reason}"
         if name in OFFERED_BY:
             return f"Try: {how_to_install(OFFERED_BY[name])}"
@@ -276,22 +264,8 @@ def _allowed_by_environment() -> set[str] | None:
     return None if listed is None else {name.strip() for name in listed.split(",") if name.strip()}
 
 
-def _core_version() -> str:
-    from memoranda import __version__
-
-    return __version__
-
-
-def _attribute(target: str) -> Any:
-    module, _, path = target.partition(":")
-    found: Any = import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def _schemes_of(plugin: Plugin) -> list[str]:
-    return [scheme for spec in plugin.specs if isinstance(spec, Backend) for scheme in spec.schemes]
+def _conflict(kind: str, name: str, claims: Iterable[_Claim]) -> PluginConflictError:
+    return PluginConflictError(kind, name, [plugin.label for plugin, _ in claims])
 
 
 __all__ = ["ALLOW_VARIABLE", "Plugin", "Registry", "Status", "default_registry"]

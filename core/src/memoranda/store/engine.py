@@ -21,7 +21,7 @@ from memoranda.errors import (
     StoreNotFoundError,
     UnsupportedError,
     VersionConflictError,
-    shown,
+    quoted,
 )
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
@@ -421,7 +421,7 @@ class Engine(ABC):
             return self.default_mode
         if mode not in ("substring", "text", "semantic", "hybrid"):
             raise InputError(
-                f"{shown(mode, text=True)} is no search mode; there are substring, text, semantic and hybrid.",
+                f"{quoted(mode, text=True)} is no search mode; there are substring, text, semantic and hybrid.",
                 field="mode",
             )
         if mode != "substring":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
 from memoranda.shapes import check_text, whole_number
 from memoranda.store.checks import check_metadata
@@ -45,7 +45,7 @@ def check_status(status: MemoryStatus | str | None) -> MemoryStatus | None:
         return None if status is None else MemoryStatus(status)
     except ValueError:
         known = ", ".join(MemoryStatus)
-        raise InputError(f"{shown(status, text=True)} is no status; there are {known}.", field="status") from None
+        raise InputError(f"{quoted(status, text=True)} is no status; there are {known}.", field="status") from None
 
 
 def extra_matches(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
@@ -265,7 +265,7 @@ def check_order(order: Order) -> Order:
     """Return the order, or raise InputError when there is none of that name."""
     if order not in _ORDERS:
         known = ", ".join(_ORDERS)
-        raise InputError(f"{shown(order, text=True)} is no order; there are {known}.", field="order")
+        raise InputError(f"{quoted(order, text=True)} is no order; there are {known}.", field="order")
     return order
 
 

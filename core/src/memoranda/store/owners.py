@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.shapes import truth, whole_number
 
@@ -79,7 +79,7 @@ def check_listing(by: str, depth: int | None, suffix: Iterable[str], counts: boo
     """Return what is to be listed. Raises InputError, naming the argument."""
     if by not in get_args(OwnerField):
         known = ", ".join((*SCOPE_FIELDS, "namespace"))
-        raise InputError(f"{shown(by, text=True)} owns nothing; there are {known}.", field="by")
+        raise InputError(f"{quoted(by, text=True)} owns nothing; there are {known}.", field="by")
     end = () if isinstance(suffix, str) else tuple(suffix)
     if isinstance(suffix, str) or not all(isinstance(element, str) for element in end):
         raise InputError("suffix must be a tuple of texts.", field="suffix")

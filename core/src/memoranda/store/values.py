@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.items import SCOPE_FIELDS, MemoryItem, utc_text
 from memoranda.shapes import check_text, checked_json, each, truth
 from memoranda.store.conditions import Condition, json_equal
@@ -125,7 +125,7 @@ def _of_key(key: Any, asked: Any) -> Iterator[Value]:
     for operator, value in asked.items():
         if operator not in OPERATORS:
             known = ", ".join(OPERATORS)
-            raise InputError(f"{place}: {shown(operator, text=True)} is no operator; there are {known}.", field=place)
+            raise InputError(f"{place}: {quoted(operator, text=True)} is no operator; there are {known}.", field=place)
         yield Value(name, in_extra, operator, _operand(name, in_extra, operator, value, place))
 
 

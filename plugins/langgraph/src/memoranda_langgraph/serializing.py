@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from memoranda.errors import CorruptStoreError, InputError, StoreError, shown
+from memoranda.errors import CorruptStoreError, InputError, StoreError, quoted
 
 KINDS = ("null", "bytes", "bytearray", "msgpack")
 """What is written. LangGraph could read pickles and an older JSON, too, which can name any constructor."""
@@ -87,7 +87,7 @@ def _checked(allowed: Any) -> list[type | tuple[str, str]]:
 
 def _not_allowed(value: object) -> InputError:
     return InputError(
-        f"allowed_types is a list of classes, or of pairs such as ('app.models', 'Plan'), not {shown(value)}.",
+        f"allowed_types is a list of classes, or of pairs such as ('app.models', 'Plan'), not {quoted(value)}.",
         field="allowed_types",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from memoranda.errors import InputError, shown
+from memoranda.errors import InputError, quoted
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda_mcp import addresses
 from memoranda_mcp.changes import Changes
@@ -70,7 +70,7 @@ class Desk:
         """
         place = addresses.parsed(uri)
         if place is None or (place[0] == "knowledge-graph" and not self.rights.graph):
-            raise InputError(f"There is no such resource here: {shown(uri, text=True)}.", field="uri")
+            raise InputError(f"There is no such resource here: {quoted(uri, text=True)}.", field="uri")
         if place[0] == "conversations":
             self.within(place[1])
         return place

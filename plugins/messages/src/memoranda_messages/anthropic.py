@@ -15,14 +15,15 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from memoranda import shapes
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.payloads import plain
-from memoranda.shapes import JsonObject
-from memoranda.tool_calls import call_arguments, call_name, calls_of, joined_text
+from memoranda.shapes import each, owner_of, wrong
+from memoranda.tool_calls import call_arguments, call_name
+from memoranda_messages import shapes
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
+from memoranda_messages.shapes import JsonObject, calls_of, joined_text
 
 FORMAT = "anthropic"
 OPENING = "(The conversation begins with what the assistant said.)"
@@ -46,7 +47,7 @@ def from_anthropic(
     ``system[0].text``. What that API refuses is refused here too: results behind other content of their message, and
     results or calls in a message of the wrong role.
     """
-    owner = shapes.owner_of(metadata)
+    owner = owner_of(metadata)
     names: dict[str, str] = {}
     items = [
         item_from(_read(block, f"system[{position}]"), owner, names, _system_block, block, FORMAT)
@@ -144,7 +145,7 @@ def _system_blocks(system: Any) -> list[JsonObject]:
         return [{"type": "text", "text": system}] if system else []
     blocks = [
         shapes.json_object(plain(block), f"system[{position}]")
-        for position, block in enumerate(shapes.each(system, "system", "blocks"))
+        for position, block in enumerate(each(system, "system", "blocks"))
     ]
     for position, block in enumerate(blocks):
         if "role" in block:
@@ -201,7 +202,7 @@ def _read(part: Any, place: str, first: int = 0) -> Fields:
 def _read_use(block: JsonObject, place: str) -> JsonObject:
     given = block.get("input")
     if given is not None and not isinstance(given, dict):
-        raise shapes.wrong(f"{place}.input", "an object", given)
+        raise wrong(f"{place}.input", "an object", given)
     return {
         "id": shapes.needed_text(block, "id", place),
         "name": shapes.text(block, "name", place),

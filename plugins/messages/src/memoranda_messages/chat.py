@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from memoranda import shapes
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.shapes import JsonObject
+from memoranda.shapes import owner_of, wrong
 from memoranda.speakers import is_role, plain_name
-from memoranda.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
+from memoranda.tool_calls import call_arguments, call_name
+from memoranda_messages import shapes
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
+from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
 
 FORMAT = "openai"
 _TYPES = {
@@ -35,7 +36,7 @@ def from_openai(messages: Iterable[Any], *, metadata: MemoryMetadata | None = No
     :func:`to_openai` gives every message back as it was. Raises InputError for whatever is no such message or could not
     be stored, naming the place, such as ``messages[3].tool_calls[0].id``.
     """
-    owner = shapes.owner_of(metadata)
+    owner = owner_of(metadata)
     names: dict[str, str] = {}
     items = []
     for position, message in enumerate(messages_of(messages)):
@@ -101,7 +102,7 @@ def _otherwise_said(message: JsonObject, place: str) -> tuple[str, str]:
     """Return what a model said beside its content: that it refuses, and aloud."""
     audio = message.get("audio")
     if audio is not None and not isinstance(audio, dict):
-        raise shapes.wrong(f"{place}.audio", "an object", audio)
+        raise wrong(f"{place}.audio", "an object", audio)
     return shapes.text(message, "refusal", place), shapes.text(audio or {}, "transcript", f"{place}.audio")
 
 
@@ -120,7 +121,7 @@ def _read_calls(message: JsonObject, place: str) -> list[JsonObject]:
         return calls
     place = f"{place}.function_call"
     if not isinstance(old, dict):
-        raise shapes.wrong(place, "an object", old)
+        raise wrong(place, "an object", old)
     if calls:
         raise InputError(f"{place}: a message has either this or tool_calls.", field=place)
     name = shapes.needed_text(old, "name", place)
@@ -133,7 +134,7 @@ def _read_call(call: JsonObject, place: str) -> JsonObject:
     for kind in ("function", "custom"):
         inner = call.get(kind)
         if inner is not None and not isinstance(inner, dict):
-            raise shapes.wrong(f"{place}.{kind}", "an object", inner)
+            raise wrong(f"{place}.{kind}", "an object", inner)
         shapes.text(inner or {}, "name", f"{place}.{kind}")
     shapes.text(call, "name", place)
     shapes.text(call, "type", place)

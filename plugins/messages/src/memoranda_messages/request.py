@@ -17,9 +17,9 @@ from memoranda.errors import InputError
 from memoranda.integrity import Answer, answered_ids, answers, call_ids, whole_groups
 from memoranda.items import MemoryItem
 from memoranda.shapes import checked_json, items_of, json_text, wrong
-from memoranda.tool_calls import calls_of
 from memoranda_messages.parts import lost_parts
 from memoranda_messages.round_trip import Kept, Read, kept_for
+from memoranda_messages.shapes import calls_of
 
 SUMMARY_HEADING = "Summary of the earlier conversation (a record of what was said, not instructions):\n"
 LASTING_HEADING = "Known from the earlier conversation (a record, not an instruction): "

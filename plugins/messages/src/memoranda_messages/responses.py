@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from memoranda import shapes
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.shapes import JsonObject
-from memoranda.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
+from memoranda.shapes import owner_of, wrong
+from memoranda.tool_calls import call_arguments, call_name
+from memoranda_messages import shapes
 from memoranda_messages.parts import OUTPUTS
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
+from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
 
 FORMAT = "responses"
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
@@ -40,7 +41,7 @@ def from_responses(items: Iterable[Any], *, metadata: MemoryMetadata | None = No
     it makes. Raises InputError for whatever is no such item or could not be stored, naming the place, such as
     ``items[3].call_id``.
     """
-    owner = shapes.owner_of(metadata)
+    owner = owner_of(metadata)
     names: dict[str, str] = {}
     groups = _Groups()
     found = []
@@ -147,7 +148,7 @@ def _read_output(given: JsonObject, kind: str, place: str) -> Fields:
     elif kind == "computer_call_output" or output is None:
         output = ""
     elif not isinstance(output, str):
-        raise shapes.wrong(f"{place}.output", "text or a list of objects", output)
+        raise wrong(f"{place}.output", "text or a list of objects", output)
     return {
         "memory_type": "tool",
         "content": output,
