@@ -291,7 +291,9 @@ def test_an_empty_list_allows_none(make_plugin: MakePlugin, monkeypatch: pytest.
 def test_an_unknown_scheme_says_what_to_install() -> None:
     registry = Registry([], allow=None)
 
-    with pytest.raises(UnknownSchemeError, match=r"Installed: memory\. Try: pip install \./plugins/postgres") as caught:
+    with pytest.raises(
+        UnknownSchemeError, match=r"Installed: memory\. Try: pip install .*\./plugins/postgres"
+    ) as caught:
         registry.backend("postgresql")
     assert isinstance(caught.value, LookupError)
 
@@ -306,7 +308,7 @@ def test_a_plugin_that_failed_is_mentioned_where_it_is_missed(make_plugin: MakeP
 def test_a_name_that_nobody_has_lists_those_that_exist() -> None:
     with pytest.raises(PluginNotFoundError, match=r"No token counter is called 'spy'\. Installed: estimate"):
         Registry([], allow=None).find(TokenCounterSpec, "spy")
-    with pytest.raises(PluginNotFoundError, match=r"pip install \./plugins/summary-facts"):
+    with pytest.raises(PluginNotFoundError, match=r"pip install .*\./plugins/summary-facts"):
         Registry([], allow=None).find(TemplateSpec, "facts")
 
 

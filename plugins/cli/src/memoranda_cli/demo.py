@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memoranda.errors import PluginError
+from memoranda.errors import PluginError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.plugins import how_to_install
 from memoranda.store import Capability, dump_item
@@ -176,7 +176,11 @@ async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> d
 
 async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> list[RankedItem]:
     _head(terminal, "4", f"A search beyond the window: “{QUESTION}”")
-    found = await store.search_ranked(query=QUESTION, metadata=owner, limit=2, mode="text")
+    try:
+        found = await store.search_ranked(query=QUESTION, metadata=owner, limit=2, mode="text")
+    except UnsupportedError as error:  # No ranker is installed, or MEMORANDA_PLUGINS allows none.
+        _line(terminal, str(error))
+        return []
     from memoranda_cli.render import said, speaker
 
     rows = [
