@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-
 Command = Callable[..., Any]
 
 pytest.importorskip("memoranda_sqlite")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-
 Command = Callable[..., Any]
 
 LINES: dict[str, list[list[str]]] = {

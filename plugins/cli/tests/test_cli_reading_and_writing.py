@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memoranda_cli.terminal import visible
+from memoranda_cli.characters import visible
 
 Command = Callable[..., Any]
 

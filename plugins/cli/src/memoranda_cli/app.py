@@ -14,9 +14,9 @@ from typer.core import TyperGroup
 from memoranda import __version__
 from memoranda.errors import MemoryError, PluginError, PluginLoadError
 from memoranda.plugins import CommandSpec
+from memoranda_cli.characters import accept_all_characters
 from memoranda_cli.commands import COMMANDS, SECTIONS
 from memoranda_cli.exits import MEANINGS, ExitCode, code_of
-from memoranda_cli.streams import tolerate_every_encoding
 from memoranda_cli.terminal import say, show_json, wrapped
 
 _BUILT_IN = {spec.name: spec for spec in COMMANDS}
@@ -56,7 +56,7 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take ``--debug`` from wherever it stands before a ``--``: people add it to the line that just failed."""
-        tolerate_every_encoding()
+        accept_all_characters()
         end = args.index("--") if "--" in args else len(args)
         ctx.meta["memoranda.json"] = "--json" in args[:end]
         if "--debug" in args[:end]:

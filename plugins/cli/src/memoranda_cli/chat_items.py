@@ -14,8 +14,14 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from memoranda.errors import InputError
 from memoranda.items import MemoryMetadata, now_text, utc_text
 from memoranda.store import check_item
-from memoranda_cli.chat_file import Conversation, conversations
-from memoranda_cli.chat_formats import SESSION_KEYS, TIME_KEYS, USER_KEYS, FileFormat
+from memoranda_cli.chat_formats import (
+    SESSION_KEYS,
+    TIME_KEYS,
+    USER_KEYS,
+    Conversation,
+    FileFormat,
+    conversations,
+)
 from memoranda_cli.jsonl import lasting_id
 from memoranda_cli.sharegpt import messages_of
 from memoranda_cli.transfer import TIMES, Incoming, Stamp

@@ -9,8 +9,9 @@ import typer
 from memoranda.plugins import how_to_install
 from memoranda.urls import redacted, scheme_of
 from memoranda_cli import options
+from memoranda_cli.characters import preview, visible
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.terminal import preview, progress, say, show, show_json, table, visible
+from memoranda_cli.terminal import progress, say, show, show_json, table
 
 if TYPE_CHECKING:
     from memoranda_testing.runner import Report

@@ -13,7 +13,7 @@ from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.importing import Policy
-from memoranda_cli.tally import Tally, broken_off
+from memoranda_cli.interrupting import TransferCounts, broken_off
 from memoranda_cli.terminal import progress, say, show_json
 from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Transfer, hidden_ids, standing_of, trial
 
@@ -50,17 +50,17 @@ def copy(
 
     if source == destination:
         raise CommandError("SOURCE and DESTINATION are the same.", ExitCode.USAGE)
-    tally = Tally()
-    work = _Copy((source, source_options), (destination, destination_options), metadata, policy, deleted, tally)
-    with broken_off(tally):
+    counts = TransferCounts()
+    work = _Copy((source, source_options), (destination, destination_options), metadata, policy, deleted, counts)
+    with broken_off(counts):
         report = run(work.tried() if dry_run else work.done())
     if as_json:
-        show_json({**report, **tally.as_json(), "dry_run": dry_run})
+        show_json({**report, **counts.as_json(), "dry_run": dry_run})
     elif dry_run:
-        say(f"Would copy to {redacted(destination)}: {tally.sentence()}.")
+        say(f"Would copy to {redacted(destination)}: {counts.sentence()}.")
     else:
         say(
-            f"{tally.sentence()}; {report['count']:,} read back, equal in every field but the version, "
+            f"{counts.sentence()}; {report['count']:,} read back, equal in every field but the version, "
             f"digest {report['digest'][:16]}…."
         )
 
@@ -74,7 +74,7 @@ class _Copy:
     metadata: Any
     policy: OnConflict
     deleted: bool
-    tally: Tally
+    counts: TransferCounts
 
     async def tried(self) -> dict[str, Any]:
         """Compare the two without writing to either, and count what would become of each item."""
@@ -82,7 +82,7 @@ class _Copy:
 
         async with (
             opened(*self.source) as origin,
-            trial(*self.destination, self.policy, self.tally) as transfer,
+            trial(*self.destination, self.policy, self.counts) as transfer,
         ):
             found = await self._found(origin, transfer.store)
             with progress("comparing", found.total) as advance:
@@ -99,7 +99,7 @@ class _Copy:
             # Where the source is not there or the destination cannot hold it, no destination is made.
             found = await self._found(origin, unopened(*self.destination))
             async with opened(*self.destination, "create") as target:
-                transfer = Transfer(target, self.policy, self.tally)
+                transfer = Transfer(target, self.policy, self.counts)
                 await transfer.begin()
                 if self.policy is OnConflict.FAIL and not transfer.empty:
                     with progress("checking", found.total) as advance:

@@ -65,9 +65,8 @@ def _is_installed(scheme: str) -> bool:
     return True
 
 
-def conversation_of(owner: MemoryMetadata) -> list[MemoryItem]:
+def sample_conversation(owner: MemoryMetadata, start: datetime) -> list[MemoryItem]:
     """Return the demo's conversation: five rounds, parallel calls, a failed one, and one that was never answered."""
-    start = datetime.now(UTC) - timedelta(minutes=5)
 
     def at(minute: int) -> dict[str, Any]:
         return {"metadata": owner, "created_at": (start + timedelta(minutes=minute)).isoformat()}
@@ -112,7 +111,7 @@ async def _demo(terminal: Console, url: str, file: Path | None = None) -> dict[s
     from memoranda.opening import open as open_store
 
     owner = MemoryMetadata(user_id=f"demo-{uuid.uuid4().hex[:8]}", session_id="trip")
-    items = conversation_of(owner)
+    items = sample_conversation(owner, datetime.now(UTC) - timedelta(minutes=5))
     seen: dict[str, Any] = {"store": redacted(url), "stored": len(items)}
     persists = False
     try:

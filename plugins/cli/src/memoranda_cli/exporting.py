@@ -6,10 +6,10 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.jsonl import Digest, footer, header, line_of
 from memoranda_cli.terminal import agree, progress, say, show_json
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
 
 
 @options.filtered
@@ -63,20 +66,32 @@ async def _export(
     url: str, store_options: list[str] | None, wanted: dict[str, Any], deleted: bool, output: IO[str]
 ) -> Digest:
     from memoranda_cli.stores import opened
-    from memoranda_cli.transfer import hidden_ids
 
     digest = Digest()
     async with opened(url, store_options) as store:
-        hidden = await hidden_ids(store, wanted["metadata"]) if deleted else set()
         total = await store.count(include_deleted=deleted, **wanted)
-        output.write(header(store=redacted(url)) + "\n")
         with progress("exporting", total) as advance:
-            async for item in store.scan(include_deleted=deleted, order="added", **wanted):
-                output.write(line_of(item, hidden=item.id in hidden) + "\n")
-                digest.take(item, hidden=item.id in hidden)
+            async for line in export_lines(store, redacted(url), digest, deleted=deleted, **wanted):
+                output.write(line)
                 advance(1)
-        output.write(footer(digest) + "\n")
     return digest
+
+
+async def export_lines(
+    store: BaseStore, name: str, digest: Digest, *, deleted: bool = False, **wanted: Any
+) -> AsyncIterator[str]:
+    """Yield the lines of an export of a store of this name: a header, the wanted items as they were added, and a seal.
+
+    ``digest`` counts and hashes the items on the way. Archived items are included, deleted ones if ``deleted``.
+    """
+    from memoranda_cli.transfer import hidden_ids
+
+    hidden = await hidden_ids(store, wanted["metadata"]) if deleted else set()
+    yield header(store=name) + "\n"
+    async for item in store.scan(include_deleted=deleted, order="added", **wanted):
+        digest.take(item, hidden=item.id in hidden)
+        yield line_of(item, hidden=item.id in hidden) + "\n"
+    yield footer(digest) + "\n"
 
 
 @contextmanager

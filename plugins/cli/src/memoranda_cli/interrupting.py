@@ -8,7 +8,11 @@ import signal
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
+
+from memoranda.errors import MemoryError
+from memoranda_cli.exits import CommandError, code_of
 
 T = TypeVar("T")
 
@@ -31,6 +35,57 @@ def uncertain(message: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted. {message}") from None
+
+
+@dataclass(slots=True)
+class TransferCounts:
+    """What became of the items."""
+
+    added: int = 0
+    unchanged: int = 0
+    overwritten: int = 0
+    skipped: int = 0
+    expired: int = 0
+    deleted: int = 0
+    under_way: int = 0
+
+    @property
+    def total(self) -> int:
+        """How many were dealt with."""
+        return self.added + self.unchanged + self.overwritten + self.skipped + self.expired
+
+    def as_json(self) -> dict[str, int]:
+        """Return the numbers, for programs."""
+        counts = asdict(self)
+        del counts["under_way"]
+        return counts
+
+    def interruption(self) -> str:
+        """Return what is known when the transfer is broken off: of what is under way, nobody can tell."""
+        if not self.total and not self.under_way:
+            return "before anything was stored."
+        unsure = f", and up to {self.under_way:,} more may be stored" if self.under_way else ""
+        return f"after {self.total:,} items{unsure}; run the same line again to go on: nothing is stored twice."
+
+    def sentence(self) -> str:
+        """Return what happened, in words."""
+        counts = {**self.as_json(), "of them deleted": self.deleted}
+        del counts["deleted"]  # They were written as such, and are among the others.
+        return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "added")
+
+
+@contextmanager
+def broken_off(counts: TransferCounts) -> Iterator[None]:
+    """Say how far a transfer came that Ctrl-C or an error ends."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"Interrupted {counts.interruption()}", counts.as_json()) from None
+    except MemoryError as error:
+        if not counts.total and not counts.under_way:
+            raise
+        told = f"{error} This was {counts.interruption()}"
+        raise CommandError(told, code_of(error), counts.as_json()) from error
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,6 @@
-"""The export format: JSON Lines, a header first, then an item a line, then a footer that seals them.
+"""JSON files: the values in them with their lines, and the export format.
+
+An export is JSON Lines: a header first, then an item a line, then a footer that seals them.
 
 The header is ``{"memoranda": "export", "format": 1}`` and whatever else is worth knowing, the footer ``{"memoranda":
 "end", "count": …, "digest": …}``, and a deleted item stands in ``{"memoranda": "deleted", "item": …}``. A file without
@@ -9,18 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.store import dump_item
-from memoranda_cli.records import parsed
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
 
 FORMAT = 1
 MARK = "memoranda"
+
+_BETWEEN = re.compile(r"[\s,]*")
 
 
 class Line(NamedTuple):
@@ -136,3 +140,63 @@ def _check_format(data: dict[str, Any], name: str) -> None:
         raise InputError(
             f"{name} is written in format {found!r} and this release reads {FORMAT}. Upgrade memoranda.", field="file"
         )
+
+
+class Record(NamedTuple):
+    """One value of a file and the line where it begins."""
+
+    line: int
+    value: Any
+
+
+def records(file: IO[str], name: str) -> Iterator[Record]:
+    """Yield the values of the lines of a file, or of the one list that it is; what is no list is one value.
+
+    Raises InputError, naming the line, for what is no JSON.
+    """
+    file.seek(0)
+    first = next((text for text in file if text.strip()), None)
+    if first is None:
+        return
+    several = any(text.strip() for text in file) and _is_json(first)
+    file.seek(0)
+    if not several:
+        yield from _of_document(file.read(), name)
+        return
+    for number, text in enumerate(file, 1):
+        if text.strip():
+            yield Record(number, parsed(text, name, number))
+
+
+def parsed(text: str, name: str, line: int = 1) -> Any:
+    """Return the value that a text is, which begins on a line. Raises InputError, naming the line, if it is none."""
+    try:
+        return json.loads(text.rstrip())  # An error at the end lies in the last line that says something.
+    except json.JSONDecodeError as error:
+        line += error.lineno - 1
+        raise InputError(f"{name}, line {line}: this is not JSON ({error.msg}).", field="file") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}, line {line}: this is JSON that cannot be read ({error}).", field="file") from error
+
+
+def _of_document(text: str, name: str) -> Iterator[Record]:
+    value = parsed(text, name)
+    begins = len(text) - len(text.lstrip())
+    line = 1 + text.count("\n", 0, begins)
+    if not isinstance(value, list):
+        yield Record(line, value)
+        return
+    decoder, ends = json.JSONDecoder(), begins + 1
+    for element in value:
+        before, begins = begins, _BETWEEN.match(text, ends).end()  # type: ignore[union-attr]  # it matches anything
+        line += text.count("\n", before, begins)
+        ends = decoder.raw_decode(text, begins)[1]
+        yield Record(line, element)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

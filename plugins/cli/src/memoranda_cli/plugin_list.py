@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from memoranda.plugins import KINDS, Backend, CommandSpec, Spec
 from memoranda_cli import options
-from memoranda_cli.terminal import console, show_json, visible
+from memoranda_cli.characters import visible
+from memoranda_cli.terminal import console, show_json
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Plugin

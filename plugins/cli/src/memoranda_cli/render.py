@@ -10,7 +10,8 @@ from memoranda.items import SCOPE_FIELDS
 from memoranda.speakers import speaker as who_speaks
 from memoranda.store import dump_item
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda_cli.terminal import console, preview, table, visible
+from memoranda_cli.characters import preview, visible
+from memoranda_cli.terminal import console, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

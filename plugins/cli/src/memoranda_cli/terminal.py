@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import signal
 import sys
 import textwrap
 import threading
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
+from memoranda_cli.characters import visible, visible_json
 from memoranda_cli.exits import CommandError, ExitCode
 
 if TYPE_CHECKING:
@@ -23,53 +22,6 @@ if TYPE_CHECKING:
 
 WIDE = 4000
 """The width of tables in a pipe, where nothing is gained by cutting lines."""
-
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
-    "\U00013441\U00013442\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
-)
-"""Letters, marks and symbols by their category, of which nothing is seen: what Unicode calls ignorable by default (a
-joiner, fillers, inherent vowels, variation selectors), and blanks."""
-
-
-class _Signs(dict[int, str]):
-    """What is shown in the place of each character, for ``str.translate``: of most the character itself.
-
-    The category of the others says that nothing of them is seen: they control or format, are private or unassigned.
-    """
-
-    def __init__(self, sign: Callable[[int], str]) -> None:
-        super().__init__({ord(character): character for character in "\n\t"})
-        self._sign = sign
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        seen = unicodedata.category(character) == "Zs" or (character.isprintable() and not _UNSEEN.match(character))
-        return self.setdefault(code, character if seen else self._sign(code))
-
-
-def _marked(code: int) -> str:
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"
-
-
-def _escaped(code: int) -> str:
-    return json.dumps(chr(code))[1:-1] if code != 0x7F else "\\u007f"
-
-
-_MARKS, _ESCAPES = _Signs(_marked), _Signs(_escaped)
-
-
-def visible(text: str) -> str:
-    """Return text that a terminal shows and does not obey, with a sign in the place of what nobody would see."""
-    return text.translate(_MARKS)
-
-
-def preview(text: str, width: int = 200) -> str:
-    """Return the text as one short visible line."""
-    line = " ".join(visible(text).split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -96,8 +48,8 @@ def show_json(value: Any) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value, indent=2)
-    # JSON allows most of these as they are, and terminals obey some and hide the others.
-    _write(sys.stdout, text.translate(_ESCAPES))
+    # JSON allows most invisible characters as they are, and terminals obey some and hide the others.
+    _write(sys.stdout, visible_json(text))
 
 
 def _write(stream: TextIO, text: str) -> None:

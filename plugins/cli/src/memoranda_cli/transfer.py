@@ -21,7 +21,7 @@ from memoranda_cli.jsonl import Digest, fingerprint
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
     from memoranda.store import BaseStore
-    from memoranda_cli.tally import Tally
+    from memoranda_cli.interrupting import TransferCounts
 
 BATCH = 500
 _AT_ONCE = 50
@@ -109,10 +109,10 @@ class Transfer:
     has never been visible.
     """
 
-    def __init__(self, store: BaseStore, policy: OnConflict, tally: Tally, *, empty: bool = False) -> None:
+    def __init__(self, store: BaseStore, policy: OnConflict, counts: TransferCounts, *, empty: bool = False) -> None:
         self.store = store
         self.policy = policy
-        self.tally = tally
+        self.counts = counts
         self.empty = empty
         self._bin: dict[str, Standing] = {}
         self._as_stored = _AsStored()
@@ -139,14 +139,14 @@ class Transfer:
         Returns what the store has now: the batch without what was skipped, as the store's observers wanted it stored.
         """
         fate = await self._sorted(batch)
-        self.tally.under_way = len(fate.wanted)
+        self.counts.under_way = len(fate.wanted)
         try:
             await self._write(fate.wanted)
         except MemoryError:
             if Capability.ATOMIC in self.store.capabilities:
-                self.tally.under_way = 0
+                self.counts.under_way = 0
             raise
-        self.tally.under_way = 0
+        self.counts.under_way = 0
         self._count(fate)
         changed, self._as_stored.items = self._as_stored.items, {}
         return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in fate.there_then]
@@ -176,12 +176,12 @@ class Transfer:
         return fate
 
     def _count(self, fate: _Fate) -> None:
-        self.tally.added += len(fate.wanted) - fate.overwritten
-        self.tally.overwritten += fate.overwritten
-        self.tally.unchanged += fate.unchanged
-        self.tally.skipped += fate.skipped
-        self.tally.expired += fate.expired
-        self.tally.deleted += sum(incoming.hidden for incoming in fate.wanted)
+        self.counts.added += len(fate.wanted) - fate.overwritten
+        self.counts.overwritten += fate.overwritten
+        self.counts.unchanged += fate.unchanged
+        self.counts.skipped += fate.skipped
+        self.counts.expired += fate.expired
+        self.counts.deleted += sum(incoming.hidden for incoming in fate.wanted)
 
     async def _write(self, wanted: Sequence[Incoming]) -> None:
         # Of an id that comes twice the last counts.
@@ -254,17 +254,17 @@ class Transfer:
 
 @asynccontextmanager
 async def trial(
-    url: str, store_options: list[str] | None, policy: OnConflict, tally: Tally
+    url: str, store_options: list[str] | None, policy: OnConflict, counts: TransferCounts
 ) -> AsyncGenerator[Transfer, None]:
     """Give a transfer that is to store nothing. Its store is opened to be read, and if there is none, not at all."""
     from memoranda_cli.stores import unopened
 
     store = unopened(url, store_options)
     if not await store.exists():
-        yield Transfer(store, policy, tally, empty=True)
+        yield Transfer(store, policy, counts, empty=True)
         return
     async with store:
-        transfer = Transfer(store, policy, tally)
+        transfer = Transfer(store, policy, counts)
         await transfer.begin()
         yield transfer
 
@@ -307,12 +307,18 @@ async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:
     return found
 
 
+async def hidden_items(store: BaseStore, metadata: Any = None) -> AsyncGenerator[MemoryItem, None]:
+    """Yield the items that the store hides."""
+    hidden = await hidden_ids(store, metadata)
+    async for item in store.scan(metadata=metadata, include_deleted=True):
+        if item.id in hidden:
+            yield item
+
+
 async def bin_of(store: BaseStore) -> dict[str, Standing]:
     """Return how the items stand that the store hides."""
     if Capability.DELETE not in store.capabilities:
         return {}
     if await store.count(include_deleted=True) == await store.count():
         return {}
-    hidden = await hidden_ids(store)
-    everything = store.scan(include_deleted=True)
-    return {item.id: Standing.of(item, hidden=True) async for item in everything if item.id in hidden}
+    return {item.id: Standing.of(item, hidden=True) async for item in hidden_items(store)}

@@ -1,4 +1,4 @@
-"""``memoranda add``: one memory, from the line, a file or a pipe."""
+"""``memoranda add`` and ``fork``: store one memory, or begin a new session from an old one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from memoranda.errors import InputError
 from memoranda_cli import options
-from memoranda_cli.terminal import say
+from memoranda_cli.terminal import say, show_json
 
 WHAT = "What"
 TOOLS = "Tools"
@@ -83,7 +83,6 @@ async def _add(
 ) -> None:
     from memoranda.store import check_item, dump_item, load_item
     from memoranda_cli.stores import opened
-    from memoranda_cli.terminal import show_json
 
     # What is wrong with the item must not leave a new store behind.
     check_item(load_item(fields))
@@ -118,3 +117,30 @@ def _calls(text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise InputError(f"--tool-calls is not JSON: {error}.", field="tool_calls") from error
+
+
+def fork(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session to go on from.")],
+    at: Annotated[str, typer.Option("--at", metavar="ID", help="The last item that both share.")],
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="ID", help="This user's session only.")] = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fork a session at one of its items, and print the id of the new one.
+
+    The new session shows what the other said up to there, and then goes its own way; nothing is copied.
+    'memoranda history --ids' shows the ids of items.
+    """
+    from memoranda_cli.stores import opened, run
+
+    async def work() -> str:
+        async with opened(store, store_options, "change") as target:
+            source = target if user is None else target.scoped(user_id=user)
+            return await source.fork(session, at=at)
+
+    branch = run(work())
+    if as_json:
+        show_json({"session": branch, "parent": session, "at": at})
+    else:
+        typer.echo(branch)

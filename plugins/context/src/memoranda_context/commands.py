@@ -17,8 +17,10 @@ from memoranda.integrity import results_behind_calls
 from memoranda.store import as_one_session
 from memoranda.windowing import as_said
 from memoranda_cli import options
-from memoranda_cli.terminal import preview, say, show, show_json
+from memoranda_cli.characters import preview
+from memoranda_cli.terminal import say, show, show_json
 from memoranda_context.explaining import Window, grouped, window_of
+from memoranda_context.prompt import WRITERS
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -139,19 +141,10 @@ def _show(items: Sequence[MemoryItem], form: Format) -> None:
 
         show(conversation(results_behind_calls(items)))
     else:
-        typer.echo(json.dumps(messages_of(items, form), ensure_ascii=False, indent=2))
-
-
-def messages_of(items: Sequence[MemoryItem], form: Format) -> Any:
-    """Return a window as a provider's messages; Anthropic's with their system blocks."""
-    from memoranda_messages import to_anthropic, to_openai, to_responses
-
-    if form is Format.OPENAI:
-        return to_openai(items)
-    if form is Format.RESPONSES:
-        return to_responses(items)
-    system, messages = to_anthropic(items)
-    return {"system": system, "messages": messages}
+        messages = WRITERS[form](items)
+        if form is Format.ANTHROPIC:
+            messages = {"system": messages[0], "messages": messages[1]}
+        typer.echo(json.dumps(messages, ensure_ascii=False, indent=2))
 
 
 def _as_json(window: Window, left_out: Sequence[tuple[MemoryItem, str]], tokens: int) -> dict[str, Any]:

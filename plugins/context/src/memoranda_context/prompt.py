@@ -119,11 +119,12 @@ class Parts:
         return "\n\n".join(section for section in sections if section)
 
 
-_FORMATS: Mapping[str, Callable[..., Any]] = {
+WRITERS: Mapping[str, Callable[..., Any]] = {
     "openai": to_openai,
     "responses": to_responses,
     "anthropic": to_anthropic,
 }
+"""The functions that write items as the messages of each provider format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,9 @@ class AssembledContext:
         the query. ``strict`` and ``dropped`` are those of :func:`memoranda_messages.to_openai`. Raises InputError for
         another format.
         """
-        write = _FORMATS.get(format)
+        write = WRITERS.get(format)
         if write is None:
-            known = f"{', '.join(list(_FORMATS)[:-1])} and {list(_FORMATS)[-1]}"
+            known = f"{', '.join(list(WRITERS)[:-1])} and {list(WRITERS)[-1]}"
             raise InputError(f"{format!r} is no message format; there are {known}.", field="format")
         return write(self.parts.items(), strict=strict, dropped=dropped)
 
@@ -161,7 +162,7 @@ class AssembledContext:
         What a provider would refuse and is sent otherwise, such as a name, is among the warnings, for every format.
         """
         repairs: dict[str, None] = {}
-        for name, write in _FORMATS.items():
+        for name, write in WRITERS.items():
             dropped: list[Dropped] = []
             with suppress(InputError):  # What cannot be sent at all is said when it is to be sent.
                 write(self.parts.items(), dropped=dropped)

@@ -18,8 +18,7 @@ from starlette.types import ASGIApp
 
 from memoranda.errors import MemoryError
 from memoranda.store import BaseStore
-from memoranda_inspector.acting import ActPages
-from memoranda_inspector.acts import Acts
+from memoranda_inspector.actions import ActionPages, Actions
 from memoranda_inspector.pages import prepare, rendered
 from memoranda_inspector.reading import ReadingPages
 from memoranda_inspector.scopes import Owners
@@ -68,18 +67,14 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
         Route("/o/{key}/search", reading.search, methods=["GET", "POST"]),
     ]
     if not inspector.read_only:
-        acting = ActPages(
-            inspector.store,
-            owners,
-            Acts(inspector.store, inspector.summarizer, inspector.templates),
-            shared,
-        )
+        runner = Actions(inspector.store, inspector.name, inspector.summarizer, inspector.templates)
+        actions = ActionPages(inspector.store, inspector.name, owners, runner, shared)
         routes += [
-            Route("/o/{key}/acts", acting.acts),
-            Route("/o/{key}/preview/{act}", acting.preview, methods=["POST"]),
-            Route("/o/{key}/do/{act}", acting.do, methods=["POST"]),
-            Route("/o/{key}/export", acting.export, methods=["POST"]),
-            Route("/receipts/{key}", acting.receipt),
+            Route("/o/{key}/actions", actions.overview),
+            Route("/o/{key}/preview/{action}", actions.preview, methods=["POST"]),
+            Route("/o/{key}/do/{action}", actions.run, methods=["POST"]),
+            Route("/o/{key}/export", actions.export, methods=["POST"]),
+            Route("/receipts/{key}", actions.receipt),
         ]
     guarded = [Route(route.path, _guarded(route.endpoint, root), methods=list(route.methods or ())) for route in routes]
     static = Mount("/static", StaticFiles(packages=[("memoranda_inspector", "static")]))

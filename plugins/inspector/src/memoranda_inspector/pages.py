@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from memoranda.errors import InputError
+from memoranda_cli.characters import visible
 from memoranda_inspector import text
 
 _LARGEST_FORM = 1_000_000
@@ -28,7 +29,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "visible": text.visible,
+        "visible": visible,
         "line": text.one_line,
         "name": text.shown_name,
         "json": text.json_text,

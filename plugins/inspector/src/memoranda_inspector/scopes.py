@@ -12,6 +12,8 @@ import json
 import secrets
 from dataclasses import dataclass, field
 
+from starlette.requests import Request
+
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 
@@ -71,9 +73,15 @@ class Owners:
         key = _key(self._secret, json.dumps(fields))
         return self._known.setdefault(key, Owner(f"{self._root}/o/{key}/", metadata, self._secret))
 
-    def get(self, key: str) -> Owner | None:
-        """Return the owner of a key that was given out, or None."""
-        return self._known.get(key)
+    def chosen(self, request: Request) -> Owner:
+        """Return the owner that the address of a request names.
+
+        Raises InputError for one that was not listed since the start.
+        """
+        owner = self._known.get(request.path_params["key"])
+        if owner is None:
+            raise InputError("This address is from another time; choose an owner again.", field="owner")
+        return owner
 
 
 def _key(secret: bytes, text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability, RankedItem, SearchMode
-from memoranda_inspector.text import visible
+from memoranda_cli.characters import visible
 from memoranda_ranking import (
     Passage,
     Weights,

@@ -131,7 +131,7 @@ def import_graph(
     """
     from memoranda_mcp.graph import Graph
     from memoranda_mcp.importing import parsed, take_over
-    from memoranda_mcp.serving import make_desk, opened
+    from memoranda_mcp.serving import make_memory, opened
 
     settings: Settings = context.obj
     _check_owner(settings)
@@ -139,7 +139,7 @@ def import_graph(
 
     async def work() -> str:
         async with opened(settings) as (store, summarizer):
-            return str(await take_over(Graph(make_desk(store, settings, summarizer).graph_store), *found))
+            return str(await take_over(Graph(make_memory(store, settings, summarizer).graph_store), *found))
 
     typer.echo(asyncio.run(work()))
 

@@ -21,12 +21,13 @@ from mcp_types import INVALID_REQUEST
 from pydantic import AnyHttpUrl
 
 from memoranda.errors import InputError
-from memoranda_mcp.server import RequestContext, make_server
-from memoranda_mcp.serving import Settings, make_desk, opened
+from memoranda_mcp.resources import RequestContext
+from memoranda_mcp.server import make_server
+from memoranda_mcp.serving import Settings, make_memory, opened
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
-    from memoranda_mcp.desk import Desk
+    from memoranda_mcp.memory import ScopedMemory
     from memoranda_summary import Summarizer
 
 logger = logging.getLogger(__name__)
@@ -77,34 +78,34 @@ def read_tokens(path: Path) -> dict[str, str]:
     return found
 
 
-class Desks:
-    """The desks of all who may come, made when they first do."""
+class ScopedMemories:
+    """The memories of all who may come, made when they first do."""
 
     def __init__(self, store: BaseStore, settings: Settings, summarizer: Summarizer | None) -> None:
         self._store = store
         self._settings = settings
         self._summarizer = summarizer
-        self._desks: dict[str, Desk] = {}
+        self._memories: dict[str, ScopedMemory] = {}
 
-    def __call__(self, context: RequestContext) -> Desk:
-        """Return the desk of whoever sent the request, by the token that it came with."""
+    def __call__(self, context: RequestContext) -> ScopedMemory:
+        """Return the memory of whoever sent the request, by the token that it came with."""
         visitor = context.request.scope.get("user") if context.request is not None else None
         user = visitor.access_token.subject if isinstance(visitor, AuthenticatedUser) else None
         if user is None:
             raise MCPError(INVALID_REQUEST, "Nobody is authenticated.")
-        if user not in self._desks:
-            self._desks[user] = make_desk(self._store, self._settings, self._summarizer, user)
-        return self._desks[user]
+        if user not in self._memories:
+            self._memories[user] = make_memory(self._store, self._settings, self._summarizer, user)
+        return self._memories[user]
 
     async def close(self) -> None:
         """Stop watching for changes."""
-        for desk in self._desks.values():
-            await desk.changes.close()
+        for memory in self._memories.values():
+            await memory.subscriptions.close()
 
 
-def make_app(desks: Desks, settings: Settings, tokens: Tokens) -> Any:
+def make_app(memories: ScopedMemories, settings: Settings, tokens: Tokens) -> Any:
     """Return the ASGI application. Requests from other origins and for other hosts are refused."""
-    server = make_server(desks, settings.rights)
+    server = make_server(memories, settings.rights)
     return server.streamable_http_app(
         host="127.0.0.1",
         max_request_body_size=MAX_BODY,
@@ -128,12 +129,12 @@ async def serve_http(settings: Settings, host: str, port: int, tokens: Tokens) -
         raise InputError(f"Nobody can listen on port {port}: {error.strerror}.", field="port") from None
     with closing(listening):
         async with opened(settings) as (store, summarizer):
-            desks = Desks(store, settings, summarizer)
-            config = uvicorn.Config(make_app(desks, settings, tokens), log_level="warning", access_log=False)
+            memories = ScopedMemories(store, settings, summarizer)
+            config = uvicorn.Config(make_app(memories, settings, tokens), log_level="warning", access_log=False)
             shown = f"[{host}]" if ":" in host else host
             sys.stderr.write(f"memoranda mcp: http://{shown}:{listening.getsockname()[1]}/mcp\n")
             sys.stderr.flush()
             try:
                 await uvicorn.Server(config).serve(sockets=[listening])
             finally:
-                await desks.close()
+                await memories.close()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from memoranda_messages.anthropic import from_anthropic, to_anthropic
 from memoranda_messages.chat import from_openai, to_openai
+from memoranda_messages.payloads import agrees
 from memoranda_messages.request import Dropped
 from memoranda_messages.responses import from_responses, to_responses
-from memoranda_messages.round_trip import agrees
 
 __all__ = [
     "Dropped", "agrees", "from_anthropic", "from_openai", "from_responses",

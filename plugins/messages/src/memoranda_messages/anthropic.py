@@ -21,8 +21,8 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.payloads import plain
 from memoranda.shapes import JsonObject
 from memoranda.tool_calls import call_arguments, call_name, calls_of, joined_text
+from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
-from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
 
 FORMAT = "anthropic"
 OPENING = "(The conversation begins with what the assistant said.)"
@@ -88,11 +88,11 @@ def to_anthropic(
     behind_result = False
     first: MemoryItem | None = None
     for turn in request.turns(behind_calls=True):
-        kept = request.kept.get(turn.at)
-        if turn.item.memory_type == "system" and not (kept and "role" in kept.message):
-            system += _filled([kept.message if kept else _system_block(turn.item)], turn, request)
+        payload = request.payloads.get(turn.at)
+        if turn.item.memory_type == "system" and not (payload and "role" in payload.message):
+            system += _filled([payload.message if payload else _system_block(turn.item)], turn, request)
             continue
-        message, joins = _message_of(turn, request, kept)
+        message, joins = _message_of(turn, request, payload)
         if not message["content"] and turn.item.memory_type != "tool":
             request.tell(turn.item, "blank text", "repaired")
             continue
@@ -114,14 +114,17 @@ def _settle_hosted_calls(request: Request) -> None:
 
     A call and its result may stand in two messages. Where half of such a pair is missing, none of them is sent.
     """
-    request.kept = {at: kept for at, kept in request.kept.items() if kept.whole}
-    hosted = {at: Counter(_hosted_ids(kept.message, "_tool_use", "_tool_result")) for at, kept in request.kept.items()}
+    request.payloads = {at: payload for at, payload in request.payloads.items() if payload.whole}
+    hosted = {
+        at: Counter(_hosted_ids(payload.message, "_tool_use", "_tool_result"))
+        for at, payload in request.payloads.items()
+    }
     newest = max((at for at, item in enumerate(request.items) if item.memory_type != "tool"), default=-1)
-    waiting = _hosted_ids(request.kept[newest].message, "_tool_use") if newest in request.kept else []
+    waiting = _hosted_ids(request.payloads[newest].message, "_tool_use") if newest in request.payloads else []
     if any(count % 2 for call_id, count in sum(hosted.values(), Counter()).items() if call_id not in waiting):
         for at in [at for at, own in hosted.items() if any(count % 2 for count in own.values())]:
             request.tell(request.items[at], "a call that the provider ran", "incomplete")
-            del request.kept[at]
+            del request.payloads[at]
 
 
 def _hosted_ids(message: Any, *ends: str) -> list[str]:
@@ -238,24 +241,24 @@ def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str])
     return {"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks}
 
 
-def _message_of(turn: Turn, request: Request, kept: Kept | None) -> tuple[Message, bool]:
+def _message_of(turn: Turn, request: Request, payload: UsablePayload | None) -> tuple[Message, bool]:
     """Return the message of an item, and whether it goes on with the message of the results before it."""
     item = turn.item
     if item.memory_type == "tool":
-        if kept and not turn.further:
-            message = kept.message if isinstance(kept.message, dict) else {"content": kept.message}
+        if payload and not turn.further:
+            message = payload.message if isinstance(payload.message, dict) else {"content": payload.message}
             block = message["content"][0] | {"tool_use_id": turn.ids[0]}
-            return {**message, "role": "user", "content": [block]}, isinstance(kept.message, list)
+            return {**message, "role": "user", "content": [block]}, isinstance(payload.message, list)
         return {"role": "user", "content": [_result_block(item, turn.ids[0], answer_text(turn))]}, True
-    if kept:
-        message = kept.message if isinstance(kept.message, dict) else {"role": "user", "content": kept.message}
+    if payload:
+        message = payload.message if isinstance(payload.message, dict) else {"role": "user", "content": payload.message}
         content = message.get("content", [])
         if not isinstance(content, str):
             uses = iter(turn.ids)
             content = [
                 block | {"id": next(uses)} if block.get("type") == "tool_use" else block for block in content or []
             ]
-        return message | {"content": _filled(content, turn, request)}, isinstance(kept.message, list)
+        return message | {"content": _filled(content, turn, request)}, isinstance(payload.message, list)
     return _said(item, turn.ids, partial(request.tool_name, item)), False
 
 

@@ -12,8 +12,8 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import JsonObject
 from memoranda.speakers import is_role, plain_name
 from memoranda.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
+from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
-from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
 
 FORMAT = "openai"
 _TYPES = {
@@ -58,16 +58,16 @@ def to_openai(
     messages: list[Message] = []
     by_name: str | None = None
     for turn in request.turns(behind_calls=True):
-        kept = request.kept.get(turn.at)
+        payload = request.payloads.get(turn.at)
         if turn.item.memory_type == "tool":
-            messages.append(_result(turn, kept, by_name=by_name))
+            messages.append(_result(turn, payload, by_name=by_name))
             continue
         if request.has_nothing_to_say(turn.at):
             continue
-        if kept and kept.whole:
-            message = kept.message | _ids_in(kept.message, turn.ids)
+        if payload and payload.whole:
+            message = payload.message | _ids_in(payload.message, turn.ids)
         else:
-            message = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), kept)
+            message = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
         by_name = message["function_call"]["name"] if message.get("function_call") else None
         if isinstance(message.get("name"), str):
             _repair_name(message, turn.item, request)
@@ -149,14 +149,16 @@ def _plainly(item: MemoryItem) -> Message:
     return _said(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
 
 
-def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None) -> Message:
-    """Return the message of an item that is no result, by its fields; of what was kept only the calls are used."""
+def _said(
+    item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], payload: UsablePayload | None = None
+) -> Message:
+    """Return the message of an item that is not a result, from its fields; of its payload only the calls are used."""
     message: Message = {"role": _ROLES.get(item.memory_type, "user"), "content": spoken(item)}
     if item.name is not None:
         message["name"] = item.name
     if ids:
         message["content"] = item.content or None
-        message |= (_ids_in(kept.message, ids) if kept else {}) or {
+        message |= (_ids_in(payload.message, ids) if payload else {}) or {
             "tool_calls": [
                 _written_call(call, call_id, tool_name(call_name(call)))
                 for call, call_id in zip(calls_of(item), ids, strict=True)
@@ -172,19 +174,19 @@ def _written_call(call: Any, call_id: str, name: str) -> Message:
 
 
 def _ids_in(message: JsonObject, ids: Sequence[str]) -> Message:
-    """Return the calls of a message that was kept, under the ids that they have in this request."""
+    """Return the calls of a payload, under the ids that they have in this request."""
     calls = message.get("tool_calls")
     if not calls:
         return {}
     return {"tool_calls": [call | {"id": call_id} for call, call_id in zip(calls, ids, strict=True)]}
 
 
-def _result(turn: Turn, kept: Kept | None, *, by_name: str | None) -> Message:
+def _result(turn: Turn, payload: UsablePayload | None, *, by_name: str | None) -> Message:
     """Return the message of a result, in the form that its call has; ``by_name`` is whom one of the old form called."""
     role = "tool" if by_name is None else "function"
     identity = {"tool_call_id": turn.ids[0]} if by_name is None else {"name": by_name}
-    if kept and kept.whole and kept.message["role"] == role and not turn.further:
-        message: Message = kept.message | identity
+    if payload and payload.whole and payload.message["role"] == role and not turn.further:
+        message: Message = payload.message | identity
         return message
     return {"role": role, "content": answer_text(turn), **identity}
 

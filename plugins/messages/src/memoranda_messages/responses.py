@@ -13,9 +13,16 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import JsonObject
 from memoranda.tool_calls import call_arguments, call_name, calls_of, is_foreign, joined_text, parsed
-from memoranda_messages.parts import OUTPUTS
+from memoranda_messages.payloads import (
+    OUTPUTS,
+    Fields,
+    Message,
+    UsablePayload,
+    item_from,
+    messages_of,
+    refuse_calls_of_others,
+)
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
-from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
 
 FORMAT = "responses"
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
@@ -70,13 +77,13 @@ def to_responses(
     answered_by: dict[str, str] = {}
     sent: list[tuple[Message, MemoryItem]] = []
     for turn in request.turns(behind_calls=False):
-        kept = request.kept.get(turn.at)
+        payload = request.payloads.get(turn.at)
         if turn.item.memory_type == "tool":
-            written = [_result(turn, kept, answered_by[turn.ids[0]])]
+            written = [_result(turn, payload, answered_by[turn.ids[0]])]
         elif request.has_nothing_to_say(turn.at):
             written = []
         else:
-            written = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), kept)
+            written = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
             calls = [each for each in written if _kind(each) in OUTPUTS]
             answered_by |= {
                 call_id: OUTPUTS[_kind(call)] for call, call_id in zip(calls, turn.ids, strict=bool(turn.ids))
@@ -204,24 +211,24 @@ def _plainly(item: MemoryItem) -> Any:
 def _settle_kinds(request: Request) -> None:
     """Let a call of a kind that only this API has go out as it came only if every result of it does so too."""
     for link in request.links:
-        kept, result = request.kept.get(link.caller), request.kept.get(link.result)
-        if kept is None or _kind(kept.message) in ("function_call", "custom_tool_call"):
+        payload, result = request.payloads.get(link.caller), request.payloads.get(link.result)
+        if payload is None or _kind(payload.message) in ("function_call", "custom_tool_call"):
             continue
-        if result is None or not result.whole or _kind(result.message) != OUTPUTS.get(_kind(kept.message)):
-            del request.kept[link.caller]
+        if result is None or not result.whole or _kind(result.message) != OUTPUTS.get(_kind(payload.message)):
+            del request.payloads[link.caller]
 
 
 def _said(
-    item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None
+    item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], payload: UsablePayload | None = None
 ) -> list[Message]:
-    """Return what an item that is no result goes out as: what was kept, or what it says and then its calls."""
-    if kept and ids:
-        calls = [kept.message | {_id_key(kept.message, _kind(kept.message)): ids[0]}]
+    """Return the input entries of an item that is not a result: its payload, or its text and then its calls."""
+    if payload and ids:
+        calls = [payload.message | {_id_key(payload.message, _kind(payload.message)): ids[0]}]
     else:
         named = zip(calls_of(item), ids, strict=True)
         calls = [_written_call(call, call_id, tool_name(call_name(call))) for call, call_id in named]
-    if kept and kept.whole:
-        return calls or [dict(kept.message)]
+    if payload and payload.whole:
+        return calls or [dict(payload.message)]
     if calls and not item.content:
         return calls
     return [{"role": _ROLES.get(item.memory_type, "user"), "content": spoken(item)}, *calls]
@@ -233,9 +240,9 @@ def _written_call(call: Any, call_id: str, name: str) -> Message:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": call_arguments(call)}
 
 
-def _result(turn: Turn, kept: Kept | None, kind: str) -> Message:
-    if kept and kept.whole and _kind(kept.message) == kind and not turn.further:
-        message: Message = kept.message | {_id_key(kept.message, kind): turn.ids[0]}
+def _result(turn: Turn, payload: UsablePayload | None, kind: str) -> Message:
+    if payload and payload.whole and _kind(payload.message) == kind and not turn.further:
+        message: Message = payload.message | {_id_key(payload.message, kind): turn.ids[0]}
         return message
     return {"type": kind, "call_id": turn.ids[0], "output": answer_text(turn)}
 
@@ -262,7 +269,7 @@ def _followed_reasoning(sent: Sequence[tuple[Message, MemoryItem]], request: Req
 
     Reasoning that was given last of all has none yet, and goes out as it came.
     """
-    kept: list[Message] = []
+    followed: list[Message] = []
     follows = bool(sent) and sent[-1][1] is request.last
     for message, item in reversed(sent):
         kind = _kind(message)
@@ -270,5 +277,5 @@ def _followed_reasoning(sent: Sequence[tuple[Message, MemoryItem]], request: Req
             request.tell(item, kind, "incomplete")
             continue
         follows = message.get("role") == "assistant" or kind in OUTPUTS or kind in _ALONE
-        kept.append(message)
-    return kept[::-1]
+        followed.append(message)
+    return followed[::-1]

@@ -10,9 +10,10 @@ import typer
 
 from memoranda.errors import SummaryError
 from memoranda_cli import options
+from memoranda_cli.characters import visible
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.interrupting import uncertain
-from memoranda_cli.terminal import progress, say, show, show_json, visible
+from memoranda_cli.terminal import progress, say, show, show_json
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -74,7 +75,7 @@ def summarize(
     from memoranda.windowing import as_said
     from memoranda_cli.stores import opened, run
     from memoranda_summary import generate_summary
-    from memoranda_summary.command_model import chosen_model
+    from memoranda_summary.models import chosen_model
 
     config = _config(template, keep, max_prompt_tokens=max_prompt_tokens)
 
@@ -91,7 +92,7 @@ def summarize(
         show_json({"summaries": result.summaries, "original_count": result.original_count, "kept": kept})
         return
     if not result.summaries:
-        say(f"There is nothing to summarize: {result.original_count} items, of which the newest {keep} are kept.")
+        say(f"There is nothing to summarize: {result.original_count} items, and the newest {keep} are kept.")
     for name, text in result.summaries.items():
         _show_summary(name, text)
 
@@ -113,13 +114,13 @@ def compact(
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Put a summary in the place of the older part of a conversation, if it has grown too long.
+    """Replace the older part of a conversation with a summary, if it has grown too long.
 
     Whole rounds are summarized. They are archived, not removed: 'memoranda undo' brings them back.
     """
     from memoranda_cli.stores import opened, run
     from memoranda_summary import compact as swap
-    from memoranda_summary.command_model import chosen_model
+    from memoranda_summary.models import chosen_model
 
     config = _config(
         template, keep, message_threshold=messages, token_threshold=tokens, max_prompt_tokens=max_prompt_tokens

@@ -25,8 +25,8 @@ from memoranda.store.conditions import json_equal
 from memoranda.tokens import TokenCounter
 from memoranda.turns import aside
 from memoranda.windowing import as_said
-from memoranda_summary.asking import Answer
 from memoranda_summary.generation import DEFAULT_TIMEOUT, SummaryConfig, TriggerResult, ask, check_trigger, split
+from memoranda_summary.prompting import TemplateAnswer
 from memoranda_summary.undoing import ATTEMPTS, archived_by, check_store, expand, give_way, may_stand_for, undo
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
     return [item for item in live if not (isinstance(item, SummaryMemory) and (item.lasting or is_left_behind(item)))]
 
 
-async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[Answer]) -> CompactionResult:
+async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[TemplateAnswer]) -> CompactionResult:
     """Store the summaries and archive what they stand for, all or none."""
     made = await aside(len(planned.older), _new_summaries, answers, planned)
     changed = await aside(len(planned.older), _changed, made, planned.older)
@@ -225,7 +225,7 @@ def _changed(made: Sequence[SummaryMemory], older: Sequence[MemoryItem]) -> list
     return [*made[1:], made[0], *(archived_by(item, made[0].compaction) for item in older)]
 
 
-def _new_summaries(answers: Sequence[Answer], planned: CompactionPlan) -> list[SummaryMemory]:
+def _new_summaries(answers: Sequence[TemplateAnswer], planned: CompactionPlan) -> list[SummaryMemory]:
     """Return the summaries to store, complete; the one that stands for everything that is archived comes first."""
     older = planned.older
     scope = _common_metadata(older)
@@ -258,7 +258,7 @@ def _new_summaries(answers: Sequence[Answer], planned: CompactionPlan) -> list[S
 
 
 def _found(
-    answers: Sequence[Answer], older: Sequence[MemoryItem], known: Sequence[SummaryMemory]
+    answers: Sequence[TemplateAnswer], older: Sequence[MemoryItem], known: Sequence[SummaryMemory]
 ) -> Iterator[tuple[SummaryMemory, str | None]]:
     """Yield what the answers hold and the scope does not know yet, each with its identity."""
     sources = [item.id for item in older]

@@ -19,7 +19,7 @@ from memoranda.items import MemoryItem, MemoryStatus
 from memoranda.shapes import number, whole_number
 from memoranda.tokens import TokenCounter, estimate_tokens, sent_length
 from memoranda.windowing import rounds_of
-from memoranda_summary.asking import Answer, Asker
+from memoranda_summary.prompting import Prompter, TemplateAnswer
 from memoranda_summary.templates import PlainTemplate, Template, installed_template
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ async def ask(
     timeout: float | None,
     registry: Registry | None = None,
     counter: TokenCounter | None = None,
-) -> list[Answer]:
+) -> list[TemplateAnswer]:
     """Return the model's answer for each template, in their order, all asked at the same time; none for no items."""
     if not callable(getattr(summarizer, "summarize", None)):
         raise InputError(
@@ -257,11 +257,13 @@ async def ask(
     count = counter or (lambda item: estimate_tokens(item, config.token_estimate_ratio))
     # Whose result is whose must show where sessions spoke at the same time.
     said = results_behind_calls(older)
-    askers = [
-        Asker(name, template, config.prompts.get(name), summarizer.summarize, timeout, config.max_prompt_tokens, count)
+    prompters = [
+        Prompter(
+            name, template, config.prompts.get(name), summarizer.summarize, timeout, config.max_prompt_tokens, count
+        )
         for name, template in templates.items()
     ]
-    tasks = [asyncio.ensure_future(asker.answer(said)) for asker in askers]
+    tasks = [asyncio.ensure_future(prompter.answer(said)) for prompter in prompters]
     try:
         return list(await asyncio.gather(*tasks))
     finally:

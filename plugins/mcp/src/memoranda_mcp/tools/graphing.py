@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from memoranda_mcp.desk import Desk
 from memoranda_mcp.graph import Graph
-from memoranda_mcp.tools.outcome import Outcome
-from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Report, Tool
+from memoranda_mcp.memory import ScopedMemory
+from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Outcome, Report, Tool
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 Observation = Annotated[str, Field(max_length=MAX_CONTENT)]
@@ -200,10 +199,10 @@ async def _open_nodes(graph: Graph, given: Names) -> Outcome:
 def _tool(
     name: str, description: str, arguments: type[Arguments], outcome: type[Outcome], work: Work, **hints: bool
 ) -> Tool:
-    async def run(desk: Desk, given: Any, report: Report) -> Outcome:
-        done = await work(Graph(desk.graph_store), given)
+    async def run(memory: ScopedMemory, given: Any, report: Report) -> Outcome:
+        done = await work(Graph(memory.graph_store), given)
         if not hints.get("reads"):
-            await desk.changes.look()
+            await memory.subscriptions.check()
         return done
 
     return Tool(name, name.replace("_", " ").capitalize(), description, arguments, outcome, run, **hints)

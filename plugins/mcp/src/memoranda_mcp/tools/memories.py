@@ -13,7 +13,7 @@ from pydantic import Field
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, now_text
-from memoranda_mcp.tools.outcome import Outcome
+from memoranda_mcp.tools.tool import Outcome
 
 TAG = "tag:"
 """What a key of ``extra`` begins with that says that a memory has a tag, so that every engine can look for it."""
@@ -38,7 +38,7 @@ class Memory(Outcome):
 _KINDS = {"item": "note", "human": "user", "ai": "assistant"}
 
 
-def shown(item: MemoryItem) -> Memory:
+def memory_of(item: MemoryItem) -> Memory:
     """Return an item as an assistant sees it."""
     tags, importance = item.metadata.extra.get("tags"), item.metadata.extra.get("importance")
     return Memory(

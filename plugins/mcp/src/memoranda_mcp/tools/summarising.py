@@ -9,9 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from memoranda.errors import InputError, SummaryError
-from memoranda_mcp.desk import Desk
-from memoranda_mcp.tools.outcome import Outcome
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
+from memoranda_mcp.memory import ScopedMemory
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Outcome, Report, Tool
 from memoranda_summary import SummaryConfig, compact, plan
 
 _CONFIG = SummaryConfig(
@@ -67,22 +66,22 @@ def _ticket(prompt: str) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:32]
 
 
-async def summarise_due(desk: Desk, given: SummariseArguments, report: Report) -> Summarised:
+async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report: Report) -> Summarised:
     """Swap the older part of a long conversation for a summary of it."""
-    if given.conversation is None and desk.store.scope.session_id is None:
+    if given.conversation is None and memory.store.scope.session_id is None:
         raise InputError("summarise_due needs a `conversation`: what is noted outside of one is not summarised.")
     if (given.summary is None) is not (given.ticket is None):
         raise InputError("`summary` and `ticket` go together: the answer, and what came with its prompt.")
-    metadata = desk.within(given.conversation)
+    metadata = memory.within(given.conversation)
     await report(0, 2, "reading the conversation")
-    planned = await plan(desk.store, metadata, _CONFIG)
+    planned = await plan(memory.store, metadata, _CONFIG)
     if not planned.older:
         counted = f"{planned.trigger.message_count} messages, about {planned.trigger.estimated_tokens} tokens"
         return Summarised(due=False, done=False, reason=f"Nothing is due: {counted}.")
     await report(1, 2, f"summarising {len(planned.older)} memories")
     assistant = _Assistant(given.ticket, given.summary)
     try:
-        result = await compact(desk.store, metadata, _CONFIG, desk.summarizer or assistant)
+        result = await compact(memory.store, metadata, _CONFIG, memory.summarizer or assistant)
     except SummaryError:
         if assistant.unanswered is None:
             raise
@@ -94,7 +93,7 @@ async def summarise_due(desk: Desk, given: SummariseArguments, report: Report) -
             prompt=assistant.unanswered,
             ticket=_ticket(assistant.unanswered),
         )
-    await desk.changes.look()
+    await memory.subscriptions.check()
     await report(2, 2, "done")
     return Summarised(
         due=True,

@@ -28,7 +28,7 @@ MAX_ANSWER_LENGTH = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TemplateAnswer:
     """What the model answered for one template, under the name that the configuration has for it.
 
     ``readings`` are the answers, each with the transcript that it is about. ``origins`` are the sources of what was
@@ -74,7 +74,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class Prompter:
     """Asks for one template. ``instructions`` replaces the template's own.
 
     ``limit`` is the most tokens of a prompt, by ``count``; None is no limit. ``timeout`` is for each prompt.
@@ -88,7 +88,7 @@ class Asker:
     limit: int | None
     count: TokenCounter
 
-    async def answer(self, items: Sequence[MemoryItem]) -> Answer:
+    async def answer(self, items: Sequence[MemoryItem]) -> TemplateAnswer:
         """Return the answer on items given oldest first, each result of a tool behind its call.
 
         What is longer than one prompt is asked for in parts. Things that last, such as facts, are put together from
@@ -98,7 +98,7 @@ class Asker:
         parts = await aside(len(items), self._parts, items)
         origins: dict[str, Sequence[str]] = {}
         while True:
-            answer = Answer(self.name, self.template, await self._readings(parts), origins)
+            answer = TemplateAnswer(self.name, self.template, await self._readings(parts), origins)
             if len(parts) == 1 or self.template.lasting or not (found := answer.items()):
                 return answer
             summaries = [_intermediate(item, number, items) for number, item in enumerate(found)]
