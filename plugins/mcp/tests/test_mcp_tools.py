@@ -152,7 +152,7 @@ async def test_a_purge_leaves_nothing_and_needs_the_right(ada: Client, store: In
     async with Client(make_server(memory_for(store, "ada"))) as careful:
         memory = await remember(careful, "a secret")
         refused = told(await careful.call_tool("forget", {"ids": [memory["id"]], "purge": True}))
-        assert "`purge` is no argument of this tool" in refused
+        assert "`purge` is not an argument of this tool" in refused
         assert await store.count() == 1
 
 

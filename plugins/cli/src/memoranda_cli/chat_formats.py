@@ -16,7 +16,7 @@ from memoranda_cli.sharegpt import SPEAKERS
 
 
 class FileFormat(StrEnum):
-    """What a file that is imported is written in."""
+    """The format of a file to import."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
@@ -25,18 +25,18 @@ class FileFormat(StrEnum):
 
 
 TIME_KEYS = ("created_at", "created", "timestamp", "create_time")
-"""Under which keys a message or a conversation says when it was."""
+"""The keys of a message or a conversation that hold its time."""
 
 SESSION_KEYS = ("session_id", "conversation_id", "thread_id")
 USER_KEYS = ("user", "user_id")
 
 HOLDERS = ("messages", "conversations")
-"""Under which key a conversation has its messages."""
+"""The keys of a conversation that hold its messages."""
 
 _ABOUT_A_MESSAGE = frozenset({"id", *TIME_KEYS})
 _ABOUT_A_CONVERSATION = frozenset({"id", "metadata", *TIME_KEYS, *SESSION_KEYS, *USER_KEYS, *HOLDERS})
 
-# How a model was asked is no part of what was said.
+# The settings of a request are not part of the conversation.
 _SETTINGS = frozenset(
     {"model", "tools", "tool_choice", "temperature", "top_p", "max_tokens", "stream", "service_tier", "stop"}
 )
@@ -44,9 +44,9 @@ _SETTINGS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a format knows: who speaks, the keys of a message, and the keys that may stand beside the messages.
+    """The roles and keys of a format, and the keys that may stand beside the messages.
 
-    ``spoken`` are the keys of which a message has at least one, ``parts`` the types of the parts of its content.
+    A message has at least one of the ``spoken`` keys; ``parts`` are the types of the parts of its content.
     """
 
     speaker_key: str
@@ -57,14 +57,14 @@ class Shape:
     beside: frozenset[str]
 
     def unfit_message(self, message: Any) -> str | None:
-        """Return why this is no message of the format; None if it may be one."""
+        """Return why this is not a message of the format; None if it may be one."""
         if not isinstance(message, dict):
             return "a message is a JSON object"
         if self.speaker_key not in message:
             return f"a message needs {self.speaker_key!r}"
         speaker = message[self.speaker_key]
         if not isinstance(speaker, str) or speaker not in self.speakers:
-            return f"{_shown(speaker)} is not a known {self.speaker_key!r} ({', '.join(sorted(self.speakers))})"
+            return f"{_quoted(speaker)} is not a known {self.speaker_key!r} ({', '.join(sorted(self.speakers))})"
         unknown = _unknown(message, self.keys | _ABOUT_A_MESSAGE)
         if unknown is not None:
             return f"{unknown} is not a known key of a message"
@@ -74,11 +74,11 @@ class Shape:
         for part in content if isinstance(content, list) else ():
             kind = part.get("type") if isinstance(part, dict) else None
             if not isinstance(kind, str) or kind not in self.parts:
-                return f"{_shown(kind)} is not a known type of content"
+                return f"{_quoted(kind)} is not a known type of content"
         return None
 
     def unfit_conversation(self, conversation: Mapping[str, Any]) -> str | None:
-        """Return why what stands beside the messages is not of the format; None if it may be."""
+        """Return why the keys beside the messages do not fit the format; None if they may."""
         unknown = _unknown(conversation, self.beside | _ABOUT_A_CONVERSATION)
         return None if unknown is None else f"{unknown} is not a known key beside the messages"
 
@@ -126,11 +126,11 @@ SHAPES: Mapping[FileFormat, Shape] = {
 
 def _unknown(found: Iterable[str], known: frozenset[str]) -> str | None:
     unknown = next((key for key in found if key not in known), None)
-    return None if unknown is None else _shown(unknown)
+    return None if unknown is None else _quoted(unknown)
 
 
-def _shown(value: Any) -> str:
-    """Return a short name as it is; anything longer may be what somebody said."""
+def _quoted(value: Any) -> str:
+    """Return a short name as it is; anything longer may be content, which no message repeats."""
     return repr(value) if isinstance(value, str) and len(value) <= 40 else f"a value of type {type(value).__name__}"
 
 
@@ -141,7 +141,7 @@ _FORMATS = f"{', '.join(list(FileFormat)[:-1])} or {list(FileFormat)[-1]}"
 class Conversation:
     """Messages in their order with their lines, and what stands beside them.
 
-    ``loose`` says that its messages stand in the file by themselves.
+    ``loose`` is True if its messages stand in the file by themselves.
     """
 
     line: int
@@ -151,7 +151,7 @@ class Conversation:
 
 
 def format_of(file: IO[str], name: str) -> FileFormat:
-    """Return the format that every line of a file fits; of an empty one, memoranda's own.
+    """Return the format that every line of a file fits; for an empty file, memoranda's own.
 
     Messages of text alone are the same in OpenAI's format and in Anthropic's, and are read as OpenAI's. Raises
     InputError, naming the line, for one that fits no format, and for one that fits another than those before it.
@@ -164,7 +164,7 @@ def format_of(file: IO[str], name: str) -> FileFormat:
         reasons = {each: _problem(value, each) for each in FileFormat}
         fitting = {each for each in FileFormat if reasons[each] is None}
         if not fitting:
-            raise InputError(f"{name}, line {line} {_told(reasons)}", field="file")
+            raise InputError(f"{name}, line {line} {_why_unfit(reasons)}", field="file")
         if not left & fitting:
             raise InputError(
                 f"{name}, line {line} is in the format {_either(fitting)}, but line {decided} is in {_either(left)}. "
@@ -187,7 +187,7 @@ def format_of(file: IO[str], name: str) -> FileFormat:
 
 
 def conversations(file: IO[str], name: str, in_format: FileFormat) -> Iterator[Conversation]:
-    """Yield the conversations of a file in a chat format. Raises InputError, naming the line, for what is none."""
+    """Yield the conversations of a file in a chat format. Raises InputError, naming the line, for what does not fit."""
     loose: list[Record] = []
     others = False
     for record in records(file, name):
@@ -212,7 +212,7 @@ def conversations(file: IO[str], name: str, in_format: FileFormat) -> Iterator[C
 
 
 def _problem(value: Any, in_format: FileFormat) -> str | None:
-    """Return why a value is nothing of a format; None if it may be."""
+    """Return why a value is not in a format; None if it may be."""
     if in_format is FileFormat.MEMORANDA:
         if not isinstance(value, dict):
             return "a memory is a JSON object"
@@ -235,8 +235,8 @@ def _holder(value: Any) -> str | None:
     return next((key for key in HOLDERS if key in value), None) if isinstance(value, dict) else None
 
 
-def _told(reasons: Mapping[FileFormat, str | None]) -> str:
-    """Return why a line fits no format: of those that it comes near to, if there are any."""
+def _why_unfit(reasons: Mapping[FileFormat, str | None]) -> str:
+    """Return why a line fits no format: by the formats that it is close to, if there are any."""
     near = {each: reason for each, reason in reasons.items() if reason and " needs '" not in reason}
     if not near or len(near) == len(reasons):
         return (
@@ -246,8 +246,8 @@ def _told(reasons: Mapping[FileFormat, str | None]) -> str:
     by_reason: dict[str, set[FileFormat]] = {}
     for each, reason in near.items():
         by_reason.setdefault(reason, set()).add(each)
-    told = " ".join(f"As {_either(formats)}: {reason}." for reason, formats in by_reason.items())
-    return f"fits no format. {told} Correct the line, or pass --format if you know which it is."
+    problems = " ".join(f"As {_either(formats)}: {reason}." for reason, formats in by_reason.items())
+    return f"fits no format. {problems} Correct the line, or pass --format if you know which it is."
 
 
 def _either(formats: set[FileFormat]) -> str:

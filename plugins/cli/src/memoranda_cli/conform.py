@@ -1,4 +1,4 @@
-"""``memoranda conform``: the conformance kit against the store at a URL, readable."""
+"""``memoranda conform``: run the conformance kit against the store at a URL, and print a report."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def conform(
         str | None, typer.Option("--only", "-k", metavar="TEXT", help="Run the cases with this text in their names.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show the cases that passed, too.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds after which a case has failed.")] = 120,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds after which a case fails.")] = 120,
     thorough: Annotated[
-        bool, typer.Option("--thorough/--quick", help="Let random cases take minutes in place of seconds.")
+        bool, typer.Option("--thorough/--quick", help="Let random cases take minutes instead of seconds.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", help="What random cases draw from: the same for the same seed.")] = 0,
     store_options: options.StoreOptions = None,
@@ -59,7 +59,7 @@ def conform(
         report = run(
             check_store(
                 lambda: open_store(url, **further),
-                # Each store that memory:// opens is new and empty; of no other engine can that be known.
+                # Only memory:// always opens a new, empty store.
                 exclusive=scheme_of(url) == "memory",
                 select=set(names).__contains__,
                 timeout=timeout,

@@ -1,4 +1,4 @@
-"""``memoranda copy``: from any backend to any backend, resumable, and compared item by item."""
+"""``memoranda copy``: copy from any backend to any other, resumable, and compare every item."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def copy(
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """One copy: from where, to where, and of what."""
+    """One copy: its source, its destination, and what is copied."""
 
     source: tuple[str, list[str] | None]
     destination: tuple[str, list[str] | None]
@@ -77,7 +77,7 @@ class _Copy:
     counts: TransferCounts
 
     async def tried(self) -> dict[str, Any]:
-        """Compare the two without writing to either, and count what would become of each item."""
+        """Compare the two without writing to either, and count what would happen to each item."""
         from memoranda_cli.stores import opened
 
         async with (
@@ -96,7 +96,7 @@ class _Copy:
         from memoranda_cli.stores import opened, unopened
 
         async with opened(*self.source) as origin:
-            # Where the source is not there or the destination cannot hold it, no destination is made.
+            # If the source does not exist or the destination cannot hold it, no destination is made.
             found = await self._found(origin, unopened(*self.destination))
             async with opened(*self.destination, "create") as target:
                 transfer = Transfer(target, self.policy, self.counts)
@@ -115,7 +115,7 @@ class _Copy:
         return {"count": arrivals.digest.count, "digest": arrivals.digest.text, "verified": True}
 
     async def _found(self, origin: BaseStore, target: BaseStore) -> _Found:
-        """Return what is to be copied. Raises CommandError for what the destination cannot hold."""
+        """Return what is to be copied. Raises CommandError if the destination cannot hold it."""
         if self.deleted and Capability.ADD_DELETED not in target.capabilities:
             raise CommandError(f"{target!r} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED)
         if Capability.TTL in origin.capabilities and Capability.TTL not in target.capabilities:
@@ -149,7 +149,7 @@ class _Copy:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a store holds of what is to be copied, in the order of adding; ``hidden`` are the ids that are deleted."""
+    """The items of a store that are to be copied, in the order of adding; ``hidden`` has the deleted ones' ids."""
 
     store: BaseStore
     metadata: Any
@@ -159,7 +159,7 @@ class _Found:
 
     @classmethod
     async def of(cls, store: BaseStore, metadata: Any, *, deleted: bool) -> _Found:
-        """Look at a store. One that cannot delete has no deleted items."""
+        """Return what a store holds. One that cannot delete has no deleted items."""
         deleted = deleted and Capability.DELETE in store.capabilities
         total = await store.count(metadata=metadata, include_deleted=deleted)
         return cls(store, metadata, deleted, await hidden_ids(store, metadata) if deleted else set(), total)

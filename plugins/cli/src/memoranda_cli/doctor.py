@@ -1,4 +1,4 @@
-"""``memoranda doctor`` and ``reindex``: a store's health, and its indexes built anew."""
+"""``memoranda doctor`` and ``reindex``: check the health of a store, and build its indexes again."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended without losing anything.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair what can be repaired without losing anything.")
+    ] = False,
     yes: options.Yes = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Examine a store's health: the plugins, the engine, and whether every item can be read.
+    """Check the health of a store: the plugins, the engine, and if every item can be read.
 
     The exit code is 0 if all is well and 1 if something is not; each finding says what to do about it.
     """
@@ -40,7 +42,7 @@ def doctor(
 
     url = chosen_url(store)
     if repair:
-        agree("Let the store mend itself? Have a backup.", yes=yes)
+        agree("Let the store repair itself? Have a backup.", yes=yes)
     findings = [*plugin_findings(), *run(_examined(url, store_options, repair))]
     if as_json:
         show_json({"ok": all(finding.ok for finding in findings), "findings": [asdict(each) for each in findings]})
@@ -78,7 +80,7 @@ async def _examined(url: str, store_options: list[str] | None, repair: bool) -> 
 
 
 def _remedy(url: str) -> str:
-    """Return what to do about a store that cannot be opened: a URL with a host names a server, another a file."""
+    """Return what to do about a store that cannot be opened. A URL with a host names a server, any other a file."""
     if urlsplit(url).netloc:
         return "Start the server, or correct the URL."
     return "Correct the URL, or what the message names."
@@ -153,7 +155,7 @@ def reindex(
                     return await target.reindex()
                 return await target.reindex(progress=_advancing(advance))
 
-    with uncertain("What was indexed stays so, and searches are right meanwhile; run it again to finish."):
+    with uncertain("What was indexed stays indexed, and searches are still right; run it again to finish."):
         indexed = run(work())
     if as_json:
         show_json({"indexed": indexed})
@@ -162,12 +164,12 @@ def reindex(
 
 
 def _advancing(advance: Callable[[int], None]) -> Progress:
-    """Return a function that moves a bar to where a store says it is."""
+    """Return a function that moves a bar to the progress that a store reports."""
     seen = 0
 
-    def told(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal seen
         advance(done - seen)
         seen = done
 
-    return told
+    return report

@@ -1,4 +1,4 @@
-"""``memoranda export``: memories as JSON Lines, whole or not at all."""
+"""``memoranda export``: write memories as JSON Lines, all or nothing. The inspector uses this, too."""
 
 from __future__ import annotations
 
@@ -38,17 +38,19 @@ def export(
 ) -> None:
     """Write memories to a JSON Lines file, in the order of their adding, archived ones too.
 
-    The file appears when it is whole, and only you can read it. 'memoranda import' reads it on any backend. --json
+    The file appears once it is complete, and only you can read it. 'memoranda import' reads it on any backend. --json
     prints the number of items and their digest, and needs the name of a FILE.
     """
     from memoranda_cli.stores import chosen_url, run
 
     if as_json and file == "-":
-        raise InputError("--json tells of the export, which goes to standard output itself: name a FILE.", field="file")
+        raise InputError(
+            "--json describes the export, and standard output holds the export itself: name a FILE.", field="file"
+        )
     url = chosen_url(store)
     if file == "-":
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # It is a file of ours, whatever the terminal's.
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # An export is UTF-8, whatever the terminal is.
         digest = run(_export(url, store_options, {"metadata": metadata, **which}, deleted, sys.stdout))
     else:
         path = Path(file)
@@ -96,7 +98,7 @@ async def export_lines(
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """Give a file to write that takes the place of ``path`` when the block ends well, and is removed otherwise."""
+    """Give a file to write. It replaces ``path`` when the block succeeds, and is removed otherwise."""
     if not path.parent.is_dir():
         raise CommandError(f"There is no folder {str(path.parent)!r} to write to.", ExitCode.NOT_FOUND)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

@@ -1,4 +1,4 @@
-"""``memoranda import``: a file is read through and checked before anything of it is stored."""
+"""``memoranda import``: read and check a whole file before anything of it is stored."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Policy = Annotated[
     typer.Option(
         "--on-conflict",
         metavar="POLICY",
-        help="fail, skip or overwrite: what to do with an id that is taken by an item that says something else.",
+        help="fail, skip or overwrite: what to do with an id that another item has in the store.",
     ),
 ]
 
@@ -92,7 +92,7 @@ def import_(
 
 @dataclass(slots=True)
 class _File:
-    """A file to import: its text, its name for messages, and what is to be made of it."""
+    """A file to import: its text, its name for messages, its format, and whom its items are for."""
 
     text: IO[str]
     name: str
@@ -179,13 +179,13 @@ async def _import(
 
 
 async def _checked(file: _File, transfer: Transfer, look: Callable[[list[Incoming]], Awaitable[None]]) -> int:
-    """Read the whole file without storing anything, have each batch looked at, and return the number of items."""
+    """Read the whole file without storing anything, call ``look`` with each batch, and return the number of items."""
     digest = Digest()
     with progress("checking", None) as advance:
         for batch in file.batches(transfer.store, digest):
             await look(batch)
             advance(len(batch))
-            await asyncio.sleep(0)  # Ctrl-C is heard whenever the loop has its turn.
+            await asyncio.sleep(0)  # This lets Ctrl-C through.
     if file.in_format is FileFormat.MEMORANDA:
         file.text.seek(0)
         _check_seal(seal_of(file.text), digest, file.name)
@@ -217,14 +217,14 @@ def _readable(file: str) -> Iterator[tuple[IO[str], str]]:
 @contextmanager
 def _binary(file: str) -> Iterator[IO[bytes]]:
     if file == "-":
-        # Whatever the terminal's encoding: a file of ours is UTF-8, through a pipe as well.
+        # An export is UTF-8 through a pipe as well, whatever the terminal's encoding.
         with tempfile.TemporaryFile() as spool:
             shutil.copyfileobj(sys.stdin.buffer, spool)
             spool.seek(0)
             yield spool
         return
     try:
-        source = Path(file).open("rb")  # noqa: SIM115 - closed below, by what uses it
+        source = Path(file).open("rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}.", ExitCode.NOT_FOUND) from error
     with source:
@@ -238,10 +238,10 @@ _TYPES_OF_ROLES = {"user": "human", "assistant": "ai", "gpt": "ai", "developer":
 
 
 def item_of(line: Line, name: str, types: Mapping[str, type[MemoryItem]], stamp: Stamp) -> Incoming:
-    """Return the item of a line. Raises InputError, naming the line, for what is none.
+    """Return the item of a line. Raises InputError, naming the line, if it is not an item.
 
-    A line of an export has all fields and may have any others. One that leaves fields out was written by hand, and a
-    field that its type does not know is a mistake there.
+    A line of an export has all fields and may have others. A line without some of them was written by hand; there, a
+    field that the type does not know is a mistake.
     """
     data = line.data
     undated: tuple[str, ...] = ()
@@ -258,7 +258,7 @@ def item_of(line: Line, name: str, types: Mapping[str, type[MemoryItem]], stamp:
 
 
 def stamped(incoming: Incoming, stamp: Stamp, place: str) -> Incoming:
-    """Return an item with the stamp. Raises InputError if it is somebody else's, or of another session."""
+    """Return an item with the stamp. Raises InputError if it belongs to another user or session."""
     found = incoming.item.metadata
     given = {"user_id": stamp.user, "session_id": stamp.session}
     for name, value in given.items():
@@ -283,7 +283,7 @@ def _check_type(data: Mapping[str, Any], types: Mapping[str, type[MemoryItem]]) 
     if isinstance(kind, str) and kind in _TYPES_OF_ROLES and kind not in types:
         raise InputError(f"{kind!r} is a role. The memory_type is {_TYPES_OF_ROLES[kind]!r}.", field="memory_type")
     fields = types.get(kind if isinstance(kind, str) else "", MemoryItem).model_fields
-    # Of a name of the metadata the item itself says where it belongs.
+    # For a field of the metadata, load_item says where it belongs.
     unknown = next((key for key in data if key not in fields and key not in MemoryMetadata.model_fields), None)
     if unknown is not None:
         shown = repr(unknown) if len(unknown) <= 40 else "a key"

@@ -2,9 +2,9 @@
 
 An export is JSON Lines: a header first, then an item a line, then a footer that seals them.
 
-The header is ``{"memoranda": "export", "format": 1}`` and whatever else is worth knowing, the footer ``{"memoranda":
-"end", "count": …, "digest": …}``, and a deleted item stands in ``{"memoranda": "deleted", "item": …}``. A file without
-its footer is one that was cut off; a file without either, lines of items alone, is taken too.
+The header is ``{"memoranda": "export", "format": 1}`` and whatever else is useful, the footer ``{"memoranda":
+"end", "count": …, "digest": …}``, and a deleted item stands in ``{"memoranda": "deleted", "item": …}``. A file with a
+header and no footer was cut off; a file without either, just lines of items, is read too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 
 
 class Line(NamedTuple):
-    """One item of a file: where it stands, its object, and whether it was hidden in the store it comes from."""
+    """One item of a file: its line, its JSON object, and if it was deleted in the store it comes from."""
 
     number: int
     data: Any
@@ -53,7 +53,7 @@ def line_of(item: MemoryItem, *, hidden: bool = False) -> str:
 
 
 def fingerprint(item: MemoryItem) -> bytes:
-    """Return a hash of all that an item is, but for its version, which each store counts for itself."""
+    """Return a hash of all fields of an item but its version, which each store counts for itself."""
     fields = dump_item(item)
     del fields["version"]
     text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -68,7 +68,7 @@ class Digest:
         self._hash = hashlib.sha256()
 
     def take(self, item: MemoryItem, *, hidden: bool = False) -> None:
-        """Add the next item. That it is hidden counts, too: a seal must not fit once the mark is taken off."""
+        """Add the next item. The mark of a deleted item counts, too: a seal must not fit once it is removed."""
         self.count += 1
         self._hash.update(fingerprint(item) + (b"deleted" if hidden else b""))
 
@@ -91,7 +91,7 @@ def footer(digest: Digest) -> str:
 def read_lines(file: IO[str], name: str) -> Iterator[Line]:
     """Yield the items' lines; header and footer are checked and left out.
 
-    Raises InputError, naming the line, for what is no JSON object, a format of a later release, and a file that has a
+    Raises InputError, naming the line, for what is not a JSON object, a format of a later release, and a file with a
     header and no footer.
     """
     sealed: bool | None = None
@@ -130,7 +130,7 @@ def seal_of(file: IO[str]) -> dict[str, Any] | None:
 
 
 def is_marked(value: Any) -> bool:
-    """Return whether a value is a header, a footer or a deleted item, which are no items themselves."""
+    """Return True if a value is a header, a footer or a deleted item, rather than an item."""
     return isinstance(value, dict) and MARK in value and "content" not in value
 
 
@@ -150,9 +150,9 @@ class Record(NamedTuple):
 
 
 def records(file: IO[str], name: str) -> Iterator[Record]:
-    """Yield the values of the lines of a file, or of the one list that it is; what is no list is one value.
+    """Yield the values of the lines of a file, or those of the one list in it; any other document is one value.
 
-    Raises InputError, naming the line, for what is no JSON.
+    Raises InputError, naming the line, for what is not JSON.
     """
     file.seek(0)
     first = next((text for text in file if text.strip()), None)
@@ -169,9 +169,9 @@ def records(file: IO[str], name: str) -> Iterator[Record]:
 
 
 def parsed(text: str, name: str, line: int = 1) -> Any:
-    """Return the value that a text is, which begins on a line. Raises InputError, naming the line, if it is none."""
+    """Return the JSON value of a text that begins on a line. Raises InputError, naming the line, if it is not JSON."""
     try:
-        return json.loads(text.rstrip())  # An error at the end lies in the last line that says something.
+        return json.loads(text.rstrip())  # An error at the end is reported in the last line that is not empty.
     except json.JSONDecodeError as error:
         line += error.lineno - 1
         raise InputError(f"{name}, line {line}: this is not JSON ({error.msg}).", field="file") from error

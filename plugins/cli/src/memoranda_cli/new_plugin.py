@@ -1,4 +1,4 @@
-"""``memoranda new-plugin``: a whole distribution that installs, is found, and passes its tests."""
+"""``memoranda new-plugin``: write a whole distribution that installs, is found, and passes its tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 class _Offer(NamedTuple):
-    """What a kind's entry point says: its hook, the module and the name of its target, and a description."""
+    """What a plugin of a kind offers: its spec, the module and the name of its target, and a description."""
 
     spec: type[Spec]
     module: str
@@ -105,11 +105,11 @@ def new_plugin(
     name = name.removeprefix("memoranda-")
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} is no name for a plugin: use lower-case letters, digits and single hyphens.", field="name"
+            f"{name!r} is not a name for a plugin: use lower-case letters, digits and single hyphens.", field="name"
         )
     target = folder or Path(f"memoranda-{name}")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise CommandError(f"{target} is there already; choose another --folder.", ExitCode.CONFLICT)
+        raise CommandError(f"{target} exists already; choose another --folder.", ExitCode.CONFLICT)
     if not target.absolute().parent.is_dir():
         raise CommandError(f"There is no folder {str(target.absolute().parent)!r}.", ExitCode.NOT_FOUND)
     written = _write(target, kind, _words(name, kind))
@@ -159,7 +159,7 @@ def _write(target: Path, kind: Kind, words: dict[str, str]) -> list[Path]:
     written = set()
     try:
         building.chmod(0o755)
-        for part in ("common", kind.value):  # What a kind has of its own takes the place of what is common.
+        for part in ("common", kind.value):  # A file of the kind replaces a common one of the same name.
             for relative, source in _files(scaffold / part):
                 path = Path(*(_filled(piece, words) for piece in relative))
                 (building / path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""``memoranda plugins``: what is installed, what each plugin offers, and why one is not usable."""
+"""``memoranda plugins``: list what is installed, what each plugin offers, and why one is not usable."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def plugins(as_json: options.Json = False) -> None:
 def _found() -> list[Plugin]:
     from memoranda.plugins import default_registry
 
-    # What a plugin prints while it is imported must not end up in a program's JSON.
+    # Output of a plugin that is imported must not end up in the JSON.
     with redirect_stdout(sys.stderr):
         registry = default_registry()
-        registry.auto_observers()  # Every store gets them, so that one that cannot be made has to be a row here.
+        registry.auto_observers()  # Every store gets them, so one that cannot be made must be a row here.
         return registry.plugins
 
 

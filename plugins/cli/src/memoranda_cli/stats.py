@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Numbers:
-    """What was counted."""
+    """The counts of a store."""
 
     items: int = 0
     archived: int = 0
@@ -125,25 +125,25 @@ def _show(numbers: Numbers, top: int) -> None:
 
 
 _FIELDS = {name: f"{name}_id" for name in ("user", "session", "task", "agent")} | {"namespace": "namespace"}
-"""What owns a memory, by what people call it."""
+"""The fields that name an owner, by their names on the command line."""
 
 
 @options.scoped
 def owners(
     by: Annotated[str, typer.Argument(metavar="BY", help="user, session, task, agent or namespace.")] = "user",
     metadata: options.Owner = None,
-    depth: Annotated[int | None, typer.Option("--depth", min=1, help="Cut namespaces off after so many names.")] = None,
+    depth: Annotated[int | None, typer.Option("--depth", min=1, help="Group namespaces by so many names.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 50,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Pass over so many first.")] = 0,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip so many first.")] = 0,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """List who has something, in order: how many items each, and the times of the first and the last."""
+    """List the owners, in order: how many items each has, and the times of the first and the last."""
     from memoranda_cli.stores import opened, run
 
     if by not in _FIELDS:
-        raise InputError(f"{by!r} owns nothing; there are {', '.join(_FIELDS)}.", field="by")
+        raise InputError(f"Nothing is owned by a {by!r}; choose one of {', '.join(_FIELDS)}.", field="by")
     field = _FIELDS[by]
 
     async def read() -> list[Owner]:
@@ -164,7 +164,7 @@ def owners(
         if len(found) == limit:
             say(f"These are {limit}; --limit and --offset show more.")
     else:
-        say(f"No {by} has anything here.")
+        say(f"No {by} has any items here.")
 
 
 def _named(owner: Owner) -> str:

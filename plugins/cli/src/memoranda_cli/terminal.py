@@ -1,4 +1,4 @@
-"""Talking to people: sentences, tables, progress and questions. Colour and bars only on a terminal."""
+"""Output for people: sentences, tables, progress bars and questions. Colours and bars appear only on a terminal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 WIDE = 4000
-"""The width of tables in a pipe, where nothing is gained by cutting lines."""
+"""The width of tables in a pipe, where lines need not be cut."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for this moment's standard output or error."""
-    from rich.console import Console  # Loaded when something is shown: it takes longer than most commands.
+    """Return a console for what is standard output or error now."""
+    from rich.console import Console  # Imported on use: that takes longer than most commands.
 
     made = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
     if not made.is_terminal:
@@ -53,13 +53,13 @@ def show_json(value: Any) -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write a line. typer's echo would write UTF-8 where a stream says that it takes ASCII."""
+    """Write a line. typer's echo would write UTF-8 even to a stream whose encoding is ASCII."""
     stream.write(f"{text}\n")
     stream.flush()
 
 
 def say(message: str) -> None:
-    """Tell the person, beside the output: on standard error, and on a terminal between words."""
+    """Print a message to standard error, beside the output; on a terminal it is wrapped between words."""
     text = visible(message)
     if sys.stderr.isatty():
         text = wrapped(text, shutil.get_terminal_size().columns)
@@ -67,7 +67,7 @@ def say(message: str) -> None:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:
-    """Return text in lines that a terminal of this width does not break; further lines begin with ``indent``."""
+    """Return text wrapped for a terminal of this width; further lines begin with ``indent``."""
     fill = textwrap.TextWrapper(
         max(width - 1, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
@@ -101,7 +101,7 @@ def table(
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error while the block runs; call what it gives with the number of things just done."""
+    """Show a bar on standard error while the block runs; the block calls what it gets with the number just done."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -114,25 +114,25 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def agree(question: str, *, yes: bool) -> None:
-    """Ask before something is destroyed. Raises CommandError when nobody agrees; a script agrees by ``--yes``."""
+    """Ask before something is destroyed. Raises CommandError unless the person agrees; a script passes ``--yes``."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandError(f"{question} Nobody is there to ask: add --yes to agree.", ExitCode.REFUSED)
+        raise CommandError(f"{question} There is no terminal to ask on: add --yes to agree.", ExitCode.REFUSED)
     try:
         with _interruptible():
             agreed = typer.confirm(visible(question), err=True)
     except typer.Abort as abort:
         if isinstance(abort.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
-        agreed = False  # The input ended, which is no agreement.
+        agreed = False  # The input ended without an answer.
     if not agreed:
         raise CommandError("Nothing was changed.", ExitCode.REFUSED)
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the waiting for an answer at once; an event loop would only take note of it."""
+    """Let Ctrl-C interrupt the question at once; an event loop would only note it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -144,5 +144,5 @@ def _interruptible() -> Iterator[None]:
 
 
 def items_text(number: int) -> str:
-    """Return a number of items as people say it."""
+    """Return a number of items in words."""
     return "1 item" if number == 1 else f"{number:,} items"

@@ -1,4 +1,4 @@
-"""Putting items from elsewhere into a store: what is there already, what conflicts, and whether all arrived."""
+"""Storing items that come from elsewhere: what the store has already, what conflicts, and if all have arrived."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMES = ("created_at", "updated_at")
 
 
 class OnConflict(StrEnum):
-    """What to do with an id that is taken by an item that says something else."""
+    """What to do with an id that another item has in the store."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -38,16 +38,16 @@ class OnConflict(StrEnum):
 
 
 class Stamp(NamedTuple):
-    """Whom everything that is imported is for, as far as the line says."""
+    """The user and the session that imported items are for, if the command names them."""
 
     user: str | None = None
     session: str | None = None
 
 
 class Incoming(NamedTuple):
-    """An item to store, and whether it was hidden where it comes from.
+    """An item to store, and if it was deleted where it comes from.
 
-    ``undated`` are the times that were not given: of an item that is in the store already, they are the store's.
+    ``undated`` are the times that were not given. If the item is in the store already, the store's times are used.
     """
 
     item: MemoryItem
@@ -63,7 +63,7 @@ class Incoming(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a store has under an id: the item's fingerprint and times, whether it is hidden, and when it expires."""
+    """What a store has under an id: the item's fingerprint and times, if it is hidden, and when it expires."""
 
     print: bytes
     hidden: bool
@@ -81,7 +81,7 @@ class Standing(NamedTuple):
 
 @dataclass(slots=True)
 class _Fate:
-    """What becomes of a batch: what is to be written, what is there then, and how many are left as they are."""
+    """What happens to a batch: what is to be written, what the store has then, and how many items are left alone."""
 
     wanted: list[Incoming]
     there_then: list[Incoming]
@@ -92,7 +92,7 @@ class _Fate:
 
 
 class _AsStored(Observer):
-    """Notes items as the other observers want them stored, which is what must be found in the end."""
+    """Notes items as the other observers want them stored, to compare with them in the end."""
 
     def __init__(self) -> None:
         self.items: dict[str, MemoryItem] = {}
@@ -103,10 +103,10 @@ class _AsStored(Observer):
 
 
 class Transfer:
-    """One transfer into a store. What is there already, word for word and as visible, is left alone: it can be resumed.
+    """One transfer into a store. What the store has already, equal and as visible, is left alone: it can be resumed.
 
-    An item that is hidden where it comes from arrives hidden, in one step: whenever the process dies, what was deleted
-    has never been visible.
+    An item that is deleted where it comes from arrives deleted, in one step: it is never visible, even if the process
+    dies.
     """
 
     def __init__(self, store: BaseStore, policy: OnConflict, counts: TransferCounts, *, empty: bool = False) -> None:
@@ -184,7 +184,7 @@ class Transfer:
         self.counts.deleted += sum(incoming.hidden for incoming in fate.wanted)
 
     async def _write(self, wanted: Sequence[Incoming]) -> None:
-        # Of an id that comes twice the last counts.
+        # If an id comes twice, the last one counts.
         hidden = {incoming.item.id: incoming.hidden for incoming in wanted}
         for is_record, some in groupby(wanted, lambda incoming: isinstance(incoming.item, BranchMemory)):
             items = [incoming.item for incoming in some]
@@ -212,7 +212,7 @@ class Transfer:
         if there.print != fingerprint(incoming.item):
             session = incoming.item.metadata.session_id
             where = "" if session is None else f" of the session {session!r}"
-            reason = f"The store has an item {item_id!r}{where} that says something else."
+            reason = f"The store has an item {item_id!r}{where} that differs."
         elif there.hidden:
             reason = f"The item {item_id!r} is deleted in the store and would be shown again."
         else:
@@ -231,7 +231,7 @@ class Transfer:
         return self.lost(left)
 
     def lost(self, left: Mapping[str, Standing]) -> int:
-        """Return how many of the items that were not found should have been: the others have expired meanwhile."""
+        """Return how many of the items that were not found are lost; the others have expired meanwhile."""
         now = self._now()
         return sum(not is_over(standing.expires_at, now) for standing in left.values())
 
@@ -256,7 +256,7 @@ class Transfer:
 async def trial(
     url: str, store_options: list[str] | None, policy: OnConflict, counts: TransferCounts
 ) -> AsyncGenerator[Transfer, None]:
-    """Give a transfer that is to store nothing. Its store is opened to be read, and if there is none, not at all."""
+    """Give a transfer that stores nothing. Its store is opened for reading, and only if it exists."""
     from memoranda_cli.stores import unopened
 
     store = unopened(url, store_options)
@@ -270,7 +270,7 @@ async def trial(
 
 
 class Arrivals:
-    """What must be at the destination in the end: each item, word for word, and hidden or not as it was."""
+    """The items that must be at the destination in the end, each equal and as visible as it was."""
 
     def __init__(self) -> None:
         self.digest = Digest()
@@ -284,17 +284,17 @@ class Arrivals:
 
 
 def expires(item: MemoryItem) -> bool:
-    """Return whether a store must let the item vanish by itself."""
+    """Return True if the item has a lifetime, which the store must support."""
     return item.ttl is not None or item.expires_at is not None
 
 
 def is_over(expires_at: str | None, now: str) -> bool:
-    """Return whether an item that expires then has expired by now."""
+    """Return True if an item with this expiry has expired by now."""
     return expires_at is not None and expires_at <= now
 
 
 def standing_of(incoming: Incoming) -> Standing:
-    """Return what a store has once the item has arrived."""
+    """Return how the store has the item once it has arrived."""
     return Standing.of(incoming.item, hidden=incoming.hidden)
 
 

@@ -96,7 +96,7 @@ def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
     """Print how much was left out, when it was said and why, to standard error: it is no part of the window."""
     from rich.text import Text
 
-    from memoranda_cli.render import said, speaker
+    from memoranda_cli.render import content_lines, speaker
     from memoranda_cli.terminal import console, items_text, table
 
     terminal = console(stderr=True)
@@ -106,7 +106,9 @@ def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
     rows = []
     for reason, items in grouped(left_out).items():
         last = items[-1]
-        rows.append((items_text(len(items)), _when(items), reason, f"{speaker(last)}: {preview(said(last)[0], 40)}"))
+        rows.append(
+            (items_text(len(items)), _when(items), reason, f"{speaker(last)}: {preview(content_lines(last)[0], 40)}")
+        )
     columns = (("left out", {"no_wrap": True}), "from, to (UTC)", "why", "the last of them")
     terminal.print(table(*columns, rows=rows))
 

@@ -84,8 +84,8 @@ class Actions:
     async def _preview_delete(self, owner: Owner, form: Form) -> Preview:
         item = await self._item(owner, form)
         if Capability.DELETE not in self._store.capabilities:
-            return Preview("Delete", "This store keeps nothing that was deleted, so nothing is deleted here.", [item])
-        together = "" if item.group is None else " Models are shown what belongs to its group only as a whole."
+            return Preview("Delete", "This store cannot restore what is deleted, so nothing is deleted here.", [item])
+        together = "" if item.group is None else " Models are shown its group only as a whole."
         return Preview(
             "Delete",
             f"One item is hidden from every search and every model. It can be restored.{together}",
@@ -97,7 +97,7 @@ class Actions:
     async def _delete(self, owner: Owner, form: Form) -> Done:
         key = form.get("item", "")
         if not await self._store.delete(owner.item_id(key), metadata=owner.metadata):
-            raise InputError("There is no such item any more.", field="item")
+            raise InputError("This item does not exist any more.", field="item")
         return Done("One item is deleted.", "restore", {"item": key})
 
     async def _preview_restore(self, owner: Owner, form: Form) -> Preview:
@@ -179,13 +179,13 @@ class Actions:
     def _config(self, form: Form) -> tuple[SummaryConfig, int]:
         keep = number_of(form, "keep", 4, 1000)
         # A template that is not installed works too, with a prompt of its own.
-        prompts = {"notes": "Summarize what was said.\n{content}"} if "notes" in self._templates else {}
+        prompts = {"notes": "Summarize the conversation.\n{content}"} if "notes" in self._templates else {}
         return SummaryConfig(templates=self._templates, prompts=prompts, keep_recent=keep), keep
 
     async def _item(self, owner: Owner, form: Form) -> MemoryItem:
         item = await self._store.get(owner.item_id(form.get("item", "")), metadata=owner.metadata)
         if item is None:
-            raise InputError("There is no such item any more.", field="item")
+            raise InputError("This item does not exist any more.", field="item")
         return item
 
     async def _deleted(self, metadata: MemoryMetadata | None) -> list[MemoryItem]:

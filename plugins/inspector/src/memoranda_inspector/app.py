@@ -1,4 +1,4 @@
-"""The application: which address shows what. It is made for one store that is open, and closes nothing."""
+"""The application: which address shows what. It serves one open store, and does not close it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Inspector:
-    """What is inspected, and what may be done.
+    """What to inspect, and what may be done.
 
     ``name`` is what the pages call the store. ``summarizer`` is the model that compacting asks, with ``templates``.
-    ``soul`` is the file that contexts begin with. With ``read_only`` there is nothing that changes anything.
+    ``soul`` is the file that contexts begin with. With ``read_only`` no page changes anything.
     """
 
     store: BaseStore
@@ -82,19 +82,19 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
 
 
 def _guarded(handler: Handler, root: str) -> Handler:
-    """Turn what goes wrong into a sentence on a page. Only the kind of what was not foreseen is told or logged."""
+    """Turn errors into a sentence on a page. Of an unexpected error only the type is shown and logged."""
 
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
         except MemoryError as error:
-            told, status = str(error), 400
+            sentence, status = str(error), 400
         except Exception as error:  # noqa: BLE001  # its message may quote what is stored
             logger.error("A page failed with %s.", type(error).__name__)
-            told, status = f"The page failed with {type(error).__name__}.", 500
+            sentence, status = f"The page failed with {type(error).__name__}.", 500
         in_page = request.headers.get("hx-request") == "true"
-        values = {"root": root, "store_name": "", "read_only": True, "owner": None, "sentence": told}
-        # htmx puts only what succeeded into the page, and the sentence belongs there.
+        values = {"root": root, "store_name": "", "read_only": True, "owner": None, "sentence": sentence}
+        # htmx shows only successful responses, and the sentence must be shown.
         return rendered("_error.html" if in_page else "error.html", values, 200 if in_page else status)
 
     return answer

@@ -44,7 +44,7 @@ def inspect(
 ) -> None:
     """See in a browser what is remembered, what a model would get, and why not the rest.
 
-    The page is served on this machine alone. The address that is printed opens it once; Ctrl-C ends it.
+    The page is served only on this machine. The address that is printed opens it once; Ctrl-C ends it.
     """
     listening = socket.create_server(("127.0.0.1", port))
     address = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -82,9 +82,9 @@ def _announce(address: str, token: str, no_open: bool) -> None:
 
 
 async def serve(inspector: Inspector, listening: socket.socket, token: str) -> None:
-    """Serve until Ctrl-C, or until the task is cancelled. Who connects before is answered as soon as it serves.
+    """Serve until Ctrl-C, or until the task is cancelled.
 
-    Nothing is logged of what is asked for: an address may hold an id, and a failure what was stored.
+    Requests are not logged: an address may hold an id, and an error what was stored.
     """
     config = uvicorn.Config(
         create_app(inspector, port=listening.getsockname()[1], token=token),

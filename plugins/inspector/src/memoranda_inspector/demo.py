@@ -16,12 +16,12 @@ OTHER = MemoryMetadata(user_id="grace", session_id="harbour", agent_id="travel")
 
 
 class DemoModel:
-    """A summarizer for the demo: it repeats the first words of what each person said."""
+    """A summarizer for the demo: it repeats the first words of each human message."""
 
     async def summarize(self, prompt: str) -> str:
         """Return a summary of the transcript in a prompt."""
-        said = re.findall(r"^\[[^\]]*\] human: (.+)$", prompt, re.MULTILINE)
-        return "Asked so far: " + " ".join(line[:80] for line in said) if said else "Nothing was asked so far."
+        lines = re.findall(r"^\[[^\]]*\] human: (.+)$", prompt, re.MULTILINE)
+        return "Asked so far: " + " ".join(line[:80] for line in lines) if lines else "Nothing was asked so far."
 
 
 async def fill(store: BaseStore) -> None:
@@ -40,14 +40,14 @@ def _human(owner: MemoryMetadata, at: datetime, content: str) -> HumanMemory:
 
 def _kitchen(start: datetime) -> list[MemoryItem]:
     """Return a conversation about food, most of which the demo summarizes."""
-    said = [
+    exchanges = [
         ("What can I cook without meat tonight?", "A risotto with peas, if you have rice."),
         ("I have rice, but no peas.", "Then take the mushrooms; fry them first."),
         ("How long does the rice take?", "Eighteen minutes, with a ladle of stock at a time."),
         ("And which wine goes with it?", "A dry white one, the same that goes into the pan."),
     ]
     items: list[MemoryItem] = []
-    for minute, (question, answer) in enumerate(said):
+    for minute, (question, answer) in enumerate(exchanges):
         at = start + timedelta(minutes=minute)
         items.append(_human(KITCHEN, at, question))
         items.append(AIMemory(content=answer, metadata=KITCHEN, created_at=at.isoformat()))

@@ -47,7 +47,7 @@ class ReadingPages:
         self._shared = shared
 
     async def owners(self, request: Request) -> Response:
-        """List who has something. Names are looked for in a form, so that none stands in an address."""
+        """List the owners. The search is a form, so that no name appears in an address."""
         form = await form_of(request) if request.method == "POST" else {}
         given = {**request.query_params, **form}
         by = given.get("by", "user_id")
@@ -77,7 +77,7 @@ class ReadingPages:
         return found[:OWNERS_SHOWN], len(found) == size
 
     async def everybody(self, request: Request) -> Response:
-        """Choose everybody at once, which only a form of its own does."""
+        """Choose all owners together, which only its own form can do."""
         await form_of(request)
         return RedirectResponse(self._owners.named(None).address, status_code=303)
 
@@ -90,7 +90,7 @@ class ReadingPages:
         return self._page("conversation.html", owner, **values, has_sessions=narrower, total=total)
 
     async def sessions(self, request: Request) -> Response:
-        """List the sessions of an owner, which takes longer than the rest of its page where there is much of it."""
+        """List the sessions of an owner. This may take longer than the rest of the page, so it is loaded on its own."""
         owner = self._owners.chosen(request)
         within = owner.metadata or MemoryMetadata()
         sessions: list[tuple[Owner, Listed]] = []
@@ -100,7 +100,7 @@ class ReadingPages:
         return self._page("_sessions.html" if _in_page(request) else "sessions.html", owner, sessions=sessions)
 
     async def live(self, request: Request) -> Response:
-        """Answer the page that asks again and again: with nothing, unless something changed."""
+        """Answer a page that polls: with nothing, unless something changed."""
         owner = self._owners.chosen(request)
         values = await self._conversation(request, owner)
         if values["conversation"].mark == request.query_params.get("mark"):
@@ -127,7 +127,7 @@ class ReadingPages:
         return self._page("item.html", owner, **values)
 
     async def text(self, request: Request) -> Response:
-        """Send the whole text of an item as a file, to be saved and not to be opened."""
+        """Send the whole text of an item as a download."""
         item = await self._item(request, self._owners.chosen(request))
         headers = {"Content-Disposition": 'attachment; filename="item.txt"'}
         return PlainTextResponse(item.content.encode("utf-8", "replace"), headers=headers)

@@ -1,7 +1,8 @@
-"""Whose memories a page is about, and which, by keys that say nothing: an address may end up in a history or a log.
+"""The owners and items that pages are about.
 
-Keys also spare addresses and forms what these cannot carry. A browser takes ``..`` out of a path, a server takes an
-escaped ``/`` for a plain one, and a form sends another line break than it was given.
+Addresses name them by keys that reveal nothing, since an address may end up in a history or a log. Keys also avoid what
+addresses and forms cannot carry: a browser removes ``..`` from a path, a server takes an escaped ``/`` for a plain one,
+and a form changes line breaks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LABELS = {"user_id": "user", "session_id": "session", "task_id": "task", "agent
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An owner that was chosen. Without metadata it is everybody at once, which is a step of its own."""
+    """An owner that was chosen. Without metadata it stands for all owners together, which has a page of its own."""
 
     address: str
     metadata: MemoryMetadata | None
@@ -38,7 +39,7 @@ class Owner:
     def item_id(self, key: str) -> str:
         """Return the id of the item that a key names. Raises InputError for a key that was not given out."""
         if key not in self._items:
-            raise InputError("There is no such item here, or the page is from another time.", field="item")
+            raise InputError("There is no such item here, or this page is from an earlier run.", field="item")
         return self._items[key]
 
     @property
@@ -80,7 +81,7 @@ class Owners:
         """
         owner = self._known.get(request.path_params["key"])
         if owner is None:
-            raise InputError("This address is from another time; choose an owner again.", field="owner")
+            raise InputError("This address is from an earlier run; choose an owner again.", field="owner")
         return owner
 
 

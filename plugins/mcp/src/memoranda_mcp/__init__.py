@@ -1,4 +1,4 @@
-"""Memoranda's MCP server: any assistant that speaks the Model Context Protocol remembers, on any backend."""
+"""Memoranda's MCP server: memory on any backend, for every assistant that speaks the Model Context Protocol."""
 
 from __future__ import annotations
 

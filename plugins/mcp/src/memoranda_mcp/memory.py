@@ -118,8 +118,8 @@ class ScopedMemory:
         item = await self.store.get(item_id)
         if item is None:
             raise InputError(
-                "There is no memory with this id here. Ids come from search, recall and recent, and are used as they "
-                "are written there.",
+                "There is no memory with this id here. Ids come from search, recall and recent, and must be copied "
+                "exactly.",
                 field="id",
             )
         return item

@@ -1,4 +1,4 @@
-"""Memories as resources: listed in pages, read by their addresses, and subscribed to."""
+"""Memories as resources: clients list them in pages, read them by their addresses, and subscribe to them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def protocol_errors(uri: str | None = None) -> Iterator[None]:
 
 
 class Resources:
-    """Answers what clients ask about resources."""
+    """Answers the requests about resources."""
 
     def __init__(self, find_memory: Callable[[RequestContext], ScopedMemory]) -> None:
         self._find_memory = find_memory
@@ -81,7 +81,7 @@ class Resources:
     async def templates(
         self, context: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """Say how addresses are written."""
+        """Return the templates of addresses."""
         return types.ListResourceTemplatesResult(resource_templates=list(_TEMPLATES))
 
     async def read(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
@@ -157,7 +157,7 @@ class _Notifier:
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
         if not task.cancelled():
-            task.exception()  # A client that hung up misses the notification, which is no error here.
+            task.exception()  # A client that hung up misses the notification; that is not an error here.
 
 
 def _notifiers(context: RequestContext) -> dict[str, _Notifier]:
@@ -221,7 +221,7 @@ _TEMPLATES = (
         uri_template=CONVERSATION,
         name="conversation",
         title="A conversation",
-        description=f"What was said in a conversation, oldest first; the newest {MOST_SHOWN} entries.",
+        description=f"The messages of a conversation, oldest first; the newest {MOST_SHOWN} entries.",
         mime_type="text/plain",
     ),
 )
@@ -234,11 +234,11 @@ def _conversation(name: str) -> types.Resource:
 
 
 def _item(item: MemoryItem) -> types.Resource:
-    said = one_line(item.content)
+    line = one_line(item.content)
     return types.Resource(
         uri=address("items", item.id),
         name=item.id,
-        title=said if len(said) <= _TITLE else f"{said[: _TITLE - 1]}…",
+        title=line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…",
         mime_type=JSON,
     )
 

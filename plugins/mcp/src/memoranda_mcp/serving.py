@@ -1,4 +1,4 @@
-"""Opening the store and running the server until its client is gone."""
+"""Opening the store, and serving until the client is gone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_A_CONVERSATION = ("session_id", "task_id")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server was started."""
+    """The options of a server."""
 
     store: str | None = None
     user: str | None = None

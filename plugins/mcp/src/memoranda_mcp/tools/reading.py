@@ -66,7 +66,7 @@ class SearchArguments(Arguments):
 
 
 async def search(memory: ScopedMemory, given: SearchArguments, report: Report) -> FoundPage:
-    """Find memories and say how well each answers."""
+    """Find memories, with scores where the mode ranks."""
     offset, _ = position_of(given.cursor)
     mode = given.mode or best_mode(memory)
     if mode not in modes(memory):
@@ -98,12 +98,12 @@ async def search(memory: ScopedMemory, given: SearchArguments, report: Report) -
 
 
 def modes(memory: ScopedMemory) -> list[str]:
-    """Return the ways to search that the store of a memory has, best first."""
+    """Return the search modes that the store has, best first."""
     return [mode for mode in ("hybrid", "semantic", "text") if mode in memory.store.capabilities] + ["substring"]
 
 
 def best_mode(memory: ScopedMemory) -> Any:
-    """Return the way to search that is used where none was asked for."""
+    """Return the search mode for a call that names none."""
     offered = modes(memory)
     return next(mode for mode in ("hybrid", "text", "semantic", "substring") if mode in offered)
 
@@ -141,7 +141,7 @@ async def recent(memory: ScopedMemory, given: RecentArguments, report: Report) -
 
 
 async def _listed(memory: ScopedMemory, given: Any, since: str | None, until: str | None) -> Page:
-    """Return a page, newest first. What is added while somebody pages through shifts nothing."""
+    """Return a page, newest first. Memories that are added between two pages do not shift the pages."""
     offset, begun = position_of(given.cursor)
     if begun is None:
         # The end of a span is not part of it, and what was remembered in this very moment is.
@@ -172,7 +172,7 @@ class ContextArguments(Arguments):
     """What context takes."""
 
     question: Annotated[
-        str, Field(max_length=10_000, description="What is to be answered. Leave it empty for the conversation alone.")
+        str, Field(max_length=10_000, description="What is to be answered. Leave it empty for just the conversation.")
     ] = ""
     tokens: Annotated[int, Field(ge=1, le=1_000_000, description="The most tokens that the context may have.")] = 4000
     conversation: Annotated[
@@ -196,15 +196,15 @@ class Context(Outcome):
 async def context(memory: ScopedMemory, given: ContextArguments, report: Report) -> Context:
     """Put together what fits: the conversation's newest rounds, and what is remembered of the question."""
     metadata = memory.within(given.conversation)
-    said: list[MemoryItem] = []
+    window: list[MemoryItem] = []
     if given.conversation is not None or memory.store.scope.session_id is not None:
         await report(0, 2, "reading the conversation")
-        said = await memory.store.window(metadata=metadata, tokens=given.tokens)
+        window = await memory.store.window(metadata=metadata, tokens=given.tokens)
     elif not given.question.strip():
         raise InputError("context needs a `question`, a `conversation` or both.")
     await report(1, 2, "looking for what is remembered")
     manager = ContextManager(long_term=memory.store if given.question.strip() else None, token_budget=given.tokens)
-    assembled = await manager.assemble_context(given.question, conversation=said)
+    assembled = await manager.assemble_context(given.question, conversation=window)
     explained = assembled.explain()
     await report(2, 2, "done")
     return Context(

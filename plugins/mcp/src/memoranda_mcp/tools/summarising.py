@@ -1,4 +1,4 @@
-"""The tool that keeps long conversations short. A model of the server's writes the summary, or the assistant itself."""
+"""The tool that keeps long conversations short. The server's model writes the summary, or the assistant itself does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memoranda_summary import SummaryConfig, compact, plan
 
 _CONFIG = SummaryConfig(
     prompts={
-        "conversation": "Summarize the conversation below for somebody who goes on with it: who wants what, what was "
+        "conversation": "Summarize the conversation below for a reader who continues it: who wants what, what was "
         "decided and why, what was found out, and what is still open. Keep names, numbers and dates."
     }
 )
@@ -32,7 +32,7 @@ class SummariseArguments(Arguments):
 
 
 class Summarised(Outcome):
-    """Whether a summary was due, and what became of it."""
+    """If a summary was due, and if it was written."""
 
     due: bool
     done: bool
@@ -47,8 +47,8 @@ class Summarised(Outcome):
 class _Assistant:
     """A summarizer that is the assistant: its answer is here already, or it has yet to be given the prompt.
 
-    The answer is taken for the very prompt that the ticket was made for, and for no other: what was said meanwhile
-    would be archived without having been read.
+    The answer is accepted only for the prompt that its ticket was made for: otherwise later messages would be archived
+    without having been read.
     """
 
     ticket: str | None
@@ -98,7 +98,7 @@ async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report:
     return Summarised(
         due=True,
         done=result.compacted,
-        reason=result.trigger.reason or "Somebody else has just done it.",
+        reason=result.trigger.reason or "Another process has just done it.",
         summary_id=result.summary_id,
         archived=len(result.archived),
     )
@@ -107,7 +107,7 @@ async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report:
 SUMMARISE_DUE = Tool(
     "summarise_due",
     "Summarise a long conversation",
-    "See whether a conversation has grown so long that its older part should be summarised. If so you get a prompt and "
+    "Find out if a conversation has grown so long that its older part should be summarised. If so you get a prompt and "
     "a ticket: answer the prompt and call again with both. The summary then stands for what it was made of, which "
     "stays readable with get.",
     SummariseArguments,

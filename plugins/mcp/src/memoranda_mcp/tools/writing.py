@@ -53,12 +53,12 @@ class UpdateArguments(Arguments):
     id: Id
     version: Annotated[int, Field(ge=1, description="The version that you read. If it changed since, nothing is done.")]
     content: Annotated[Content | None, Field(description="The new text; leave it out to keep the old one.")] = None
-    tags: Annotated[Labels | None, Field(description="The new tags, in place of all old ones.")] = None
+    tags: Annotated[Labels | None, Field(description="The new tags, instead of all old ones.")] = None
     importance: Importance | None = None
 
 
 async def update(memory: ScopedMemory, given: UpdateArguments, report: Report) -> Memory:
-    """Change a memory, if it still is what the assistant read."""
+    """Change a memory, if it is still the version that the assistant read."""
     if given.content is None and given.tags is None and given.importance is None:
         raise InputError("update needs something to change: `content`, `tags` or `importance`.")
     item = await memory.find(given.id)
@@ -71,7 +71,7 @@ async def update(memory: ScopedMemory, given: UpdateArguments, report: Report) -
         "updated_at": now_text(),
     }
     if given.content is not None:
-        # What a provider once sent says the old text.
+        # The payload of a provider holds the old text.
         changes |= {"content": given.content, "payload": None, "payload_format": None}
     updated = await memory.store.update(item.model_copy(update=changes))
     await memory.subscriptions.check()
@@ -101,7 +101,7 @@ class Forgotten(Outcome):
 
 
 async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -> Forgotten:
-    """Remove memories; all that are here go in one step."""
+    """Remove memories, all of them in one step."""
     purge = isinstance(given, PurgeArguments) and given.purge
     if purge and not memory.rights.allow_purge:
         raise InputError("This server removes nothing for good; it was started without --allow-purge.")
@@ -134,7 +134,7 @@ class Restored(Outcome):
 
 
 async def undo_forget(memory: ScopedMemory, given: UndoArguments, report: Report) -> Restored:
-    """Bring back what this server forgot, and nothing else that was ever deleted."""
+    """Bring back what this server forgot, and nothing else."""
     known = {item_id for ids in memory.forgotten for item_id in ids}
     if given.ids is None:
         if not memory.forgotten:
@@ -170,7 +170,7 @@ UPDATE = Tool(
     "update",
     "Correct a memory",
     "Change the text, the tags or the importance of a memory that is no longer right. Read it first and give the "
-    "version that you saw: if somebody changed it meanwhile, nothing is done and you are told to read it again.",
+    "version that you saw: if it was changed meanwhile, nothing is done and you must read it again.",
     UpdateArguments,
     Memory,
     update,
