@@ -1,4 +1,4 @@
-"""``memoranda context``: the window that a model would get, and what is left out and why.
+"""``memoranda context``: show the window that a model would get, what is left out, and why.
 
 Only the command imports this module.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 3
-"""How many summaries are named of those that stand for what is left out."""
+"""How many summaries are named that stand for items that are left out; more are only counted."""
 
 
 class Format(StrEnum):
@@ -44,7 +44,7 @@ class Format(StrEnum):
 def context(
     metadata: options.Owner = None,
     which: options.Which = None,
-    everything: Annotated[bool, typer.Option("--all", help="Everybody's together, without an owner.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All owners' items together.")] = False,
     rounds: Annotated[int | None, typer.Option("--rounds", "-r", min=0, help="Only the last rounds.")] = None,
     tokens: Annotated[
         int | None, typer.Option("--tokens", "-t", min=0, help="As many of the newest rounds as fit.")
@@ -68,7 +68,7 @@ def context(
 
     if metadata is None and not everything:
         raise InputError(
-            "A window without an owner would mix what everybody said; name one (--user, --session, …) or say --all.",
+            "A window without an owner would mix the items of all users; name one (--user, --session, …) or --all.",
             field="metadata",
         )
     count = _counter(counter)
@@ -84,16 +84,16 @@ def context(
         show_json(_as_json(window, left_out, used))
         return
     _show(window.shown, form)
-    said = f"{len(window.shown)} of {len(items) + len(archived)} items, about {used} tokens"
+    size = f"{len(window.shown)} of {len(items) + len(archived)} items, about {used} tokens"
     if explain:
         show_left_out(left_out)
-        say(f"{said}.")
+        say(f"{size}.")
     elif left_out:
-        say(f"{said}; --explain says what was left out and why.")
+        say(f"{size}; --explain says what was left out and why.")
 
 
 def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
-    """Print how much was left out, when it was said and why, to standard error: it is no part of the window."""
+    """Print how much was left out, from which time and why, to standard error: it is not part of the window."""
     from rich.text import Text
 
     from memoranda_cli.render import content_lines, speaker
@@ -114,7 +114,7 @@ def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
 
 
 def _when(items: Sequence[MemoryItem]) -> str:
-    """Return from when to when items were said, which come oldest first."""
+    """Return the time span of items that are given oldest first."""
     first, last = (items[end].created_at[:16].replace("T", " ") for end in (0, -1))
     return first if first == last else f"{first}\n{last}"
 

@@ -1,7 +1,7 @@
 """Items as the messages of a provider, and back.
 
-What comes in goes out as it was, or is refused by name; what goes out is always valid. An item that was changed goes
-out changed, and what another provider's format cannot hold is told (see :class:`Dropped`).
+A message that is read is written back as it was, or refused with its place; what is written is always valid. An item
+that was changed is written as it is now, and what a format cannot hold is reported (see :class:`Dropped`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Items as Anthropic messages, and back.
 
-There a user's message holds the results of tools and what was said along with them. Results and words are items of
-their own here, so the payload of an item may be part of a message: a list of blocks is the rest of the message that the
+There a user's message holds the results of tools and the text beside them. Here each result and the text are items of
+their own, so the payload of an item may be part of a message: a list of blocks is the rest of the message that the
 results before it began, an object is a message of its own.
 """
 
@@ -41,7 +41,7 @@ def from_anthropic(
 ) -> list[MemoryItem]:
     """Return items for Anthropic messages, dicts or objects of the SDK, system text first, stamped with the metadata.
 
-    :func:`to_anthropic` gives every message back as it was; a system text that is no list comes back as one block.
+    :func:`to_anthropic` gives every message back as it was; a system text that is not a list comes back as one block.
     Raises InputError as :func:`memoranda_messages.from_openai` does; a place in the system text is such as
     ``system[0].text``. What that API refuses is refused here too: results behind other content of their message, and
     results or calls in a message of the wrong role.
@@ -78,7 +78,7 @@ def to_anthropic(
     Results stand right behind their call; those of parallel calls share one user message. System items go to the front,
     unless they came in among the messages; no other item speaks for the system. Blank text is left out, since it is
     refused. Where the assistant would speak first, a user's message that says so is put before it, unless the
-    conversation came in like that. What that format has no place for is told to ``dropped``, or with ``strict`` an
+    conversation came in like that. What that format has no place for is appended to ``dropped``, or with ``strict`` an
     InputError. Raises InputError as :func:`memoranda_messages.to_openai` does.
     """
     request = Request(FORMAT, items, _read, legal=_legal_id, strict=strict, dropped=dropped)
@@ -94,7 +94,7 @@ def to_anthropic(
             continue
         message, joins = _message_of(turn, request, payload)
         if not message["content"] and turn.item.memory_type != "tool":
-            request.tell(turn.item, "blank text", "repaired")
+            request.report(turn.item, "blank text", "repaired")
             continue
         if behind_result and joins and isinstance(messages[-1]["content"], list):
             messages[-1]["content"] += message["content"]
@@ -104,7 +104,7 @@ def to_anthropic(
         behind_result = turn.item.memory_type == "tool"
     speaking = next((message for message in messages if message["role"] != "system"), None)
     if first is not None and speaking and speaking["role"] == "assistant" and not getattr(first, "opens", False):
-        request.tell(first, "the assistant's opening", "repaired")
+        request.report(first, "the assistant's opening", "repaired")
         messages.insert(messages.index(speaking), _opening())
     return system, messages
 
@@ -123,7 +123,7 @@ def _settle_hosted_calls(request: Request) -> None:
     waiting = _hosted_ids(request.payloads[newest].message, "_tool_use") if newest in request.payloads else []
     if any(count % 2 for call_id, count in sum(hosted.values(), Counter()).items() if call_id not in waiting):
         for at in [at for at, own in hosted.items() if any(count % 2 for count in own.values())]:
-            request.tell(request.items[at], "a call that the provider ran", "incomplete")
+            request.report(request.items[at], "a call that the provider ran", "incomplete")
             del request.payloads[at]
 
 
@@ -162,7 +162,7 @@ def _system_block(item: MemoryItem) -> Message:
 def _parts_of(message: JsonObject, place: str, *, after_results: bool) -> list[tuple[Fields, Any]]:
     """Return the fields of each item of a message, and the part of the message that it is.
 
-    All that was said in a message is one item: it starts one round.
+    All other content of a message is one item: it starts one round.
     """
     role = shapes.role_of(message, place, _TYPES)
     blocks = shapes.blocks_of(message.get("content"), f"{place}.content")
@@ -229,11 +229,11 @@ def _plainly(item: MemoryItem) -> Any:
     """Return the part of a conversation that an item without payload is."""
     if item.memory_type == "tool":
         return [_result_block(item, getattr(item, "tool_call_id", ""), item.content)]
-    return _said(item, [_legal_id(call["id"]) for call in calls_of(item)], legal_tool_name)
+    return _from_fields(item, [_legal_id(call["id"]) for call in calls_of(item)], legal_tool_name)
 
 
-def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str]) -> Message:
-    """Return the message of an item that is no result, by its fields."""
+def _from_fields(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str]) -> Message:
+    """Return the message of an item that is not a result, from its fields."""
     text = spoken(item)
     blocks: list[Message] = [{"type": "text", "text": text}] if text.strip() else []
     named = zip(calls_of(item), ids, strict=True)
@@ -242,7 +242,7 @@ def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str])
 
 
 def _message_of(turn: Turn, request: Request, payload: UsablePayload | None) -> tuple[Message, bool]:
-    """Return the message of an item, and whether it goes on with the message of the results before it."""
+    """Return the message of an item, and True if it continues the message of the results before it."""
     item = turn.item
     if item.memory_type == "tool":
         if payload and not turn.further:
@@ -259,7 +259,7 @@ def _message_of(turn: Turn, request: Request, payload: UsablePayload | None) -> 
                 block | {"id": next(uses)} if block.get("type") == "tool_use" else block for block in content or []
             ]
         return message | {"content": _filled(content, turn, request)}, isinstance(payload.message, list)
-    return _said(item, turn.ids, partial(request.tool_name, item)), False
+    return _from_fields(item, turn.ids, partial(request.tool_name, item)), False
 
 
 def _filled(content: Any, turn: Turn, request: Request) -> Any:
@@ -268,7 +268,7 @@ def _filled(content: Any, turn: Turn, request: Request) -> Any:
         return content if content.strip() else ""
     filled = [block for block in content if block.get("type") != "text" or str(block.get("text") or "").strip()]
     if len(filled) < len(content) and filled:
-        request.tell(turn.item, "blank text", "repaired")
+        request.report(turn.item, "blank text", "repaired")
     return filled
 
 

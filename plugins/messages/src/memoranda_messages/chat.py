@@ -32,7 +32,7 @@ _MAX_NAME = 64
 def from_openai(messages: Iterable[Any], *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
     """Return items for OpenAI chat messages, dicts or objects of the SDK, in their order, stamped with the metadata.
 
-    :func:`to_openai` gives every message back as it was. Raises InputError for whatever is no such message or could not
+    :func:`to_openai` gives every message back as it was. Raises InputError for what is not such a message or could not
     be stored, naming the place, such as ``messages[3].tool_calls[0].id``.
     """
     owner = shapes.owner_of(metadata)
@@ -50,9 +50,9 @@ def to_openai(
     """Return OpenAI chat messages for items given oldest first; only items of the type ``system`` have that role.
 
     Results stand right behind their call, even where other items came in between. What that format has no place for,
-    such as another provider's images or the ``is_error`` of a failed result, is told to ``dropped``, and with
-    ``strict`` it is an InputError; names and ids that OpenAI refuses are changed, and that is told as well. Raises
-    InputError, naming the place, for what is no item and for calls that JSON cannot hold.
+    such as another provider's images or the ``is_error`` of a failed result, is appended to ``dropped``, and with
+    ``strict`` it is an InputError; names and ids that OpenAI refuses are changed, which is reported as well. Raises
+    InputError, naming the place, for what is not an item and for calls that JSON cannot hold.
     """
     request = Request(FORMAT, items, _read, legal=lambda name: name[:_MAX_ID], strict=strict, dropped=dropped)
     messages: list[Message] = []
@@ -67,7 +67,7 @@ def to_openai(
         if payload and payload.whole:
             message = payload.message | _ids_in(payload.message, turn.ids)
         else:
-            message = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
+            message = _from_fields(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
         by_name = message["function_call"]["name"] if message.get("function_call") else None
         if isinstance(message.get("name"), str):
             _repair_name(message, turn.item, request)
@@ -98,7 +98,7 @@ def _read(message: JsonObject, place: str) -> Fields:
 
 
 def _otherwise_said(message: JsonObject, place: str) -> tuple[str, str]:
-    """Return what a model said beside its content: that it refuses, and aloud."""
+    """Return a model's refusal and the transcript of its audio, which stand beside its content."""
     audio = message.get("audio")
     if audio is not None and not isinstance(audio, dict):
         raise shapes.wrong(f"{place}.audio", "an object", audio)
@@ -146,10 +146,10 @@ def _plainly(item: MemoryItem) -> Message:
     """Return the message of an item that is sent alone and has no payload."""
     if item.memory_type == "tool":
         return {"role": "tool", "content": item.content, "tool_call_id": getattr(item, "tool_call_id", "")}
-    return _said(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
+    return _from_fields(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
 
 
-def _said(
+def _from_fields(
     item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], payload: UsablePayload | None = None
 ) -> Message:
     """Return the message of an item that is not a result, from its fields; of its payload only the calls are used."""
@@ -195,7 +195,7 @@ def _repair_name(message: Message, item: MemoryItem, request: Request) -> None:
     """Give a participant a name that OpenAI takes: short, without spaces and signs, and none that poses as a role."""
     legal = "" if is_role(message["name"]) else plain_name(message["name"]).replace(" ", "_")[:_MAX_NAME]
     if not legal or legal != message["name"]:
-        request.tell(item, "name", "repaired")
+        request.report(item, "name", "repaired")
     if legal:
         message["name"] = legal
     else:

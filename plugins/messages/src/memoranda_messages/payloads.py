@@ -1,11 +1,11 @@
-"""How a provider's message is kept in an item, and when it may be sent in the item's place.
+"""How a provider's message is kept in an item, and when it may be sent instead of the item's fields.
 
 An item's own fields are the truth. Where writing them out does not give the very message that was read, the message is
 kept as the item's ``payload``. Anyone who may add an item may put anything there, and an item may be changed later, so
 a payload is read again on the way out, and :func:`agrees` decides:
 
 - It is sent only if its role, text, calls, result and name are exactly those of the fields; ids of calls are written
-  into it anew. Where only the text or the name differs, the fields are sent and of the payload the calls.
+  into it again. Where only the text or the name differs, the fields are sent, with the calls of the payload.
 - It may add images, files, reasoning and annotations. Anything else, such as a search that the provider ran, must be
   named by the item's ``provider_parts``, which the readers of :mod:`memoranda_messages` fill in.
 - In every other case the message is written from the fields.
@@ -27,11 +27,11 @@ Message = dict[str, Any]
 Fields = dict[str, Any]
 _UNSAID: Fields = {"name": None, "is_error": False, "tool_calls": (), "provider_parts": []}
 Read = Callable[[Any, str], Fields]
-"""A format's reader: from a message and its place to the fields of an item. Raises InputError for what is none."""
+"""A format's reader: from a message and its place to the fields of an item. Raises InputError for anything else."""
 
 
 class UsablePayload(NamedTuple):
-    """What a payload is good for: the message, and whether all of it may be sent or only its calls."""
+    """A payload that agrees with its item: the message, and if all of it may be sent or only its calls."""
 
     message: Any
     whole: bool
@@ -49,7 +49,7 @@ def messages_of(given: Any, place: str = "messages") -> list[JsonObject]:
 
 
 def refuse_calls_of_others(message: JsonObject, blocks: Iterable[JsonObject], place: str, *kinds: str) -> None:
-    """Raise InputError for calls and results where there can be none, which would pass for something unknown.
+    """Raise InputError for calls and results in a message that cannot have any.
 
     ``kinds`` are the keys and the types of blocks that make them.
     """
@@ -81,14 +81,14 @@ def item_from(
     return item
 
 
-def agrees(item: MemoryItem, said: Fields) -> bool:
-    """True if what a payload says is exactly what the fields of its item say.
+def agrees(item: MemoryItem, fields: Fields) -> bool:
+    """Return True if the fields of a payload are exactly those of its item.
 
-    ``said`` are the fields that were read from the payload, ``memory_type`` and ``content`` among them. A name, an
+    ``fields`` are those that were read from the payload, ``memory_type`` and ``content`` among them. A name, an
     error, calls or ``provider_parts`` that it leaves out must be missing in the item, too. Calls are compared by their
     id, name and arguments, whichever of the usual forms they have.
     """
-    expected = _UNSAID | said
+    expected = _UNSAID | fields
     held = {name: getattr(item, name, _UNSAID.get(name)) for name in expected}
     try:
         held["tool_calls"], expected["tool_calls"] = _asked(calls_of(item)), _asked(expected["tool_calls"])
@@ -98,27 +98,29 @@ def agrees(item: MemoryItem, said: Fields) -> bool:
 
 
 def usable_payload(item: MemoryItem, in_format: str, read: Read) -> UsablePayload | None:
-    """Return what the item's payload is good for in a format; None if it has none or it says something else."""
+    """Return the item's payload if it may be sent in a format; None if there is none, or it differs from the fields."""
     if item.payload is None or item.payload_format != in_format:
         return None
     try:
         message = decode_payload(item.payload)
-        said = read(message, "payload") | {"provider_parts": unvouched_parts(message, in_format)}
+        fields = read(message, "payload") | {"provider_parts": unvouched_parts(message, in_format)}
         ours = calls_of(item)
-        calls = zip(said.get("tool_calls", ()), ours, strict=True)
-        said["tool_calls"] = [call | {"id": own["id"]} for call, own in calls]  # Ids are written anew on the way out.
+        calls = zip(fields.get("tool_calls", ()), ours, strict=True)
+        fields["tool_calls"] = [
+            call | {"id": own["id"]} for call, own in calls
+        ]  # Ids are written again on the way out.
     except (InputError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
-    said.pop("tool_call_id", None)
-    if not said.get("tool_name"):
-        said.pop("tool_name", None)
-    whole = agrees(item, said)
-    usable = whole or (bool(ours) and agrees(item, said | {"content": item.content, "name": item.name}))
+    fields.pop("tool_call_id", None)
+    if not fields.get("tool_name"):
+        fields.pop("tool_name", None)
+    whole = agrees(item, fields)
+    usable = whole or (bool(ours) and agrees(item, fields | {"content": item.content, "name": item.name}))
     return UsablePayload(message, whole) if usable else None
 
 
 def _asked(calls: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Return what calls ask for. Those of another kind than a function are told by all that they hold."""
+    """Return what identifies calls: id, name and arguments, or all fields of a call that is not a function call."""
     return [[call.get("id"), call if is_foreign(call) else (call_name(call), call_arguments(call))] for call in calls]
 
 

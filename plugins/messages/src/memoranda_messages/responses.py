@@ -44,7 +44,7 @@ def from_responses(items: Iterable[Any], *, metadata: MemoryMetadata | None = No
 
     One becomes one, in their order, stamped with the metadata; :func:`to_responses` gives every one back as it was. A
     model's reasoning and what it led to, up to the next input, are a ``group``, and so are a program and the calls that
-    it makes. Raises InputError for whatever is no such item or could not be stored, naming the place, such as
+    it makes. Raises InputError for what is not such an item or could not be stored, naming the place, such as
     ``items[3].call_id``.
     """
     owner = shapes.owner_of(metadata)
@@ -69,7 +69,7 @@ def to_responses(
     """Return the input of the Responses API for items given oldest first; order is kept.
 
     Only items of the type ``system`` have a role with authority. Reasoning goes out only before what it led to. What
-    this API has no place for is told to ``dropped``, or with ``strict`` an InputError. Raises InputError as
+    this API has no place for is appended to ``dropped``, or with ``strict`` an InputError. Raises InputError as
     :func:`memoranda_messages.to_openai` does.
     """
     request = Request(FORMAT, items, _read, legal=lambda name: name[:_MAX_ID], strict=strict, dropped=dropped)
@@ -83,7 +83,7 @@ def to_responses(
         elif request.has_nothing_to_say(turn.at):
             written = []
         else:
-            written = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
+            written = _from_fields(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
             calls = [each for each in written if _kind(each) in OUTPUTS]
             answered_by |= {
                 call_id: OUTPUTS[_kind(call)] for call, call_id in zip(calls, turn.ids, strict=bool(turn.ids))
@@ -112,8 +112,8 @@ def _read(given: JsonObject, place: str) -> Fields:
         return {"memory_type": "ai", "content": ""}
     if kind in _SETTINGS:
         return {"memory_type": "system", "content": ""}
-    said = repr(kind) if len(kind) <= 40 else "this"
-    raise InputError(f"{place}.type: {said} is no type of item that is known here.", field=f"{place}.type")
+    name = repr(kind) if len(kind) <= 40 else "this"
+    raise InputError(f"{place}.type: {name} is not a known type of item.", field=f"{place}.type")
 
 
 def _read_message(given: JsonObject, place: str) -> Fields:
@@ -204,7 +204,7 @@ def _plainly(item: MemoryItem) -> Any:
     """Return what an item that is sent alone and has no payload is sent as."""
     if item.memory_type == "tool":
         return {"type": "function_call_output", "call_id": getattr(item, "tool_call_id", ""), "output": item.content}
-    sent = _said(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
+    sent = _from_fields(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
     return sent[0] if len(sent) == 1 else sent
 
 
@@ -218,7 +218,7 @@ def _settle_kinds(request: Request) -> None:
             del request.payloads[link.caller]
 
 
-def _said(
+def _from_fields(
     item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], payload: UsablePayload | None = None
 ) -> list[Message]:
     """Return the input entries of an item that is not a result: its payload, or its text and then its calls."""
@@ -255,7 +255,7 @@ def _distinct(sent: Iterable[tuple[Message, MemoryItem]], request: Request) -> l
         kind, own = _kind(message), message.get("id")
         if isinstance(own, str) and own and _id_key(message, kind) != "id":
             if own in seen:
-                request.tell(item, "id", "repaired")
+                request.report(item, "id", "repaired")
                 if kind in _ALONE:
                     continue
                 message = {key: value for key, value in message.items() if key != "id"}
@@ -274,7 +274,7 @@ def _followed_reasoning(sent: Sequence[tuple[Message, MemoryItem]], request: Req
     for message, item in reversed(sent):
         kind = _kind(message)
         if kind == "reasoning" and not follows:
-            request.tell(item, kind, "incomplete")
+            request.report(item, kind, "incomplete")
             continue
         follows = message.get("role") == "assistant" or kind in OUTPUTS or kind in _ALONE
         followed.append(message)

@@ -33,7 +33,7 @@ Longest = Annotated[
     typer.Option(
         "--max-prompt-tokens",
         min=1,
-        help="The most estimated tokens of one prompt; what is longer is summarized in parts.",
+        help="The most estimated tokens of a prompt; a longer one is split into parts.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -138,7 +138,7 @@ def compact(
                 return await swap(target, metadata, config, summarizer, force=force)
 
     with uncertain(
-        "The summary is there with all it stands for, or nothing was changed; 'memoranda history' shows it."
+        "The summary is stored and its sources archived, or nothing was changed; 'memoranda history' shows which."
     ):
         result = run(work())
     _show_compaction(result, as_json)
@@ -231,7 +231,7 @@ def undo(
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Take a summary back and show the items again that it stood for."""
+    """Undo a summary: remove it, and show the items again that it stood for."""
     from memoranda_cli.stores import opened, run
     from memoranda_summary import undo as take_back
 
@@ -249,7 +249,7 @@ def undo(
 
 @contextmanager
 def _not_found() -> Iterator[None]:
-    """Turn the error of an id that is no summary's into the exit code for what is not there."""
+    """Give the error for an id that is not a summary's the exit code for what was not found."""
     try:
         yield
     except SummaryError as error:

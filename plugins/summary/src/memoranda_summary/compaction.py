@@ -1,4 +1,4 @@
-"""Swapping the older part of a conversation for summaries of it, and back.
+"""Swapping the older part of a conversation for summaries of it.
 
 Everything goes through the public methods of a store. The swap is one compare-and-set of the new summaries and of the
 items that they stand for, all or none: two compactions at once cannot both succeed, and on a store that is ``atomic``
@@ -49,7 +49,7 @@ class CompactionResult:
 
     @property
     def compacted(self) -> bool:
-        """Whether anything was swapped."""
+        """True if anything was archived."""
         return bool(self.summaries)
 
     @property
@@ -135,7 +135,7 @@ async def compact(
             answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
             return await _swap(store, planned, answers)
         except VersionConflictError as error:
-            conflict = error  # Somebody changed a source or compacted first; what is there now decides.
+            conflict = error  # Another process changed a source or compacted first: read again.
     assert conflict is not None
     raise conflict
 
@@ -187,7 +187,7 @@ def _planned(
 
 
 def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return what is said in a scope: all but lasting summaries, and those that a crash left without their sources.
+    """Return the turns of a scope: all items but lasting summaries, and summaries that a crash left with their sources.
 
     The latter were written before the summary that knows what to archive; they are replaced by the compaction that
     starts over.
