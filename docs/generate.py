@@ -15,9 +15,10 @@ import typer
 
 import memoranda
 from memoranda.errors import MemoryError
+from memoranda.plugins import CommandSpec, default_registry
 from memoranda.store import BaseStore, Capability
 from memoranda_cli.app import app
-from memoranda_cli.commands import COMMANDS, SECTIONS
+from memoranda_cli.commands import SECTIONS
 from memoranda_cli.exits import MEANINGS
 
 PAGES = Path(__file__).parent / "pages" / "reference"
@@ -114,9 +115,11 @@ def cli_page() -> str:
         "anywhere on the line, shows where an error happened. Plugins may add commands.",
         "",
     ]
+    documented = [plugin for plugin in default_registry().plugins if plugin.name in ("cli", "context", "summary")]
+    commands = [spec for plugin in documented for spec in plugin.specs if isinstance(spec, CommandSpec)]
     for section in SECTIONS:
         lines += [f"## {section}", ""]
-        for spec in COMMANDS:
+        for spec in commands:
             if spec.section == section:
                 lines += _command(root.get_command(context, spec.name), spec.name)
     lines += ["## Exit codes", "", "| code | meaning |", "|---|---|"]

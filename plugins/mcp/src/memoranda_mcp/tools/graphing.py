@@ -10,7 +10,8 @@ from pydantic import ConfigDict, Field
 
 from memoranda_mcp.graph import Graph
 from memoranda_mcp.memory import ScopedMemory
-from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Outcome, Report, Tool
+from memoranda_mcp.tools.memories import Outcome
+from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Report, Tool
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 Observation = Annotated[str, Field(max_length=MAX_CONTENT)]

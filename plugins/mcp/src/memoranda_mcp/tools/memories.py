@@ -9,14 +9,21 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, now_text
-from memoranda_mcp.tools.tool import Outcome
 
 TAG = "tag:"
 """The prefix of the keys in ``extra`` that hold a memory's tags, so that every engine can filter by them."""
+
+
+class Outcome(BaseModel):
+    """The base of every tool's result."""
+
+    def text(self) -> str:
+        """Return the result as JSON text, for clients that show text only."""
+        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False, indent=1)
 
 
 class Memory(Outcome):

@@ -11,8 +11,8 @@ from memoranda.items import MemoryItem
 from memoranda.store import moment_text
 from memoranda_context import ContextManager
 from memoranda_mcp.memory import ScopedMemory
-from memoranda_mcp.tools.memories import Memory, after, encoded, memory_of, position_of, with_tags
-from memoranda_mcp.tools.tool import Arguments, Id, Limit, Outcome, Report, Tool
+from memoranda_mcp.tools.memories import Memory, Outcome, after, encoded, memory_of, position_of, with_tags
+from memoranda_mcp.tools.tool import Arguments, Id, Limit, Report, Tool
 
 Conversation = Annotated[
     Id | None, Field(description="Only this conversation; leave it out to look at all that is remembered.")

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from memoranda.errors import InputError, SummaryError
 from memoranda_mcp.memory import ScopedMemory
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Outcome, Report, Tool
+from memoranda_mcp.tools.memories import Outcome
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
 from memoranda_summary import SummaryConfig, compact, plan
 
 _CONFIG = SummaryConfig(

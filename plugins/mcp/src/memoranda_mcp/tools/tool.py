@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memoranda.errors import InputError
+from memoranda_mcp.tools.memories import Outcome
 
 if TYPE_CHECKING:
     from memoranda_mcp.memory import ScopedMemory
@@ -30,14 +30,6 @@ class Arguments(BaseModel):
     """The base of every tool's arguments. An unknown argument is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
-
-
-class Outcome(BaseModel):
-    """The base of every tool's result."""
-
-    def text(self) -> str:
-        """Return the result as JSON text, for clients that show text only."""
-        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False, indent=1)
 
 
 @dataclass(frozen=True, slots=True)

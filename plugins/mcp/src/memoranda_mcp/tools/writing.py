@@ -10,8 +10,8 @@ from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, now_text
 from memoranda_mcp.graph import GRAPH_KIND
 from memoranda_mcp.memory import ScopedMemory
-from memoranda_mcp.tools.memories import Memory, labelled, memory_of
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Outcome, Report, Tool
+from memoranda_mcp.tools.memories import Memory, Outcome, labelled, memory_of
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
 
 Labels = Annotated[list[Id], Field(max_length=20, description="Words to find it by later, such as work or family.")]
 Importance = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="From 0, trivial, to 1, vital.")]
