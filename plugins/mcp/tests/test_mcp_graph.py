@@ -166,9 +166,9 @@ async def test_the_file_of_server_memory_is_taken_over_once(started: Started, tm
     lines = [{"type": "entity", **ADA}, {"type": "entity", **ENGINE}, {"type": "relation", **WORKS}]
     path.write_text("\n".join(map(json.dumps, lines)))
     first = await asyncio.to_thread(imported, started, path)
-    assert "new are 2 entities, 0 further observations and 1 relations" in first.stdout, first.stderr
+    assert "added 2 entities, 0 further observations and 1 relations" in first.stdout, first.stderr
     again = await asyncio.to_thread(imported, started, path)
-    assert "new are 0 entities, 0 further observations and 0 relations" in again.stdout
+    assert "added 0 entities, 0 further observations and 0 relations" in again.stdout
     async with Client(started("--graph")) as client:
         assert await call(client, "read_graph") == {"entities": [ADA, ENGINE], "relations": [WORKS]}
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 else:
     Owner = Any  # typer never sees it, and the class would have to be imported for every line.
 
-OWNER = "Whose"
-FILTERS = "Which"
+OWNER = "Owner"
+FILTERS = "Filters"
 OUTPUT = "Output"
 
 Store = Annotated[
@@ -111,15 +111,17 @@ def _option(
 
 
 _SCOPE = [
-    _option("user", "ID", "This user's only.", OWNER, short="-u"),
-    _option("session", "ID", "This session's only.", OWNER),
-    _option("task", "ID", "This task's only.", OWNER),
-    _option("agent", "ID", "This agent's only.", OWNER),
-    _option("namespace", "PLACE", "In this place or below, such as users/ada; ~1 stands for a slash in a name.", OWNER),
+    _option("user", "ID", "Only this user's items.", OWNER, short="-u"),
+    _option("session", "ID", "Only this session's items.", OWNER),
+    _option("task", "ID", "Only this task's items.", OWNER),
+    _option("agent", "ID", "Only this agent's items.", OWNER),
+    _option(
+        "namespace", "PLACE", "Only in this place or below, such as users/ada; ~1 stands for a slash in a name.", OWNER
+    ),
     _option(
         "extra",
         "KEY=JSON",
-        "With this in metadata.extra; the value is JSON, or else text. May be repeated.",
+        "Only with this in metadata.extra; the value is JSON, or else text. May be repeated.",
         OWNER,
         many=True,
     ),
@@ -127,12 +129,12 @@ _SCOPE = [
 """Whose memories a command is for."""
 
 _FILTERS = [
-    _option("since", "TIME", "Created then or later; ISO-8601.", FILTERS),
-    _option("until", "TIME", "Created before then.", FILTERS),
+    _option("since", "TIME", "Only items created at this time or later; ISO-8601.", FILTERS),
+    _option("until", "TIME", "Only items created before this time.", FILTERS),
     _option(
         "where",
         "KEY=JSON",
-        "With this value in extra or a field, or passing '{\"$gte\": 3}' and the like. May be repeated.",
+        "Only with this value in a field or in extra; '{\"$gte\": 3}' and the like compare. May be repeated.",
         FILTERS,
         many=True,
     ),

@@ -33,8 +33,10 @@ class Order(StrEnum):
     UPDATED = "updated"
 
 
-Type = Annotated[str | None, typer.Option("--type", help="Of this type only.", rich_help_panel=options.FILTERS)]
-Status = Annotated[str | None, typer.Option("--status", help="Of this status only.", rich_help_panel=options.FILTERS)]
+Type = Annotated[str | None, typer.Option("--type", help="Only items of this type.", rich_help_panel=options.FILTERS)]
+Status = Annotated[
+    str | None, typer.Option("--status", help="Only items of this status.", rich_help_panel=options.FILTERS)
+]
 
 
 @options.scoped

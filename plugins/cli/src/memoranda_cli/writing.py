@@ -11,7 +11,7 @@ from memoranda.errors import InputError
 from memoranda_cli import options
 from memoranda_cli.terminal import say, show_json
 
-WHAT = "What"
+WHAT = "Item"
 TOOLS = "Tools"
 
 
@@ -124,7 +124,7 @@ def _calls(text: str) -> Any:
 def fork(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session to fork.")],
     at: Annotated[str, typer.Option("--at", metavar="ID", help="The last item that both share.")],
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="ID", help="This user's session only.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="ID", help="Only this user's session.")] = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,

@@ -45,16 +45,19 @@ def context(
     metadata: options.Owner = None,
     which: options.Which = None,
     everything: Annotated[bool, typer.Option("--all", help="All owners' items together.")] = False,
-    rounds: Annotated[int | None, typer.Option("--rounds", "-r", min=0, help="Only the last rounds.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", "-r", min=0, help="Only so many of the last rounds.")
+    ] = None,
     tokens: Annotated[
-        int | None, typer.Option("--tokens", "-t", min=0, help="As many of the newest rounds as fit.")
+        int | None,
+        typer.Option("--tokens", "-t", min=0, help="Only as many of the newest rounds as fit into so many tokens."),
     ] = None,
     counter: Annotated[str, typer.Option("--counter", help="The installed token counter to use.")] = "estimate",
     form: Annotated[
         Format,
         typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses or anthropic: how to write it."),
     ] = Format.TEXT,
-    explain: Annotated[bool, typer.Option("--explain", "-e", help="Say how much was left out, and why.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", "-e", help="Print what was left out, and why.")] = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,

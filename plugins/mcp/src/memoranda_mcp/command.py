@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", invoke_without_command=True)
 
-SCOPE = "Whose"
-RIGHTS = "What it may do"
+SCOPE = "Owner"
+RIGHTS = "Rights"
 HTTP = "Over HTTP"
 MODEL = "The model for summaries"
 
