@@ -15,7 +15,7 @@ from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.importing import Policy
 from memoranda_cli.interrupting import TransferCounts, broken_off
 from memoranda_cli.terminal import progress, say, show_json
-from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Transfer, hidden_ids, standing_of, trial
+from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Transfer, hidden_ids, state_of, trial
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
@@ -114,7 +114,7 @@ class _Copy:
                 await self._compare(transfer, arrivals)
         return {"count": arrivals.digest.count, "digest": arrivals.digest.text, "verified": True}
 
-    async def _found(self, origin: BaseStore, target: BaseStore) -> _Found:
+    async def _found(self, origin: BaseStore, target: BaseStore) -> _Selection:
         """Return what is to be copied. Raises CommandError if the destination cannot hold it."""
         if self.deleted and Capability.ADD_DELETED not in target.capabilities:
             raise CommandError(f"{target!r} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED)
@@ -126,29 +126,29 @@ class _Copy:
                     f"Copy to a store that can.",
                     ExitCode.UNSUPPORTED,
                 )
-        return await _Found.of(origin, self.metadata, deleted=self.deleted)
+        return await _Selection.of(origin, self.metadata, deleted=self.deleted)
 
     async def _compare(self, transfer: Transfer, arrivals: Arrivals) -> None:
         """Read the destination and compare. Where it was empty before, the order must be the source's as well."""
-        left = dict(arrivals.standing)
+        left = dict(arrivals.states)
         with progress("comparing", arrivals.digest.count) as advance:
-            stored = await _Found.of(transfer.store, self.metadata, deleted=self.deleted)
+            stored = await _Selection.of(transfer.store, self.metadata, deleted=self.deleted)
             order: list[str] = []
             async for batch in stored.batches():
                 for there in batch:
-                    if left.get(there.item.id) == standing_of(there):
+                    if left.get(there.item.id) == state_of(there):
                         del left[there.item.id]
                         order.append(there.item.id)
                 advance(len(batch))
         lost = transfer.lost(left)
         if lost:
             raise CommandError(f"{lost:,} items are not at the destination as they were in the source. Run it again.")
-        if transfer.empty and order != [item_id for item_id in arrivals.standing if item_id not in left]:
+        if transfer.empty and order != [item_id for item_id in arrivals.states if item_id not in left]:
             raise CommandError("All items are at the destination, but not in the order in which they were added.")
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Selection:
     """The items of a store that are to be copied, in the order of adding; ``hidden`` has the deleted ones' ids."""
 
     store: BaseStore
@@ -158,7 +158,7 @@ class _Found:
     total: int
 
     @classmethod
-    async def of(cls, store: BaseStore, metadata: Any, *, deleted: bool) -> _Found:
+    async def of(cls, store: BaseStore, metadata: Any, *, deleted: bool) -> _Selection:
         """Return what a store holds. One that cannot delete has no deleted items."""
         deleted = deleted and Capability.DELETE in store.capabilities
         total = await store.count(metadata=metadata, include_deleted=deleted)

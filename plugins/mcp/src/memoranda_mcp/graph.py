@@ -113,7 +113,7 @@ class Graph:
         kinds: dict[str, list[MemoryItem]] = {"entity": [], "relation": []}
         for item in await self._items("entity", "relation"):
             kinds[item.metadata.extra["graph"]].append(item)
-        return _shown(kinds["entity"], kinds["relation"])
+        return _as_graph(kinds["entity"], kinds["relation"])
 
     async def search(self, query: str) -> dict[str, list[Any]]:
         """Return the entities whose name, type or observations contain the query, and all relations of theirs."""
@@ -130,7 +130,7 @@ class Graph:
     async def _with_relations(self, entities: list[MemoryItem]) -> dict[str, list[Any]]:
         names = {item.metadata.extra["name"] for item in entities}
         relations = await self._items("relation") if names else []
-        return _shown(entities, [item for item in relations if not names.isdisjoint(_ends(item))])
+        return _as_graph(entities, [item for item in relations if not names.isdisjoint(_ends(item))])
 
     async def _entities(self, names: Iterable[str]) -> dict[str, MemoryItem]:
         found = await self._store.get_many(map(self._entity_id, names))
@@ -205,7 +205,7 @@ def _texts(item: MemoryItem) -> list[str]:
     return [extra["name"], extra["type"], *extra["observations"]]
 
 
-def _shown(entities: Iterable[MemoryItem], relations: Iterable[MemoryItem]) -> dict[str, list[Any]]:
+def _as_graph(entities: Iterable[MemoryItem], relations: Iterable[MemoryItem]) -> dict[str, list[Any]]:
     kept = [item.metadata.extra for item in entities]
     between = [item.metadata.extra for item in relations]
     return {

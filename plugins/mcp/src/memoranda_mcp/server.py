@@ -17,9 +17,9 @@ from memoranda_mcp.prompts import Prompts
 from memoranda_mcp.resources import RequestContext, Resources
 from memoranda_mcp.tools.graphing import GRAPHING
 from memoranda_mcp.tools.reading import READING, modes
-from memoranda_mcp.tools.summarising import SUMMARISE_DUE
+from memoranda_mcp.tools.summarising import summarise_due
 from memoranda_mcp.tools.tool import Tool
-from memoranda_mcp.tools.writing import FORGET, FORGET_OR_PURGE, REMEMBER, UNDO_FORGET, UPDATE
+from memoranda_mcp.tools.writing import forget, forget_or_purge, remember, undo_forget, update
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +66,8 @@ def make_server(memory: ScopedMemory | FindMemory, rights: Rights | None = None)
 
 def tools_for(rights: Rights) -> dict[str, Tool]:
     """Return the tools that these rights allow, by name."""
-    forgetting = FORGET_OR_PURGE if rights.allow_purge else FORGET
-    offered = [REMEMBER, *READING, UPDATE, forgetting, UNDO_FORGET, SUMMARISE_DUE]
+    forgetting = forget_or_purge if rights.allow_purge else forget
+    offered = [remember, *READING, update, forgetting, undo_forget, summarise_due]
     if rights.graph:
         offered += GRAPHING
     return {tool.name: tool for tool in offered if tool.reads or not rights.read_only}

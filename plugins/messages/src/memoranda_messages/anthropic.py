@@ -62,7 +62,7 @@ def from_anthropic(
         if added and position == start:
             continue
         parts = _parts_of(message, f"messages[{position}]", after_results=after_results)
-        read = [item_from(fields, owner, names, _plainly, part, FORMAT) for fields, part in parts]
+        read = [item_from(fields, owner, names, _without_payload, part, FORMAT) for fields, part in parts]
         if read[0].memory_type == "ai" and all(item.memory_type == "system" for item in items) and not added:
             read[0].opens = True  # A field that no class knows; only this module reads it.
         after_results = read[-1].memory_type == "tool"
@@ -225,7 +225,7 @@ def _read_result(block: JsonObject, place: str) -> Fields:
     }
 
 
-def _plainly(item: MemoryItem) -> Any:
+def _without_payload(item: MemoryItem) -> Any:
     """Return the part of a conversation that an item without payload is."""
     if item.memory_type == "tool":
         return [_result_block(item, getattr(item, "tool_call_id", ""), item.content)]

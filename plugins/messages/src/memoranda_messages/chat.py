@@ -40,7 +40,7 @@ def from_openai(messages: Iterable[Any], *, metadata: MemoryMetadata | None = No
     items = []
     for position, message in enumerate(messages_of(messages)):
         fields = _read(message, f"messages[{position}]")
-        items.append(item_from(fields, owner, names, _plainly, message, FORMAT))
+        items.append(item_from(fields, owner, names, _without_payload, message, FORMAT))
     return with_first_ids(items)
 
 
@@ -142,7 +142,7 @@ def _read_call(call: JsonObject, place: str) -> JsonObject:
     return {"id": call_id, "name": call_name(call), "arguments": parsed(call_arguments(call))}
 
 
-def _plainly(item: MemoryItem) -> Message:
+def _without_payload(item: MemoryItem) -> Message:
     """Return the message of an item that is sent alone and has no payload."""
     if item.memory_type == "tool":
         return {"role": "tool", "content": item.content, "tool_call_id": getattr(item, "tool_call_id", "")}

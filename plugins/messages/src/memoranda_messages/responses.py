@@ -53,7 +53,7 @@ def from_responses(items: Iterable[Any], *, metadata: MemoryMetadata | None = No
     found = []
     for position, given in enumerate(messages_of(items, "items")):
         fields = _read(given, f"items[{position}]")
-        item = item_from(fields, owner, names, _plainly, given, FORMAT)
+        item = item_from(fields, owner, names, _without_payload, given, FORMAT)
         item.group = groups.group_of(given, item)
         found.append(item)
     sizes = Counter(item.group for item in found)
@@ -200,7 +200,7 @@ class _Groups:
         return self._reasoned
 
 
-def _plainly(item: MemoryItem) -> Any:
+def _without_payload(item: MemoryItem) -> Any:
     """Return what an item that is sent alone and has no payload is sent as."""
     if item.memory_type == "tool":
         return {"type": "function_call_output", "call_id": getattr(item, "tool_call_id", ""), "output": item.content}

@@ -12,7 +12,7 @@ from memoranda.store import moment_text
 from memoranda_context import ContextManager
 from memoranda_mcp.memory import ScopedMemory
 from memoranda_mcp.tools.memories import Memory, Outcome, after, encoded, memory_of, position_of, with_tags
-from memoranda_mcp.tools.tool import Arguments, Id, Limit, Report, Tool
+from memoranda_mcp.tools.tool import Arguments, Id, Limit, Report, tool
 
 Conversation = Annotated[
     Id | None, Field(description="Only this conversation; leave it out to look at all that is remembered.")
@@ -65,6 +65,13 @@ class SearchArguments(Arguments):
     cursor: Cursor = None
 
 
+@tool(
+    "Search memories",
+    "Find what you were told or noted before. Use it whenever the person refers to something earlier, or when "
+    "their preferences, plans or facts about them could change your answer. Results come best first, with a score "
+    "and the words that were found.",
+    reads=True,
+)
 async def search(memory: ScopedMemory, given: SearchArguments, report: Report) -> FoundPage:
     """Find memories, with scores where the mode ranks."""
     offset, _ = position_of(given.cursor)
@@ -119,6 +126,12 @@ class RecallArguments(Arguments):
     cursor: Cursor = None
 
 
+@tool(
+    "Recall a time span",
+    "Show what was remembered between two times, newest first: yesterday, last week, in March. Times are ISO-8601 "
+    "with a zone, such as 2026-03-01T00:00:00Z.",
+    reads=True,
+)
 async def recall(memory: ScopedMemory, given: RecallArguments, report: Report) -> Page:
     """Show a time span, newest first."""
     if given.since is None and given.until is None:
@@ -135,6 +148,11 @@ class RecentArguments(Arguments):
     cursor: Cursor = None
 
 
+@tool(
+    "Show recent memories",
+    "Show the newest memories first. Good at the beginning of a conversation, to know where things stand.",
+    reads=True,
+)
 async def recent(memory: ScopedMemory, given: RecentArguments, report: Report) -> Page:
     """Show the newest memories."""
     return await _listed(memory, given, None, None)
@@ -163,6 +181,11 @@ class GetArguments(Arguments):
     id: Annotated[Id, Field(description="The id of a memory.")]
 
 
+@tool(
+    "Show one memory",
+    "Show a memory whose id you know, with its current version. Also shows memories that a summary stands for.",
+    reads=True,
+)
 async def get(memory: ScopedMemory, given: GetArguments, report: Report) -> Memory:
     """Show one memory."""
     return memory_of(await memory.find(given.id))
@@ -193,6 +216,12 @@ class Context(Outcome):
         return self.context
 
 
+@tool(
+    "Gather context for a question",
+    "Put together what is worth knowing before you answer a question, within a number of tokens: what is "
+    "remembered about it, and the newest rounds of a conversation if you name one.",
+    reads=True,
+)
 async def context(memory: ScopedMemory, given: ContextArguments, report: Report) -> Context:
     """Put together what fits: the conversation's newest rounds, and what is remembered of the question."""
     metadata = memory.within(given.conversation)
@@ -216,54 +245,4 @@ async def context(memory: ScopedMemory, given: ContextArguments, report: Report)
     )
 
 
-READING = (
-    Tool(
-        "search",
-        "Search memories",
-        "Find what you were told or noted before. Use it whenever the person refers to something earlier, or when "
-        "their preferences, plans or facts about them could change your answer. Results come best first, with a score "
-        "and the words that were found.",
-        SearchArguments,
-        FoundPage,
-        search,
-        reads=True,
-    ),
-    Tool(
-        "recall",
-        "Recall a time span",
-        "Show what was remembered between two times, newest first: yesterday, last week, in March. Times are ISO-8601 "
-        "with a zone, such as 2026-03-01T00:00:00Z.",
-        RecallArguments,
-        Page,
-        recall,
-        reads=True,
-    ),
-    Tool(
-        "recent",
-        "Show recent memories",
-        "Show the newest memories first. Good at the beginning of a conversation, to know where things stand.",
-        RecentArguments,
-        Page,
-        recent,
-        reads=True,
-    ),
-    Tool(
-        "get",
-        "Show one memory",
-        "Show a memory whose id you know, with its current version. Also shows memories that a summary stands for.",
-        GetArguments,
-        Memory,
-        get,
-        reads=True,
-    ),
-    Tool(
-        "context",
-        "Gather context for a question",
-        "Put together what is worth knowing before you answer a question, within a number of tokens: what is "
-        "remembered about it, and the newest rounds of a conversation if you name one.",
-        ContextArguments,
-        Context,
-        context,
-        reads=True,
-    ),
-)
+READING = (search, recall, recent, get, context)

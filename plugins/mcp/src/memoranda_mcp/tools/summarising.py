@@ -11,7 +11,7 @@ from pydantic import Field
 from memoranda.errors import InputError, SummaryError
 from memoranda_mcp.memory import ScopedMemory
 from memoranda_mcp.tools.memories import Outcome
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, tool
 from memoranda_summary import SummaryConfig, compact, plan
 
 _CONFIG = SummaryConfig(
@@ -67,6 +67,12 @@ def _ticket(prompt: str) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:32]
 
 
+@tool(
+    "Summarise a long conversation",
+    "Find out if a conversation has grown so long that its older part should be summarised. If so you get a prompt and "
+    "a ticket: answer the prompt and call again with both. The summary then stands for what it was made of, which "
+    "stays readable with get.",
+)
 async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report: Report) -> Summarised:
     """Swap the older part of a long conversation for a summary of it."""
     if given.conversation is None and memory.store.scope.session_id is None:
@@ -103,15 +109,3 @@ async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report:
         summary_id=result.summary_id,
         archived=len(result.archived),
     )
-
-
-SUMMARISE_DUE = Tool(
-    "summarise_due",
-    "Summarise a long conversation",
-    "Find out if a conversation has grown so long that its older part should be summarised. If so you get a prompt and "
-    "a ticket: answer the prompt and call again with both. The summary then stands for what it was made of, which "
-    "stays readable with get.",
-    SummariseArguments,
-    Summarised,
-    summarise_due,
-)

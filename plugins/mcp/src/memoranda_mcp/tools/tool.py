@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Report = Callable[[float, float | None, str], Awaitable[None]]
 """Reports the progress of a long call: how much is done, of how much, and what is being done."""
+
+Run = Callable[["ScopedMemory", Any, Report], Coroutine[Any, Any, Outcome]]
+"""The function of a tool: it gets the memory of the caller, the validated arguments and a way to report progress."""
 
 MAX_CONTENT = 200_000
 """How many characters a memory may have: a longer text is a document, and belongs elsewhere."""
@@ -34,14 +37,14 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool. ``run`` gets the memory of the caller, the checked arguments and a function to report progress."""
+    """A tool as the server offers and runs it. ``reads``, ``destroys`` and ``repeatable`` are hints for clients."""
 
     name: str
     title: str
     description: str
     arguments: type[Arguments]
     outcome: type[Outcome]
-    run: Callable[[ScopedMemory, Any, Report], Awaitable[Outcome]]
+    run: Run
     reads: bool = False
     destroys: bool = False
     repeatable: bool = False
@@ -80,6 +83,19 @@ class Tool:
             known = ", ".join(f"`{name}`" for name in self.arguments.model_fields) or "none"
             problems = dict.fromkeys(_sentence(each["loc"], each["type"], each["msg"]) for each in error.errors())
             raise InputError(f"{' '.join(problems)} The arguments of {self.name}: {known}.") from None
+
+
+def tool(title: str, description: str, **hints: bool) -> Callable[[Run], Tool]:
+    """Make a tool of a function. It has the name of the function, and takes its arguments and outcome from its types.
+
+    ``hints`` are ``reads``, ``destroys`` and ``repeatable``.
+    """
+
+    def made(run: Run) -> Tool:
+        types_of = get_type_hints(run)
+        return Tool(run.__name__, title, description, types_of["given"], types_of["return"], run, **hints)
+
+    return made
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,7 +12,7 @@ from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, n
 from memoranda_mcp.graph import GRAPH_KIND
 from memoranda_mcp.memory import ScopedMemory
 from memoranda_mcp.tools.memories import Memory, Outcome, labelled, memory_of
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, tool
 
 Labels = Annotated[list[Id], Field(max_length=20, description="Words to find it by later, such as work or family.")]
 Importance = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="From 0, trivial, to 1, vital.")]
@@ -35,6 +36,11 @@ class RememberArguments(Arguments):
     conversation: Annotated[Id | None, Field(description="The conversation that it is part of, if any.")] = None
 
 
+@tool(
+    "Remember something",
+    "Remember a fact, a preference, a decision or a plan, so that you know it in later conversations. Write one thing "
+    "at a time, as a sentence that is clear without this conversation.",
+)
 async def remember(memory: ScopedMemory, given: RememberArguments, report: Report) -> Memory:
     """Store a memory."""
     metadata = memory.within(given.conversation) or MemoryMetadata()
@@ -57,6 +63,12 @@ class UpdateArguments(Arguments):
     importance: Importance | None = None
 
 
+@tool(
+    "Correct a memory",
+    "Change the text, the tags or the importance of a memory that is no longer right. Read it first and give the "
+    "version that you saw: if it was changed meanwhile, nothing is done and you must read it again.",
+    destroys=True,
+)
 async def update(memory: ScopedMemory, given: UpdateArguments, report: Report) -> Memory:
     """Change a memory, if it is still the version that the assistant read."""
     if given.content is None and given.tags is None and given.importance is None:
@@ -100,6 +112,13 @@ class Forgotten(Outcome):
     can_be_undone: bool
 
 
+@tool(
+    "Forget memories",
+    "Forget memories by their ids, because they are wrong or the person asks for it. undo_forget brings them back as "
+    "long as this server runs.",
+    destroys=True,
+    repeatable=True,
+)
 async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -> Forgotten:
     """Remove memories, all of them in one step."""
     purge = isinstance(given, PurgeArguments) and given.purge
@@ -133,6 +152,11 @@ class Restored(Outcome):
     not_found: list[str]
 
 
+@tool(
+    "Take a forget back",
+    "Bring back what forget removed since this server was started: the last ones, or those that you name.",
+    repeatable=True,
+)
 async def undo_forget(memory: ScopedMemory, given: UndoArguments, report: Report) -> Restored:
     """Bring back what this server forgot, and nothing else."""
     known = {item_id for ids in memory.forgotten for item_id in ids}
@@ -157,53 +181,10 @@ def _refuse_graph(item: MemoryItem) -> None:
         )
 
 
-REMEMBER = Tool(
-    "remember",
-    "Remember something",
-    "Remember a fact, a preference, a decision or a plan, so that you know it in later conversations. Write one thing "
-    "at a time, as a sentence that is clear without this conversation.",
-    RememberArguments,
-    Memory,
-    remember,
-)
-UPDATE = Tool(
-    "update",
-    "Correct a memory",
-    "Change the text, the tags or the importance of a memory that is no longer right. Read it first and give the "
-    "version that you saw: if it was changed meanwhile, nothing is done and you must read it again.",
-    UpdateArguments,
-    Memory,
-    update,
-    destroys=True,
-)
-FORGET = Tool(
-    "forget",
-    "Forget memories",
-    "Forget memories by their ids, because they are wrong or the person asks for it. undo_forget brings them back as "
-    "long as this server runs.",
-    ForgetArguments,
-    Forgotten,
+forget_or_purge = replace(
     forget,
-    destroys=True,
-    repeatable=True,
+    description=f"{forget.description} With purge they are removed for good, which nothing brings back: only if the "
+    "person asks for exactly that.",
+    arguments=PurgeArguments,
 )
-FORGET_OR_PURGE = Tool(
-    "forget",
-    "Forget memories",
-    f"{FORGET.description} With purge they are removed for good, which nothing brings back: only if the person asks "
-    "for exactly that.",
-    PurgeArguments,
-    Forgotten,
-    forget,
-    destroys=True,
-    repeatable=True,
-)
-UNDO_FORGET = Tool(
-    "undo_forget",
-    "Take a forget back",
-    "Bring back what forget removed since this server was started: the last ones, or those that you name.",
-    UndoArguments,
-    Restored,
-    undo_forget,
-    repeatable=True,
-)
+"""The tool ``forget`` of a server that may remove memories for good."""
