@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 from memoranda_mcp.graph import Graph
 from memoranda_mcp.memory import ScopedMemory
 from memoranda_mcp.tools.memories import Outcome
-from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Report, Tool
+from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Report, Tool, tool
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 Observation = Annotated[str, Field(max_length=MAX_CONTENT)]
@@ -158,18 +159,17 @@ Work = Callable[[Graph, Any], Coroutine[Any, Any, Outcome]]
 
 
 def graph_tool(**hints: bool) -> Callable[[Work], Tool]:
-    """Make a tool of a function on a graph. Its docstring is the description that clients get."""
+    """Make a tool of a function on a graph, as :func:`tool` does."""
 
     def made(work: Work) -> Tool:
+        @functools.wraps(work)
         async def run(memory: ScopedMemory, given: Any, report: Report) -> Outcome:
             done = await work(Graph(memory.graph_store), given)
             if not hints.get("reads"):
                 await memory.subscriptions.check()
             return done
 
-        name, types_of = work.__name__, get_type_hints(work)
-        title, description = name.replace("_", " ").capitalize(), " ".join((work.__doc__ or "").split())
-        return Tool(name, title, description, types_of["given"], types_of["return"], run, **hints)
+        return tool(work.__name__.replace("_", " ").capitalize(), **hints)(run)
 
     return made
 

@@ -65,15 +65,13 @@ class SearchArguments(Arguments):
     cursor: Cursor = None
 
 
-@tool(
-    "Search memories",
-    "Find what you were told or noted before. Use it whenever the person refers to something earlier, or when "
-    "their preferences, plans or facts about them could change your answer. Results come best first, with a score "
-    "and the words that were found.",
-    reads=True,
-)
+@tool("Search memories", reads=True)
 async def search(memory: ScopedMemory, given: SearchArguments, report: Report) -> FoundPage:
-    """Find memories, with scores where the mode ranks."""
+    """Find what you were told or noted before.
+
+    Use it whenever the person refers to something earlier, or when their preferences, plans or facts about them
+    could change your answer. Results come best first, with a score and the words that were found.
+    """
     offset, _ = position_of(given.cursor)
     mode = given.mode or best_mode(memory)
     if mode not in modes(memory):
@@ -126,14 +124,12 @@ class RecallArguments(Arguments):
     cursor: Cursor = None
 
 
-@tool(
-    "Recall a time span",
-    "Show what was remembered between two times, newest first: yesterday, last week, in March. Times are ISO-8601 "
-    "with a zone, such as 2026-03-01T00:00:00Z.",
-    reads=True,
-)
+@tool("Recall a time span", reads=True)
 async def recall(memory: ScopedMemory, given: RecallArguments, report: Report) -> Page:
-    """Show a time span, newest first."""
+    """Show what was remembered between two times, newest first: yesterday, last week, in March.
+
+    Times are ISO-8601 with a zone, such as 2026-03-01T00:00:00Z.
+    """
     if given.since is None and given.until is None:
         raise InputError("recall needs `since`, `until` or both; recent shows the newest memories without them.")
     return await _listed(memory, given, given.since, given.until)
@@ -148,13 +144,12 @@ class RecentArguments(Arguments):
     cursor: Cursor = None
 
 
-@tool(
-    "Show recent memories",
-    "Show the newest memories first. Good at the beginning of a conversation, to know where things stand.",
-    reads=True,
-)
+@tool("Show recent memories", reads=True)
 async def recent(memory: ScopedMemory, given: RecentArguments, report: Report) -> Page:
-    """Show the newest memories."""
+    """Show the newest memories first.
+
+    Good at the beginning of a conversation, to know where things stand.
+    """
     return await _listed(memory, given, None, None)
 
 
@@ -181,13 +176,12 @@ class GetArguments(Arguments):
     id: Annotated[Id, Field(description="The id of a memory.")]
 
 
-@tool(
-    "Show one memory",
-    "Show a memory whose id you know, with its current version. Also shows memories that a summary stands for.",
-    reads=True,
-)
+@tool("Show one memory", reads=True)
 async def get(memory: ScopedMemory, given: GetArguments, report: Report) -> Memory:
-    """Show one memory."""
+    """Show a memory whose id you know, with its current version.
+
+    Also shows memories that a summary stands for.
+    """
     return memory_of(await memory.find(given.id))
 
 
@@ -216,14 +210,12 @@ class Context(Outcome):
         return self.context
 
 
-@tool(
-    "Gather context for a question",
-    "Put together what is worth knowing before you answer a question, within a number of tokens: what is "
-    "remembered about it, and the newest rounds of a conversation if you name one.",
-    reads=True,
-)
+@tool("Gather context for a question", reads=True)
 async def context(memory: ScopedMemory, given: ContextArguments, report: Report) -> Context:
-    """Put together what fits: the conversation's newest rounds, and what is remembered of the question."""
+    """Put together what is worth knowing before you answer a question, within a number of tokens.
+
+    That is what is remembered about it, and the newest rounds of a conversation if you name one.
+    """
     metadata = memory.within(given.conversation)
     window: list[MemoryItem] = []
     if given.conversation is not None or memory.store.scope.session_id is not None:

@@ -67,14 +67,13 @@ def _ticket(prompt: str) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:32]
 
 
-@tool(
-    "Summarise a long conversation",
-    "Find out if a conversation has grown so long that its older part should be summarised. If so you get a prompt and "
-    "a ticket: answer the prompt and call again with both. The summary then stands for what it was made of, which "
-    "stays readable with get.",
-)
+@tool("Summarise a long conversation")
 async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report: Report) -> Summarised:
-    """Swap the older part of a long conversation for a summary of it."""
+    """Find out if a conversation has grown so long that its older part should be summarised.
+
+    If so you get a prompt and a ticket: answer the prompt and call again with both. The summary then stands for
+    what it was made of, which stays readable with get.
+    """
     if given.conversation is None and memory.store.scope.session_id is None:
         raise InputError("summarise_due needs a `conversation`: what is noted outside of one is not summarised.")
     if (given.summary is None) is not (given.ticket is None):

@@ -85,14 +85,14 @@ class Tool:
             raise InputError(f"{' '.join(problems)} The arguments of {self.name}: {known}.") from None
 
 
-def tool(title: str, description: str, **hints: bool) -> Callable[[Run], Tool]:
-    """Make a tool of a function. It has the name of the function, and takes its arguments and outcome from its types.
+def tool(title: str, **hints: bool) -> Callable[[Run], Tool]:
+    """Make a tool of a function. It has the function's name; its docstring is the description that clients get.
 
-    ``hints`` are ``reads``, ``destroys`` and ``repeatable``.
+    The types of ``given`` and of the result are the tool's. ``hints`` are ``reads``, ``destroys`` and ``repeatable``.
     """
 
     def made(run: Run) -> Tool:
-        types_of = get_type_hints(run)
+        types_of, description = get_type_hints(run), " ".join((run.__doc__ or "").split())
         return Tool(run.__name__, title, description, types_of["given"], types_of["return"], run, **hints)
 
     return made

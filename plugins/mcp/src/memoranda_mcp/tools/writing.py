@@ -36,13 +36,12 @@ class RememberArguments(Arguments):
     conversation: Annotated[Id | None, Field(description="The conversation that it is part of, if any.")] = None
 
 
-@tool(
-    "Remember something",
-    "Remember a fact, a preference, a decision or a plan, so that you know it in later conversations. Write one thing "
-    "at a time, as a sentence that is clear without this conversation.",
-)
+@tool("Remember something")
 async def remember(memory: ScopedMemory, given: RememberArguments, report: Report) -> Memory:
-    """Store a memory."""
+    """Remember a fact, a preference, a decision or a plan, so that you know it in later conversations.
+
+    Write one thing at a time, as a sentence that is clear without this conversation.
+    """
     metadata = memory.within(given.conversation) or MemoryMetadata()
     item = _SPEAKERS[given.said_by](
         content=given.content,
@@ -63,14 +62,13 @@ class UpdateArguments(Arguments):
     importance: Importance | None = None
 
 
-@tool(
-    "Correct a memory",
-    "Change the text, the tags or the importance of a memory that is no longer right. Read it first and give the "
-    "version that you saw: if it was changed meanwhile, nothing is done and you must read it again.",
-    destroys=True,
-)
+@tool("Correct a memory", destroys=True)
 async def update(memory: ScopedMemory, given: UpdateArguments, report: Report) -> Memory:
-    """Change a memory, if it is still the version that the assistant read."""
+    """Change the text, the tags or the importance of a memory that is no longer right.
+
+    Read it first and give the version that you saw: if it was changed meanwhile, nothing is done and you must read
+    it again.
+    """
     if given.content is None and given.tags is None and given.importance is None:
         raise InputError("update needs something to change: `content`, `tags` or `importance`.")
     item = await memory.find(given.id)
@@ -112,15 +110,12 @@ class Forgotten(Outcome):
     can_be_undone: bool
 
 
-@tool(
-    "Forget memories",
-    "Forget memories by their ids, because they are wrong or the person asks for it. undo_forget brings them back as "
-    "long as this server runs.",
-    destroys=True,
-    repeatable=True,
-)
+@tool("Forget memories", destroys=True, repeatable=True)
 async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -> Forgotten:
-    """Remove memories, all of them in one step."""
+    """Forget memories by their ids, because they are wrong or the person asks for it.
+
+    undo_forget brings them back as long as this server runs.
+    """
     purge = isinstance(given, PurgeArguments) and given.purge
     if purge and not memory.rights.allow_purge:
         raise InputError("This server removes nothing for good; it was started without --allow-purge.")
@@ -152,13 +147,9 @@ class Restored(Outcome):
     not_found: list[str]
 
 
-@tool(
-    "Take a forget back",
-    "Bring back what forget removed since this server was started: the last ones, or those that you name.",
-    repeatable=True,
-)
+@tool("Take a forget back", repeatable=True)
 async def undo_forget(memory: ScopedMemory, given: UndoArguments, report: Report) -> Restored:
-    """Bring back what this server forgot, and nothing else."""
+    """Bring back what forget removed since this server was started: the last ones, or those that you name."""
     known = {item_id for ids in memory.forgotten for item_id in ids}
     if given.ids is None:
         if not memory.forgotten:
