@@ -120,9 +120,11 @@ def cli_page() -> str:
         "line, shows where an error happened. Plugins may add commands.",
         "",
     ]
+    documented = [plugin for plugin in default_registry().plugins if plugin.name in ("cli", "context", "summary")]
+    commands = [spec for plugin in documented for spec in plugin.specs if isinstance(spec, CommandSpec)]
     for section in SECTIONS:
         lines += [f"## {section}", ""]
-        for spec in default_registry().specs(CommandSpec):
+        for spec in commands:
             if spec.section == section:
                 lines += _command(root.get_command(context, spec.name), spec.name)
     lines += ["## Exit codes", "", "| code | meaning |", "|---|---|"]

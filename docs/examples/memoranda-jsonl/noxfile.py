@@ -8,18 +8,25 @@ nox.options.default_venv_backend = "uv|virtualenv"
 
 # Until a release is on the package index, memoranda's distributions come from the checkout that this example is in.
 CHECKOUT = Path(__file__).parents[3]
-CORE, COMMAND, KIT = (str(CHECKOUT / folder) for folder in ("core", "plugins/cli", "plugins/testing"))
+LIBRARIES = ("messages", "ranking", "context", "summary")
+"""The plugins that the command and the kit import."""
+
+
+def install(session: nox.Session, program: str, requirement: str) -> None:
+    """Install the core, a program of memoranda's with what it needs, and this plugin."""
+    ours = [CHECKOUT / "core", *(CHECKOUT / "plugins" / name for name in (*LIBRARIES, program))]
+    session.install(*map(str, ours), requirement)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests, memoranda's conformance kit among them."""
-    session.install(CORE, KIT, ".[test]")
+    install(session, "testing", ".[test]")
     session.run("pytest", "tests", *session.posargs)
 
 
 @nox.session
 def listed(session: nox.Session) -> None:
     """See that memoranda finds the plugin."""
-    session.install(CORE, COMMAND, ".")
+    install(session, "cli", ".")
     session.run("memoranda", "plugins")

@@ -45,7 +45,7 @@ def test_a_kit_that_is_missing_is_named_before_the_next_steps(
     monkeypatch.setattr("memoranda_cli.new_plugin.find_spec", lambda name: None)
     told = command("new-plugin", "pen").output
 
-    assert told.index("pip install ./plugins/testing") < told.index("pip install -e '.[test]'")
+    assert told.index("./plugins/testing") < told.index("pip install -e '.[test]'")
 
 
 def test_the_next_steps_can_be_pasted_whatever_the_folder(command: Command) -> None:

@@ -132,7 +132,8 @@ def test_the_demo_runs_without_any_plugin(command: Command, monkeypatch: pytest.
     result = command("demo")
 
     assert result.exit_code == 0, result.output
-    assert "pip install ./plugins/sqlite" in result.stdout
+    assert "./plugins/sqlite" in result.stdout
+    assert "without a ranker" in result.stdout
 
 
 def test_conform_reports_every_case(command: Command) -> None:

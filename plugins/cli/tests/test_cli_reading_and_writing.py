@@ -1,4 +1,4 @@
-"""``memoranda add``, ``get``, ``search``, ``history``, ``context`` and ``stats``."""
+"""``memoranda add``, ``get``, ``search``, ``history`` and ``stats``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memoranda_cli.terminal import visible
+from memoranda_cli.characters import visible
 
 Command = Callable[..., Any]
 
@@ -18,32 +18,6 @@ Command = Callable[..., Any]
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"shelf:///{tmp_path / 'memories'}"
-
-
-@pytest.fixture
-def talk(command: Command, url: str) -> str:
-    """A conversation: an instruction, two rounds, one with parallel calls, and a call that nobody answered."""
-    lines: list[tuple[str, ...]] = [
-        ("Be brief.", "--type", "system"),
-        ("How is the weather in Oslo and Rome?",),
-        (
-            "",
-            "--type",
-            "ai",
-            "--tool-calls",
-            '[{"id": "a", "name": "weather"}, {"id": "b", "name": "weather"}]',
-        ),
-        ("Oslo: snow", "--type", "tool", "--tool-call-id", "a", "--tool-name", "weather"),
-        ("Rome: sun", "--type", "tool", "--tool-call-id", "b", "--tool-name", "weather"),
-        ("Thanks. Book a flight.",),
-        ("", "--type", "ai", "--tool-calls", '[{"id": "c", "name": "book"}]'),
-    ]
-    for second, line in enumerate(lines):
-        added = command(
-            "add", *line, "--user", "ada", "--session", "s", "--at", f"2024-01-01T00:00:{second:02}", "--store", url
-        )
-        assert added.exit_code == 0, added.output
-    return url
 
 
 def test_add_prints_the_id_under_which_get_finds_the_item(command: Command, url: str) -> None:
@@ -194,64 +168,6 @@ def test_history_reads_from_the_beginning(command: Command, talk: str) -> None:
 
     assert shown.index("Be brief.") < shown.index("Oslo: snow") < shown.index("Book a flight.")
     assert [item["content"] for item in newest] == ["Thanks. Book a flight.", ""]
-
-
-def test_context_is_whole_and_says_what_it_left_out(command: Command, talk: str) -> None:
-    result = json.loads(command("context", "--session", "s", "--rounds", "1", "--json", "--store", talk).stdout)
-
-    assert [item["content"] for item in result["items"]] == ["Be brief.", "Thanks. Book a flight."]
-    reasons = [entry["reason"] for entry in result["left_out"]]
-    assert reasons == ["before the last round"] * 4 + ["a call without all its results"]
-
-
-def test_context_keeps_to_a_token_budget(command: Command, talk: str) -> None:
-    result = json.loads(command("context", "--session", "s", "--tokens", "20", "--json", "--store", talk).stdout)
-
-    assert result["tokens"] <= 20
-    assert {entry["reason"] for entry in result["left_out"]} >= {"over the budget of 20 tokens"}
-
-
-def test_context_groups_what_it_leaves_out_of_a_long_history(command: Command, tmp_path: Path) -> None:
-    url = f"shelf:///{tmp_path / 'long'}"
-    lines = [{"content": f"said {number}", "memory_type": "human"} for number in range(300)]
-    lines += [
-        {"content": f"old {number}", "memory_type": "item", "archived_by": f"summary-{number // 2}"}
-        for number in range(20)
-    ]
-    (tmp_path / "long.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    command("import", "long.jsonl", "--store", url)
-
-    shown = command("context", "--all", "--rounds", "2", "--explain", "--store", url)
-    document = json.loads(command("context", "--all", "--rounds", "2", "--json", "--store", url).stdout)
-
-    assert "298 items" in shown.stderr
-    assert "10 summaries stand for them" in shown.stderr
-    assert len(shown.stderr.splitlines()) < 20
-    assert len(document["left_out"]) == 318
-
-
-def test_context_explains_itself_beside_the_window(command: Command, talk: str) -> None:
-    result = command("context", "--session", "s", "--explain", "--store", talk)
-
-    assert "Oslo: snow" in result.stdout
-    assert "a call without all its results" in result.stderr
-    assert "a call without all its results" not in result.stdout
-
-
-def test_context_writes_provider_messages(command: Command, talk: str) -> None:
-    openai = json.loads(command("context", "--session", "s", "--format", "openai", "--store", talk).stdout)
-    anthropic = json.loads(command("context", "--session", "s", "--format", "anthropic", "--store", talk).stdout)
-
-    assert [message["role"] for message in openai] == ["system", "user", "assistant", "tool", "tool", "user"]
-    assert [block["text"] for block in anthropic["system"]] == ["Be brief."]
-    assert [message["role"] for message in anthropic["messages"]] == ["user", "assistant", "user", "user"]
-
-
-def test_an_unknown_token_counter_says_which_there_are(command: Command, talk: str) -> None:
-    result = command("context", "--all", "--tokens", "5", "--counter", "abacus", "--store", talk)
-
-    assert result.exit_code == 3
-    assert "estimate" in result.stderr
 
 
 def test_stats_count_everything(command: Command, talk: str) -> None:

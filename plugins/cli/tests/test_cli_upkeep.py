@@ -1,10 +1,8 @@
-"""``memoranda doctor``, ``reindex``, ``bench``, ``summarize``, ``compact`` and ``undo``."""
+"""``memoranda doctor``, ``reindex`` and ``bench``."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +13,6 @@ import pytest
 from memoranda_cli.plot import svg_plot
 
 Command = Callable[..., Any]
-
-PYTHON = shlex.quote(sys.executable)
-MODEL = f"{PYTHON} -c \"import sys; print('- They met,', len(sys.stdin.read()) > 0)\""
 
 
 @pytest.fixture
@@ -110,95 +105,6 @@ def test_a_plot_holds_every_line_and_escapes_names() -> None:
 def test_a_plot_of_nothing_is_refused(panels: dict[str, dict[str, list[tuple[float, float]]]]) -> None:
     with pytest.raises(ValueError):
         svg_plot("Growth", "items", "time", panels)
-
-
-@pytest.fixture
-def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a summary template, as a distribution of its own."""
-    folder = tmp_path / "template"
-    (folder / "brief-1.0.dist-info").mkdir(parents=True)
-    (folder / "brief-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: brief\nVersion: 1.0\n")
-    (folder / "brief-1.0.dist-info" / "entry_points.txt").write_text("[memoranda]\nbrief = memoranda_brief\n")
-    (folder / "memoranda_brief.py").write_text(
-        "from memoranda.plugins.hookspecs import TemplateSpec, hookimpl\n"
-        "from memoranda_summary.templates import PlainTemplate\n"
-        "brief = PlainTemplate('brief')\n"
-        "@hookimpl\n"
-        "def memoranda_templates():\n"
-        "    return [TemplateSpec('brief', target='memoranda_brief:brief')]\n"
-    )
-    monkeypatch.syspath_prepend(str(folder))
-
-
-@pytest.mark.usefixtures("template")
-def test_summarize_stores_nothing(command: Command, url: str) -> None:
-    line = ("summarize", "--session", "s", "--template", "brief", "--command", MODEL, "--store", url)
-
-    result = json.loads(command(*line, "--json").stdout)
-
-    assert result["summaries"] == {"brief": "- They met, True\n"}
-    assert (result["original_count"], len(result["kept"])) == (8, 4)
-    assert "They met" in command(*line).stdout
-    assert json.loads(command("stats", "--json", "--store", url).stdout)["items"] == 8
-
-
-@pytest.mark.usefixtures("template")
-def test_a_limit_of_the_prompt_that_leaves_no_room_is_refused(command: Command, url: str) -> None:
-    line = ("summarize", "--session", "s", "--template", "brief", "--command", MODEL, "--store", url)
-
-    refused = command(*line, "--max-prompt-tokens", "10")
-
-    assert refused.exit_code != 0
-    assert "give it at least" in " ".join(refused.stderr.split())
-    assert command(*line, "--max-prompt-tokens", "4000").exit_code == 0
-
-
-@pytest.mark.usefixtures("template")
-def test_compact_archives_and_undo_brings_back(command: Command, url: str) -> None:
-    line = ("compact", "--user", "ada", "--session", "s", "--template", "brief", "--command", MODEL, "--store", url)
-
-    assert "Nothing is due" in command(*line).stderr
-    assert "4 items would be summarized" in command(*line, "--messages", "5", "--dry-run").stderr
-    done = json.loads(command(*line, "--messages", "5", "--json").stdout)
-    assert done["compacted"]
-    assert len(done["archived"]) == 4
-    assert json.loads(command("stats", "--json", "--store", url).stdout)["archived"] == 4
-    left_out = json.loads(command("context", "--session", "s", "--json", "--store", url).stdout)["left_out"]
-    assert all("stands for it" in entry["reason"] for entry in left_out)
-
-    back = json.loads(command("undo", done["summary_id"], "--json", "--store", url).stdout)
-
-    assert sorted(back["restored"]) == sorted(done["archived"])
-    assert json.loads(command("stats", "--json", "--store", url).stdout)["archived"] == 0
-    assert command("undo", done["summary_id"], "--store", url).exit_code == 3
-
-
-@pytest.mark.usefixtures("template")
-@pytest.mark.parametrize(
-    ("options", "code", "said"),
-    [
-        ((), 2, "--model"),
-        (("--model", "m", "--base-url", "ftp://host"), 2, "https://"),
-        (("--command", "no-such-program-anywhere"), 1, "cannot be started"),
-        (("--command", f"{PYTHON} -c 'raise SystemExit(3)'"), 1, "exit code 3"),
-        (("--command", f"{PYTHON} -c pass"), 1, "empty answer"),
-    ],
-)
-def test_a_model_that_is_missing_or_fails_changes_nothing(
-    command: Command, url: str, options: tuple[str, ...], code: int, said: str
-) -> None:
-    result = command("compact", "--force", "--session", "s", "--template", "brief", *options, "--store", url)
-
-    assert result.exit_code == code
-    assert said in result.stderr
-    assert json.loads(command("stats", "--json", "--store", url).stdout)["archived"] == 0
-
-
-def test_a_template_that_is_not_installed_is_exit_code_3(command: Command, url: str) -> None:
-    result = command("summarize", "--template", "haiku", "--command", MODEL, "--store", url)
-
-    assert result.exit_code == 3
-    assert "No summary template is called 'haiku'" in result.stderr
 
 
 def test_a_plot_that_is_no_svg_is_refused_before_anything_is_measured(command: Command, tmp_path: Path) -> None:

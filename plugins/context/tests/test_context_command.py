@@ -1,9 +1,11 @@
-"""The window that the command cuts: of sessions that speak at once, every result stands with its own call."""
+"""``memoranda context``: the window that it cuts, what it says of the rest, and the messages that it writes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMemory
 from memoranda_context.explaining import window_of
 from memoranda_messages import to_openai
+
+Command = Callable[..., Any]
 
 
 def said_at_once(order: Sequence[str]) -> list[MemoryItem]:
@@ -45,3 +49,61 @@ def test_no_window_mixes_sessions_up(order: list[str], rounds: int, budget: int)
             assert called[message["tool_call_id"]] == message["content"]
             answered.append(message["tool_call_id"])
     assert sorted(answered) == sorted(called)
+
+
+def test_context_is_whole_and_says_what_it_left_out(command: Command, talk: str) -> None:
+    result = json.loads(command("context", "--session", "s", "--rounds", "1", "--json", "--store", talk).stdout)
+
+    assert [item["content"] for item in result["items"]] == ["Be brief.", "Thanks. Book a flight."]
+    reasons = [entry["reason"] for entry in result["left_out"]]
+    assert reasons == ["before the last round"] * 4 + ["a call without all its results"]
+
+
+def test_context_keeps_to_a_token_budget(command: Command, talk: str) -> None:
+    result = json.loads(command("context", "--session", "s", "--tokens", "20", "--json", "--store", talk).stdout)
+
+    assert result["tokens"] <= 20
+    assert {entry["reason"] for entry in result["left_out"]} >= {"over the budget of 20 tokens"}
+
+
+def test_context_groups_what_it_leaves_out_of_a_long_history(command: Command, tmp_path: Path) -> None:
+    url = f"shelf:///{tmp_path / 'long'}"
+    lines = [{"content": f"said {number}", "memory_type": "human"} for number in range(300)]
+    lines += [
+        {"content": f"old {number}", "memory_type": "item", "archived_by": f"summary-{number // 2}"}
+        for number in range(20)
+    ]
+    (tmp_path / "long.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    command("import", "long.jsonl", "--store", url)
+
+    shown = command("context", "--all", "--rounds", "2", "--explain", "--store", url)
+    document = json.loads(command("context", "--all", "--rounds", "2", "--json", "--store", url).stdout)
+
+    assert "298 items" in shown.stderr
+    assert "10 summaries stand for them" in shown.stderr
+    assert len(shown.stderr.splitlines()) < 20
+    assert len(document["left_out"]) == 318
+
+
+def test_context_explains_itself_beside_the_window(command: Command, talk: str) -> None:
+    result = command("context", "--session", "s", "--explain", "--store", talk)
+
+    assert "Oslo: snow" in result.stdout
+    assert "a call without all its results" in result.stderr
+    assert "a call without all its results" not in result.stdout
+
+
+def test_context_writes_provider_messages(command: Command, talk: str) -> None:
+    openai = json.loads(command("context", "--session", "s", "--format", "openai", "--store", talk).stdout)
+    anthropic = json.loads(command("context", "--session", "s", "--format", "anthropic", "--store", talk).stdout)
+
+    assert [message["role"] for message in openai] == ["system", "user", "assistant", "tool", "tool", "user"]
+    assert [block["text"] for block in anthropic["system"]] == ["Be brief."]
+    assert [message["role"] for message in anthropic["messages"]] == ["user", "assistant", "user", "user"]
+
+
+def test_an_unknown_token_counter_says_which_there_are(command: Command, talk: str) -> None:
+    result = command("context", "--all", "--tokens", "5", "--counter", "abacus", "--store", talk)
+
+    assert result.exit_code == 3
+    assert "estimate" in result.stderr

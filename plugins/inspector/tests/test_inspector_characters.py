@@ -175,7 +175,7 @@ async def test_a_summary_of_any_id_unfolds_and_is_undone(demo: BaseStore, inspec
 
 
 async def forgotten(client: Any, store: BaseStore, user: str) -> None:
-    """Look at a user, its session and its acts by the links of the pages, and forget it by typing what is shown."""
+    """Look at a user, its session and its actions by the links of the pages, and forget it by typing what is shown."""
     page = await client.get(f"{client.root}/")
     owner = next(
         address

@@ -61,7 +61,7 @@ async def test_an_owner_is_narrowed_to_one_of_its_sessions(client: Any, plain: A
 async def test_everybody_at_once_is_a_step_of_its_own_that_says_so(client: Any, plain: Any) -> None:
     answer = await client.http.post(f"{client.root}/everybody")
     assert answer.status_code == 303
-    assert "Everybody at once" in plain(await client.get(answer.headers["location"]))
+    assert "All owners" in plain(await client.get(answer.headers["location"]))
     assert (await client.http.get(f"{client.root}/everybody")).status_code == 405
 
 

@@ -14,7 +14,7 @@ import pytest
 from memoranda import MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda_inspector import Inspector
-from memoranda_inspector.serving import serve
+from memoranda_inspector.command import serve
 
 TOKEN = "a-token-for-tests"
 

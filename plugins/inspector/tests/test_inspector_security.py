@@ -138,15 +138,15 @@ async def pages_of(client: Any) -> dict[str, str]:
     owner = await client.owner("ada")
     paths = (f"{client.root}/", f"{client.root}/health", owner, owner + "context", owner + "search")
     pages = {path: await client.get(path) for path in paths}
-    pages["acts"] = await client.get(owner + "acts")
+    pages["actions"] = await client.get(owner + "actions")
     pages["found"] = await client.post(owner + "search", {"query": "window seat"})
     pages["settings"] = await client.post(owner + "context", {"question": "seat?", "compare": "1", "b_rounds": "1"})
     pages["everything"] = await client.get(owner + "?archived=1&deleted=1")
     item = re.search(rf'href="({owner}items/[^"/]+)"', pages[owner])
     assert item
     pages["item"] = await client.get(item[1])
-    for act in ("compact", "restore", "forget"):
-        pages[act] = await client.post(f"{owner}preview/{act}")
+    for action in ("compact", "restore", "forget"):
+        pages[action] = await client.post(f"{owner}preview/{action}")
     return pages
 
 
@@ -225,8 +225,8 @@ async def test_an_item_of_somebody_else_cannot_be_reached_by_its_id(store: BaseS
                 answer = await client.http.get(f"{owner}items/{item}{path}")
                 assert answer.status_code == 400
                 assert "of bob" not in answer.text
-            for act in ("preview/delete", "do/delete", "preview/undo", "do/undo", "preview/restore", "do/restore"):
-                assert (await client.http.post(owner + act, data={"item": item})).status_code == 400
+            for action in ("preview/delete", "do/delete", "preview/undo", "do/undo", "preview/restore", "do/restore"):
+                assert (await client.http.post(owner + action, data={"item": item})).status_code == 400
         assert await store.count() == 2
 
 
@@ -250,11 +250,11 @@ async def test_a_failure_is_logged_without_what_is_stored(
 async def test_a_read_only_inspector_has_no_act_at_all(demo: BaseStore, inspecting: Any) -> None:
     async with inspecting(demo, read_only=True) as client:
         owner = await client.owner("ada")
-        for path in ("acts", "preview/delete", "do/delete", "do/forget", "export"):
+        for path in ("actions", "preview/delete", "do/delete", "do/forget", "export"):
             assert (await client.http.post(owner + path)).status_code == 404
         for path in (owner, owner + "context", owner + "search", owner + "?deleted=1"):
             page = await client.get(path)
-            assert not re.search(r"/(preview|do|export|acts)\b", page)
+            assert not re.search(r"/(preview|do|export|actions)\b", page)
 
 
 @pytest.mark.parametrize("body", [b"x" * 2_000_000, b"find=%ff%fe", b"&" * 500 + b"a=1" + b"&a=1" * 200])

@@ -14,12 +14,12 @@ import pytest_asyncio
 from mcp import Client, StdioServerParameters
 
 from memoranda.store import InMemoryStore
-from memoranda_mcp import Desk, Rights, make_server
+from memoranda_mcp import Rights, ScopedMemory, make_server
 
 
-def desk_of(store: Any, user: str, rights: Rights | None = None, **scope: Any) -> Desk:
-    """Return the desk of a user."""
-    return Desk(store.scoped(user_id=user, **scope), store.scoped(user_id=user), rights or Rights())
+def memory_for(store: Any, user: str, rights: Rights | None = None, **scope: Any) -> ScopedMemory:
+    """Return the memory of a user."""
+    return ScopedMemory(store.scoped(user_id=user, **scope), store.scoped(user_id=user), rights or Rights())
 
 
 @pytest_asyncio.fixture
@@ -30,14 +30,14 @@ async def store() -> AsyncIterator[InMemoryStore]:
 
 @pytest_asyncio.fixture
 async def ada(store: InMemoryStore) -> AsyncIterator[Client]:
-    """A client at Ada's desk, in this process."""
-    desk = desk_of(store, "ada", Rights(allow_purge=True, graph=True))
+    """A client at Ada's memory, in this process."""
+    memory = memory_for(store, "ada", Rights(allow_purge=True, graph=True))
     # A client is closed in the task that opened it, and a fixture is not one task.
     connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
 
     async def hold() -> None:
-        async with Client(make_server(desk)) as client:
+        async with Client(make_server(memory)) as client:
             connected.set_result(client)
             await over.wait()
 
@@ -45,7 +45,7 @@ async def ada(store: InMemoryStore) -> AsyncIterator[Client]:
     yield await connected
     over.set()
     await holding
-    await desk.changes.close()
+    await memory.subscriptions.close()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from memoranda.store import InMemoryStore
-from memoranda_mcp import Desk, Rights, make_server
+from memoranda_mcp import Rights, ScopedMemory, make_server
 
 Started = Callable[..., StdioServerParameters]
 
@@ -100,9 +100,9 @@ async def test_the_nine_tools_are_there_only_if_asked_for(ada: Client, store: In
     }
     assert nine <= {tool.name for tool in (await ada.list_tools()).tools}
     scoped = store.scoped(user_id="ada")
-    async with Client(make_server(Desk(scoped, scoped))) as plain:
+    async with Client(make_server(ScopedMemory(scoped, scoped))) as plain:
         assert nine.isdisjoint(tool.name for tool in (await plain.list_tools()).tools)
-    async with Client(make_server(Desk(scoped, scoped, Rights(graph=True, read_only=True)))) as reader:
+    async with Client(make_server(ScopedMemory(scoped, scoped, Rights(graph=True, read_only=True)))) as reader:
         named = {tool.name for tool in (await reader.list_tools()).tools}
         assert named & nine == {"read_graph", "search_nodes", "open_nodes"}
 
@@ -123,7 +123,7 @@ async def test_the_graph_is_found_by_searches_and_changed_by_its_own_tools_alone
 async def test_graphs_of_two_people_never_meet(ada: Client, store: InMemoryStore) -> None:
     await filled(ada)
     hers = store.scoped(user_id="grace")
-    async with Client(make_server(Desk(hers, hers, Rights(graph=True)))) as grace:
+    async with Client(make_server(ScopedMemory(hers, hers, Rights(graph=True)))) as grace:
         assert await call(grace, "read_graph") == {"entities": [], "relations": []}
         await call(grace, "create_entities", entities=[{**ADA, "observations": ["hers"]}])
         await call(grace, "delete_entities", entityNames=["Engine"])
@@ -166,9 +166,9 @@ async def test_the_file_of_server_memory_is_taken_over_once(started: Started, tm
     lines = [{"type": "entity", **ADA}, {"type": "entity", **ENGINE}, {"type": "relation", **WORKS}]
     path.write_text("\n".join(map(json.dumps, lines)))
     first = await asyncio.to_thread(imported, started, path)
-    assert "new are 2 entities, 0 further observations and 1 relations" in first.stdout, first.stderr
+    assert "added 2 entities, 0 further observations and 1 relations" in first.stdout, first.stderr
     again = await asyncio.to_thread(imported, started, path)
-    assert "new are 0 entities, 0 further observations and 0 relations" in again.stdout
+    assert "added 0 entities, 0 further observations and 0 relations" in again.stdout
     async with Client(started("--graph")) as client:
         assert await call(client, "read_graph") == {"entities": [ADA, ENGINE], "relations": [WORKS]}
 

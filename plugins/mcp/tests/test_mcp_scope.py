@@ -13,14 +13,14 @@ from mcp import Client, MCPError
 
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
-from memoranda_mcp import Desk, Rights, make_server
-from memoranda_mcp.addresses import address
+from memoranda_mcp import Rights, ScopedMemory, make_server
+from memoranda_mcp.memory import address
 
 SECRET = "Grace's secret"
 
 
-def desk_of(store: InMemoryStore, user: str, rights: Rights | None = None) -> Desk:
-    return Desk(store.scoped(user_id=user), store.scoped(user_id=user), rights or Rights(allow_purge=True))
+def memory_for(store: InMemoryStore, user: str, rights: Rights | None = None) -> ScopedMemory:
+    return ScopedMemory(store.scoped(user_id=user), store.scoped(user_id=user), rights or Rights(allow_purge=True))
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ async def test_resources_and_prompts_show_nothing_of_another(
 
 async def test_a_server_of_one_conversation_stays_in_it(store: InMemoryStore) -> None:
     await store.scoped(user_id="ada", session_id="other").add(HumanMemory(id="other", content="said elsewhere"))
-    desk = Desk(store.scoped(user_id="ada", session_id="this"), store.scoped(user_id="ada"))
-    async with Client(make_server(desk)) as client:
+    memory = ScopedMemory(store.scoped(user_id="ada", session_id="this"), store.scoped(user_id="ada"))
+    async with Client(make_server(memory)) as client:
         refused = await client.call_tool("recent", {"conversation": "other"})
         assert refused.is_error
         assert "bound to one conversation" in str(refused.content)
@@ -103,11 +103,11 @@ NAMES = st.sampled_from(["ada", "grace", "ad", "ada ", "Ada", "*", "%"])
 async def test_several_people_in_one_store_never_meet(said: list[tuple[str, str, str]]) -> None:
     async with InMemoryStore() as store:
         for user, content, conversation in said:
-            async with Client(make_server(desk_of(store, user))) as client:
+            async with Client(make_server(memory_for(store, user))) as client:
                 await client.call_tool("remember", {"content": content, "conversation": conversation})
         for user in {user for user, _, _ in said}:
             own = sorted(content for owner, content, _ in said if owner == user)
-            async with Client(make_server(desk_of(store, user))) as client:
+            async with Client(make_server(memory_for(store, user))) as client:
                 shown = (await client.call_tool("recent", {"limit": 100})).structured_content["memories"]
                 assert sorted(memory["content"] for memory in shown) == own
                 listed = {resource.uri for resource in (await client.list_resources()).resources}

@@ -16,9 +16,9 @@ from mcp.shared.subscriptions import ResourceUpdated
 from memoranda.errors import StoreUnavailableError
 from memoranda.items import HumanMemory, SystemMemory
 from memoranda.store import InMemoryStore, Observer
-from memoranda_mcp import Desk, Rights, make_server
-from memoranda_mcp.changes import MAX_SUBSCRIPTIONS
+from memoranda_mcp import Rights, ScopedMemory, make_server
 from memoranda_mcp.graph import Graph
+from memoranda_mcp.subscriptions import MAX_SUBSCRIPTIONS
 
 Started = Callable[..., StdioServerParameters]
 
@@ -58,17 +58,18 @@ async def test_a_change_by_another_process_is_heard(store: InMemoryStore, ada: C
 
 
 async def test_nobody_hears_of_another_persons_changes(store: InMemoryStore) -> None:
-    desks = {user: Desk(store.scoped(user_id=user), store.scoped(user_id=user), Rights()) for user in ("ada", "grace")}
-    async with Client(make_server(desks["ada"])) as ada, Client(make_server(desks["grace"])) as grace:
+    scopes = {user: store.scoped(user_id=user) for user in ("ada", "grace")}
+    memories = {user: ScopedMemory(scope, scope, Rights()) for user, scope in scopes.items()}
+    async with Client(make_server(memories["ada"])) as ada, Client(make_server(memories["grace"])) as grace:
         hers = (await grace.call_tool("remember", {"content": "hers"})).structured_content
         uris = [f"memory://items/{hers['id']}", "memory://recent"]
         async with ada.listen(resource_subscriptions=uris) as subscription:
             await grace.call_tool("update", {"id": hers["id"], "version": 1, "content": "hers still"})
-            await desks["ada"].changes.look()
+            await memories["ada"].subscriptions.check()
             await ada.call_tool("remember", {"content": "mine"})
             assert await asyncio.wait_for(heard(subscription), 240) == "memory://recent"
-    for desk in desks.values():
-        await desk.changes.close()
+    for memory in memories.values():
+        await memory.subscriptions.close()
 
 
 @pytest.mark.rare
@@ -103,7 +104,7 @@ class Reads(Observer):
 
 
 @contextlib.asynccontextmanager
-async def at_a_desk(desk: Desk, told: list[str] | None = None) -> AsyncIterator[Client]:
+async def connected(memory: ScopedMemory, told: list[str] | None = None) -> AsyncIterator[Client]:
     """Give a client of before 2026-07-28, which subscribes to one resource at a time, and see that no task is left."""
 
     async def hear(message: Any) -> None:
@@ -114,17 +115,17 @@ async def at_a_desk(desk: Desk, told: list[str] | None = None) -> AsyncIterator[
     before = asyncio.all_tasks()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        async with Client(make_server(desk), mode="legacy", message_handler=hear) as client:
+        async with Client(make_server(memory), mode="legacy", message_handler=hear) as client:
             yield client
-    await nothing_watched(desk, before)
+    await nothing_watched(memory, before)
 
 
-async def nothing_watched(desk: Desk, before: set[asyncio.Task[Any]]) -> None:
+async def nothing_watched(memory: ScopedMemory, before: set[asyncio.Task[Any]]) -> None:
     left = asyncio.all_tasks() - before
     await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), 240)
     reads = Reads()
-    desk.store.observe(reads)
-    await desk.changes.look()
+    memory.store.observe(reads)
+    await memory.subscriptions.check()
     assert not reads.count
 
 
@@ -142,13 +143,13 @@ REFUSED = {
 @pytest.mark.parametrize("uri", REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("first", [True, False], ids=["good_first", "refused_first"])
 async def test_one_refused_address_refuses_the_whole_subscription(store: InMemoryStore, uri: str, first: bool) -> None:
-    desk = Desk(store.scoped(user_id="ada", session_id="talk"), store.scoped(user_id="ada"), Rights())
+    memory = ScopedMemory(store.scoped(user_id="ada", session_id="talk"), store.scoped(user_id="ada"), Rights())
     before = asyncio.all_tasks()
-    async with Client(make_server(desk)) as client:
+    async with Client(make_server(memory)) as client:
         with pytest.raises(MCPError):
             async with client.listen(resource_subscriptions=[GOOD, uri] if first else [uri, GOOD]):
                 pass
-    await nothing_watched(desk, before)
+    await nothing_watched(memory, before)
 
 
 async def test_an_address_that_cannot_be_read_refuses_the_whole_subscription(store: InMemoryStore) -> None:
@@ -157,13 +158,13 @@ async def test_an_address_that_cannot_be_read_refuses_the_whole_subscription(sto
             raise StoreUnavailableError("The server is away.")
 
     async with Away() as away:
-        desk = Desk(away.scoped(user_id="ada"), away.scoped(user_id="ada"), Rights())
+        memory = ScopedMemory(away.scoped(user_id="ada"), away.scoped(user_id="ada"), Rights())
         before = asyncio.all_tasks()
-        async with Client(make_server(desk)) as client:
+        async with Client(make_server(memory)) as client:
             with pytest.raises(MCPError, match="away"):
                 async with client.listen(resource_subscriptions=[GOOD, "memory://items/x"]):
                     pass
-        await nothing_watched(desk, before)
+        await nothing_watched(memory, before)
 
 
 async def test_a_refused_subscription_leaves_others_to_the_same_resource_alone(ada: Client) -> None:
@@ -176,10 +177,10 @@ async def test_a_refused_subscription_leaves_others_to_the_same_resource_alone(a
 
 
 async def test_a_subscription_beyond_the_limit_is_refused_and_says_so(store: InMemoryStore) -> None:
-    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    memory = ScopedMemory(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
     most = [f"memory://items/{number}" for number in range(MAX_SUBSCRIPTIONS)]
     before = asyncio.all_tasks()
-    async with Client(make_server(desk)) as client:
+    async with Client(make_server(memory)) as client:
         async with client.listen(resource_subscriptions=most):
             with pytest.raises(MCPError, match="1000"):
                 async with client.listen(resource_subscriptions=[GOOD]):
@@ -188,25 +189,25 @@ async def test_a_subscription_beyond_the_limit_is_refused_and_says_so(store: InM
                 pass
         async with client.listen(resource_subscriptions=[GOOD]):
             pass
-    await nothing_watched(desk, before)
+    await nothing_watched(memory, before)
 
 
 async def test_a_client_of_before_is_refused_beyond_the_limit(store: InMemoryStore) -> None:
-    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
-    await desk.changes.watch([f"memory://items/{number}" for number in range(MAX_SUBSCRIPTIONS)])
+    memory = ScopedMemory(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    await memory.subscriptions.watch([f"memory://items/{number}" for number in range(MAX_SUBSCRIPTIONS)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        async with Client(make_server(desk), mode="legacy") as client:
+        async with Client(make_server(memory), mode="legacy") as client:
             with pytest.raises(MCPError, match="1000"):
                 await client.subscribe_resource(GOOD)
-    await desk.changes.close()
+    await memory.subscriptions.close()
 
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["one_after_the_other", "at_once"])
 async def test_who_subscribes_twice_is_told_once_and_unsubscribes_once(store: InMemoryStore, at_once: bool) -> None:
-    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    memory = ScopedMemory(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
     told: list[str] = []
-    async with at_a_desk(desk, told) as client:
+    async with connected(memory, told) as client:
         if at_once:
             await asyncio.gather(client.subscribe_resource(GOOD), client.subscribe_resource(GOOD))
         else:
@@ -222,9 +223,9 @@ async def test_who_subscribes_twice_is_told_once_and_unsubscribes_once(store: In
 
 
 async def test_to_unsubscribe_from_what_was_never_subscribed_ends_no_other_subscription(store: InMemoryStore) -> None:
-    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    memory = ScopedMemory(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
     told: list[str] = []
-    async with at_a_desk(desk, told) as client, at_a_desk(desk) as other:
+    async with connected(memory, told) as client, connected(memory) as other:
         await client.subscribe_resource(GOOD)
         await other.unsubscribe_resource(GOOD)
         await other.unsubscribe_resource("memory://items/never")
@@ -235,8 +236,8 @@ async def test_to_unsubscribe_from_what_was_never_subscribed_ends_no_other_subsc
 
 
 async def test_a_session_that_ends_takes_its_subscriptions_along(store: InMemoryStore) -> None:
-    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
-    async with at_a_desk(desk) as client:
+    memory = ScopedMemory(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    async with connected(memory) as client:
         for number in range(20):
             await client.subscribe_resource(f"memory://items/{number}")
         await client.subscribe_resource(GOOD)
@@ -252,13 +253,13 @@ async def test_a_write_is_done_though_a_subscribed_resource_cannot_be_read(store
             return await super()._search(*arguments)
 
     async with Failing() as failing:
-        desk = Desk(failing.scoped(user_id="ada"), failing.scoped(user_id="ada"), Rights())
-        async with Client(make_server(desk)) as client, client.listen(resource_subscriptions=[GOOD]) as subscription:
+        memory = ScopedMemory(failing.scoped(user_id="ada"), failing.scoped(user_id="ada"), Rights())
+        async with Client(make_server(memory)) as client, client.listen(resource_subscriptions=[GOOD]) as subscription:
             failing.away = True
             remembered = await client.call_tool("remember", {"content": "tea"})
             assert not remembered.is_error
             failing.away = False
-            await desk.changes.look()
+            await memory.subscriptions.check()
             assert await asyncio.wait_for(heard(subscription), 240) == GOOD
 
 
@@ -289,43 +290,45 @@ class Interrupted(InMemoryStore):
 @pytest.mark.parametrize("uri", ["memory://recent", "memory://conversations/talk", "memory://knowledge-graph"])
 async def test_a_change_between_the_reads_of_a_look_is_told_once(uri: str, passed_over: int) -> None:
     async with Interrupted() as store:
-        desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights(graph=True))
+        memory = ScopedMemory(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights(graph=True))
         told: list[Any] = []
-        desk.changes.bus.subscribe(told.append)
-        talk = desk.store.scoped(session_id="talk")
+        memory.subscriptions.bus.subscribe(told.append)
+        talk = memory.store.scoped(session_id="talk")
         # More than the text of a conversation shows, so that it takes several reads.
         await talk.add_many(HumanMemory(content=f"{number}") for number in range(300))
-        await desk.changes.watch([uri])
+        await memory.subscriptions.watch([uri])
 
         async def write() -> None:
             if "graph" in uri:
-                await Graph(desk.graph_store).create_entities([{"name": "Ada", "entityType": "p", "observations": []}])
+                await Graph(memory.graph_store).create_entities(
+                    [{"name": "Ada", "entityType": "p", "observations": []}]
+                )
             else:
                 await talk.add(SystemMemory(content="Be brief."))
 
         store.write, store.passed_over = write, passed_over
         for _ in range(3):
-            await desk.changes.look()
+            await memory.subscriptions.check()
         if store.write is not None:  # Fewer reads than that: the change comes afterwards.
             store.write = None
             await write()
-            await desk.changes.look()
-        await desk.changes.look()
+            await memory.subscriptions.check()
+        await memory.subscriptions.check()
         assert told == [ResourceUpdated(uri=uri)]
-        desk.changes.unwatch([uri])
+        memory.subscriptions.unwatch([uri])
 
 
 async def test_a_change_that_touches_no_time_is_told(store: InMemoryStore) -> None:
-    desk = Desk(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
+    memory = ScopedMemory(store.scoped(user_id="ada"), store.scoped(user_id="ada"), Rights())
     told: list[Any] = []
-    desk.changes.bus.subscribe(told.append)
+    memory.subscriptions.bus.subscribe(told.append)
     older, newer = HumanMemory(content="tea"), HumanMemory(content="milk")
-    await desk.store.add_many([older, newer])
-    await desk.changes.watch([GOOD])
-    held = await desk.store.get(older.id)
+    await memory.store.add_many([older, newer])
+    await memory.subscriptions.watch([GOOD])
+    held = await memory.store.get(older.id)
     assert held is not None
-    await desk.store.update(held.model_copy(update={"content": "coffee"}))
+    await memory.store.update(held.model_copy(update={"content": "coffee"}))
     for _ in range(2):
-        await desk.changes.look()
+        await memory.subscriptions.check()
     assert told == [ResourceUpdated(uri=GOOD)]
-    desk.changes.unwatch([GOOD])
+    memory.subscriptions.unwatch([GOOD])

@@ -9,13 +9,13 @@ from mcp import Client, MCPError
 
 from memoranda.items import HumanMemory, MemoryItem, MemoryMetadata
 from memoranda.store import InMemoryStore
-from memoranda_mcp import Desk, Rights, make_server
+from memoranda_mcp import Rights, ScopedMemory, make_server
 
 LATER = "2999-01-01T00:00:00Z"
 
 
-def desk_of(store: InMemoryStore, user: str, rights: Rights | None = None) -> Desk:
-    return Desk(store.scoped(user_id=user), store.scoped(user_id=user), rights or Rights())
+def memory_for(store: InMemoryStore, user: str, rights: Rights | None = None) -> ScopedMemory:
+    return ScopedMemory(store.scoped(user_id=user), store.scoped(user_id=user), rights or Rights())
 
 
 def told(result: Any) -> str:
@@ -149,15 +149,15 @@ async def test_a_purge_leaves_nothing_and_needs_the_right(ada: Client, store: In
     gone = given(await ada.call_tool("forget", {"ids": [memory["id"]], "purge": True}))
     assert gone["can_be_undone"] is False
     assert await store.count(include_deleted=True) == 0
-    async with Client(make_server(desk_of(store, "ada"))) as careful:
+    async with Client(make_server(memory_for(store, "ada"))) as careful:
         memory = await remember(careful, "a secret")
         refused = told(await careful.call_tool("forget", {"ids": [memory["id"]], "purge": True}))
-        assert "`purge` is no argument of this tool" in refused
+        assert "`purge` is not an argument of this tool" in refused
         assert await store.count() == 1
 
 
 async def test_a_server_that_only_reads_has_no_tool_that_writes(store: InMemoryStore) -> None:
-    async with Client(make_server(desk_of(store, "ada", Rights(read_only=True, allow_purge=True)))) as reader:
+    async with Client(make_server(memory_for(store, "ada", Rights(read_only=True, allow_purge=True)))) as reader:
         tools = (await reader.list_tools()).tools
         assert {tool.name for tool in tools} == {"search", "recall", "recent", "get", "context"}
         assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)

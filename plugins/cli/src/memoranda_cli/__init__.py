@@ -1,4 +1,4 @@
-"""The ``memoranda`` command. Each command lives in a module of its own, which is imported when it runs."""
+"""The ``memoranda`` command. The module of a command is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def main() -> None:
         if done.code == _INTERRUPTED:
             _leave()
         raise
-    except KeyboardInterrupt:  # Before the first command could answer it.
+    except KeyboardInterrupt:  # Before a command could handle it.
         sys.stderr.write("memoranda: Interrupted.\n")
         _leave()
 
 
 def _leave() -> None:
-    """End the process without waiting for threads that an engine still works on: somebody pressed Ctrl-C."""
+    """End the process after Ctrl-C, without waiting for the threads of an engine."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

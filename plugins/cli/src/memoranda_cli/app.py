@@ -1,4 +1,4 @@
-"""The command itself: it finds commands, shows the overview, and turns errors into sentences and exit codes."""
+"""The command itself: finds the commands, prints the overview, and turns errors into sentences and exit codes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typer.core import TyperGroup
 from memoranda import __version__
 from memoranda.errors import MemoryError, PluginError, PluginLoadError
 from memoranda.plugins import CommandSpec
+from memoranda_cli.characters import accept_all_characters
 from memoranda_cli.commands import COMMANDS, SECTIONS
 from memoranda_cli.exits import MEANINGS, ExitCode, code_of
-from memoranda_cli.streams import tolerate_every_encoding
 from memoranda_cli.terminal import say, show_json, wrapped
 
 _BUILT_IN = {spec.name: spec for spec in COMMANDS}
@@ -29,7 +29,7 @@ _UsageProblem, _UsageError = (
 
 
 class Commands(TyperGroup):
-    """The group of all commands: those of the core, and those that plugins add."""
+    """The group of all commands: the built-in ones, and those that plugins add."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
@@ -41,12 +41,12 @@ class Commands(TyperGroup):
             spec = _BUILT_IN.get(cmd_name) or _plugin_commands().get(cmd_name)
             return None if spec is None else _loaded(spec)
         except MemoryError:
-            if ctx.resilient_parsing:  # A shell that completes a line must not be told of a broken plugin.
+            if ctx.resilient_parsing:  # A broken plugin must not break a shell's completion.
                 return None
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that a line begins with; a name that is none is answered with those it looks like."""
+        """Find the command that a line begins with. An unknown name is answered with similar ones."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             alike = get_close_matches(name, self.list_commands(ctx), cutoff=0.65)
@@ -56,7 +56,7 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take ``--debug`` from wherever it stands before a ``--``: people add it to the line that just failed."""
-        tolerate_every_encoding()
+        accept_all_characters()
         end = args.index("--") if "--" in args else len(args)
         ctx.meta["memoranda.json"] = "--json" in args[:end]
         if "--debug" in args[:end]:
@@ -69,7 +69,7 @@ class Commands(TyperGroup):
         return parsed
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; whatever goes wrong becomes a sentence and an exit code, and with --json a document."""
+        """Run the command. Every error becomes a sentence and an exit code, and with --json a document."""
         try:
             return super().invoke(ctx)
         except (typer.Exit, typer.Abort):
@@ -77,33 +77,33 @@ class Commands(TyperGroup):
         except _UsageProblem as problem:
             self._refuse_usage(ctx, problem)
         except KeyboardInterrupt as interrupted:
-            said = str(interrupted) or "Interrupted."
-            _fail(ctx, said, ExitCode.INTERRUPTED, getattr(interrupted, "document", {}))
+            message = str(interrupted) or "Interrupted."
+            _fail(ctx, message, ExitCode.INTERRUPTED, getattr(interrupted, "document", {}))
         except BrokenPipeError:
-            # Whoever read our output has had enough. Nothing more may be written, not even at exit.
+            # The reader of our output has closed it. Nothing more may be written, not even at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ExitCode.FAILED) from None
         except MemoryError as error:
             if ctx.meta.get("memoranda.debug"):
                 raise
             _fail(ctx, str(error), code_of(error), getattr(error, "document", {}))
-        except Exception as error:  # the last resort: a traceback helps nobody who did not ask for it
+        except Exception as error:  # a traceback is shown only with --debug
             if ctx.meta.get("memoranda.debug"):
                 raise
-            said = " ".join(str(error).split())
+            reason = " ".join(str(error).split())
             if isinstance(error, OSError) and error.filename:
-                said = f"{error.filename}: {error.strerror}"
-            told = f"{type(error).__name__}: {said or 'no reason given'}. Add --debug to see where it happened."
-            _fail(ctx, told, ExitCode.FAILED)
+                reason = f"{error.filename}: {error.strerror}"
+            message = f"{type(error).__name__}: {reason or 'no reason given'}. Add --debug to see where it happened."
+            _fail(ctx, message, ExitCode.FAILED)
 
     def _refuse_usage(self, ctx: Any, problem: Any) -> NoReturn:
-        """Answer a line that cannot be understood: typer shows it to people, a program gets a document."""
+        """Refuse a line that cannot be understood: with --json by a document, otherwise typer prints the error."""
         if ctx.meta.get("memoranda.json"):
             _fail(ctx, problem.format_message(), ExitCode.USAGE)
         raise problem
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the overview. It is plain text: a table library would take longer to load than all else together."""
+        """Write the overview as plain text: a table library would take longer to load than everything else."""
         formatter.write(_overview(ctx.command_path, _styled))
 
 
@@ -112,7 +112,7 @@ def _all_specs() -> list[CommandSpec]:
 
 
 def _plugin_commands() -> dict[str, CommandSpec]:
-    """Return the commands that plugins add. Plugins are looked for only when a line asks for more than ours."""
+    """Return the commands that plugins add. Plugins are loaded only for a command that is not built in."""
     from memoranda.plugins import default_registry
 
     return {spec.name: spec for spec in default_registry().specs(CommandSpec) if spec.name not in _BUILT_IN}
@@ -127,9 +127,9 @@ def _loaded(spec: CommandSpec) -> Any:
         group = target
     elif callable(target):
         group = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        # An empty paragraph between them: before 0.28 typer joins two paragraphs into one.
-        shown = "\n\n\n\n".join(f"$ memoranda {line}" for line in spec.examples)
-        group.command(spec.name, epilog=shown or None)(target)
+        # With an empty paragraph between them: typer before 0.28 joins two paragraphs into one.
+        examples = "\n\n\n\n".join(f"$ memoranda {line}" for line in spec.examples)
+        group.command(spec.name, epilog=examples or None)(target)
     else:
         raise PluginLoadError(spec.name, f"{spec.target} is neither a function nor a typer.Typer.")
     try:
@@ -142,14 +142,14 @@ def _loaded(spec: CommandSpec) -> Any:
 
 def _overview(program: str, styled: Any) -> str:
     width = shutil.get_terminal_size().columns
-    about = ": memory for agents. It keeps what was said, and shows a model only what it may see."
+    about = ": memory for agents. It stores conversations, and shows a model only what it may see."
     usage = f" {program} COMMAND ..."
     lines = [
         "",
         wrapped(f"{program}{about}", width).replace(program, styled(program), 1),
         "",
         f"{styled('Usage:')}{usage}",
-        f"       {program} COMMAND --help says more about one, with examples.",
+        f"       {program} COMMAND --help explains one, with examples.",
     ]
     try:
         specs = _all_specs()
@@ -180,19 +180,19 @@ def _overview(program: str, styled: Any) -> str:
 _OPTIONS = {
     "--version": "Show the version.",
     "--debug": "Show where an error happened.",
-    "--json": "On every command: one document, for programs, also of an error.",
+    "--json": "On every command: print one JSON document, for an error, too.",
     "--install-completion": "Let your shell complete commands and options.",
     "--help": "Show this.",
 }
 
 
 def _entry(name: str, longest: int, meaning: str, width: int) -> str:
-    """Return a line of a list; what does not fit goes on under its own column."""
+    """Return an entry of a list; what does not fit continues below, in its column."""
     return wrapped(f"  {name:<{longest}}  {meaning}", width, " " * (longest + 4))
 
 
 def _styled(text: str) -> str:
-    """Return the text in bold. Outside a terminal the codes are taken out again where the help is printed."""
+    """Return the text in bold. Outside a terminal typer removes the codes again."""
     return text if "NO_COLOR" in os.environ else f"\x1b[1m{text}\x1b[0m"
 
 

@@ -1,4 +1,4 @@
-"""``memoranda bench``: what a store's calls cost, beside the raw floor, and how that grows with its size."""
+"""``memoranda bench``: measure a store's calls beside its raw floor, and how their cost grows with its size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def bench(
     """Measure a store beside its raw floor, and plot how its cost grows with its size.
 
     The floors are Python's own dicts for memory:// and sqlite3 for sqlite:; other engines are measured without one.
-    Everything is written under users that are made up for it, and removed in the end.
+    Everything is written under made-up users, and removed in the end.
     """
     from memoranda_cli.stores import run, say_if_new
 
@@ -69,7 +69,7 @@ def bench(
 
 
 def _check_plot(plot: Path) -> None:
-    """Refuse a name that the plot cannot have before anything is measured."""
+    """Refuse a name that a plot cannot have, before anything is measured."""
     if plot.suffix.lower() != ".svg":
         raise InputError(f"A plot is SVG: name it {plot.with_suffix('.svg').name}, not {plot.name}.", field="plot")
     if not plot.parent.is_dir():

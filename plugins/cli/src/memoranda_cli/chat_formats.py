@@ -1,17 +1,22 @@
-"""What the chat formats look like, and which of them a message or a conversation can be."""
+"""The chat formats: what each looks like, which one a file is in, and the conversations of a file.
+
+A conversation is a list of messages, an object that holds one, or all the messages of a file that has nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import IO, Any
 
+from memoranda.errors import InputError
+from memoranda_cli.jsonl import Record, is_marked, records
 from memoranda_cli.sharegpt import SPEAKERS
 
 
 class FileFormat(StrEnum):
-    """What a file that is imported is written in."""
+    """The format of a file to import."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
@@ -20,18 +25,18 @@ class FileFormat(StrEnum):
 
 
 TIME_KEYS = ("created_at", "created", "timestamp", "create_time")
-"""Under which keys a message or a conversation says when it was."""
+"""The keys of a message or a conversation that hold its time."""
 
 SESSION_KEYS = ("session_id", "conversation_id", "thread_id")
 USER_KEYS = ("user", "user_id")
 
 HOLDERS = ("messages", "conversations")
-"""Under which key a conversation has its messages."""
+"""The keys of a conversation that hold its messages."""
 
 _ABOUT_A_MESSAGE = frozenset({"id", *TIME_KEYS})
 _ABOUT_A_CONVERSATION = frozenset({"id", "metadata", *TIME_KEYS, *SESSION_KEYS, *USER_KEYS, *HOLDERS})
 
-# How a model was asked is no part of what was said.
+# The settings of a request are not part of the conversation.
 _SETTINGS = frozenset(
     {"model", "tools", "tool_choice", "temperature", "top_p", "max_tokens", "stream", "service_tier", "stop"}
 )
@@ -39,9 +44,9 @@ _SETTINGS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a format knows: who speaks, the keys of a message, and the keys that may stand beside the messages.
+    """The roles and keys of a format, and the keys that may stand beside the messages.
 
-    ``spoken`` are the keys of which a message has at least one, ``parts`` the types of the parts of its content.
+    A message has at least one of the ``spoken`` keys; ``parts`` are the types of the parts of its content.
     """
 
     speaker_key: str
@@ -52,14 +57,14 @@ class Shape:
     beside: frozenset[str]
 
     def unfit_message(self, message: Any) -> str | None:
-        """Return why this is no message of the format; None if it may be one."""
+        """Return why this is not a message of the format; None if it may be one."""
         if not isinstance(message, dict):
             return "a message is a JSON object"
         if self.speaker_key not in message:
             return f"a message needs {self.speaker_key!r}"
         speaker = message[self.speaker_key]
         if not isinstance(speaker, str) or speaker not in self.speakers:
-            return f"{_shown(speaker)} is not a known {self.speaker_key!r} ({', '.join(sorted(self.speakers))})"
+            return f"{_quoted(speaker)} is not a known {self.speaker_key!r} ({', '.join(sorted(self.speakers))})"
         unknown = _unknown(message, self.keys | _ABOUT_A_MESSAGE)
         if unknown is not None:
             return f"{unknown} is not a known key of a message"
@@ -69,11 +74,11 @@ class Shape:
         for part in content if isinstance(content, list) else ():
             kind = part.get("type") if isinstance(part, dict) else None
             if not isinstance(kind, str) or kind not in self.parts:
-                return f"{_shown(kind)} is not a known type of content"
+                return f"{_quoted(kind)} is not a known type of content"
         return None
 
     def unfit_conversation(self, conversation: Mapping[str, Any]) -> str | None:
-        """Return why what stands beside the messages is not of the format; None if it may be."""
+        """Return why the keys beside the messages do not fit the format; None if they may."""
         unknown = _unknown(conversation, self.beside | _ABOUT_A_CONVERSATION)
         return None if unknown is None else f"{unknown} is not a known key beside the messages"
 
@@ -121,9 +126,129 @@ SHAPES: Mapping[FileFormat, Shape] = {
 
 def _unknown(found: Iterable[str], known: frozenset[str]) -> str | None:
     unknown = next((key for key in found if key not in known), None)
-    return None if unknown is None else _shown(unknown)
+    return None if unknown is None else _quoted(unknown)
 
 
-def _shown(value: Any) -> str:
-    """Return a short name as it is; anything longer may be what somebody said."""
+def _quoted(value: Any) -> str:
+    """Return a short name as it is; anything longer may be content, which no message repeats."""
     return repr(value) if isinstance(value, str) and len(value) <= 40 else f"a value of type {type(value).__name__}"
+
+
+_FORMATS = f"{', '.join(list(FileFormat)[:-1])} or {list(FileFormat)[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages in their order with their lines, and what stands beside them.
+
+    ``loose`` is True if its messages stand in the file by themselves.
+    """
+
+    line: int
+    messages: list[Record]
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    loose: bool = False
+
+
+def format_of(file: IO[str], name: str) -> FileFormat:
+    """Return the format that every line of a file fits; for an empty file, memoranda's own.
+
+    Messages of text alone are the same in OpenAI's format and in Anthropic's, and are read as OpenAI's. Raises
+    InputError, naming the line, for one that fits no format, and for one that fits another than those before it.
+    """
+    left = set(FileFormat)
+    decided = 0
+    for line, value in records(file, name):
+        if is_marked(value):
+            return FileFormat.MEMORANDA
+        reasons = {each: _problem(value, each) for each in FileFormat}
+        fitting = {each for each in FileFormat if reasons[each] is None}
+        if not fitting:
+            raise InputError(f"{name}, line {line} {_why_unfit(reasons)}", field="file")
+        if not left & fitting:
+            raise InputError(
+                f"{name}, line {line} is in the format {_either(fitting)}, but line {decided} is in {_either(left)}. "
+                f"Split the file, or name the format with --format to find the lines that do not fit it.",
+                field="file",
+            )
+        if not left <= fitting:
+            left &= fitting
+            decided = line
+    if not decided:
+        return FileFormat.MEMORANDA
+    if FileFormat.OPENAI in left and FileFormat.ANTHROPIC in left:
+        left.discard(FileFormat.ANTHROPIC)
+    if len(left) > 1:
+        raise InputError(
+            f"{name}, line {decided} may be in the format {_either(left)}. Pass --format with the right one.",
+            field="file",
+        )
+    return left.pop()
+
+
+def conversations(file: IO[str], name: str, in_format: FileFormat) -> Iterator[Conversation]:
+    """Yield the conversations of a file in a chat format. Raises InputError, naming the line, for what does not fit."""
+    loose: list[Record] = []
+    others = False
+    for record in records(file, name):
+        line, value = record
+        problem = _problem(value, in_format)
+        if problem is not None:
+            raise InputError(f"{name}, line {line} is not in the format {in_format}: {problem}.", field="file")
+        holder = _holder(value)
+        if isinstance(value, dict) and holder is None:
+            loose.append(record)
+        else:
+            others = True
+            messages = value if holder is None else value[holder]
+            beside = {} if holder is None else {key: each for key, each in value.items() if key != holder}
+            yield Conversation(line, [Record(line, message) for message in messages], beside)
+        if loose and others:
+            raise InputError(
+                f"{name}, line {line}: there are messages and whole conversations in this file. Split it.", field="file"
+            )
+    if loose:
+        yield Conversation(loose[0].line, loose, loose=True)
+
+
+def _problem(value: Any, in_format: FileFormat) -> str | None:
+    """Return why a value is not in a format; None if it may be."""
+    if in_format is FileFormat.MEMORANDA:
+        if not isinstance(value, dict):
+            return "a memory is a JSON object"
+        return None if is_marked(value) or "memory_type" in value else "a memory needs 'memory_type'"
+    shape, holder = SHAPES[in_format], _holder(value)
+    if isinstance(value, dict) and holder is None:
+        return shape.unfit_message(value)
+    messages, place = (value, "") if holder is None else (value[holder], holder)
+    if not isinstance(messages, list):
+        return f"{place!r} is no list of messages" if place else "this is no message and no list of messages"
+    for position, message in enumerate(messages):
+        problem = shape.unfit_message(message)
+        if problem is not None:
+            return f"{place}[{position}]: {problem}"
+    return None if holder is None else shape.unfit_conversation(value)
+
+
+def _holder(value: Any) -> str | None:
+    """Return the key under which a conversation has its messages."""
+    return next((key for key in HOLDERS if key in value), None) if isinstance(value, dict) else None
+
+
+def _why_unfit(reasons: Mapping[FileFormat, str | None]) -> str:
+    """Return why a line fits no format: by the formats that it is close to, if there are any."""
+    near = {each: reason for each, reason in reasons.items() if reason and " needs '" not in reason}
+    if not near or len(near) == len(reasons):
+        return (
+            "is no message ('role' or 'from'), no conversation ('messages' or 'conversations') and no memory "
+            f"('memory_type'). Pass --format {_FORMATS} if it is one of these, to see what is missing."
+        )
+    by_reason: dict[str, set[FileFormat]] = {}
+    for each, reason in near.items():
+        by_reason.setdefault(reason, set()).add(each)
+    problems = " ".join(f"As {_either(formats)}: {reason}." for reason, formats in by_reason.items())
+    return f"fits no format. {problems} Correct the line, or pass --format if you know which it is."
+
+
+def _either(formats: set[FileFormat]) -> str:
+    return " or ".join(each for each in FileFormat if each in formats)

@@ -1,7 +1,7 @@
-"""The conversations of a chat file as items: whose they are, when they were said, and under which ids.
+"""The conversations of a chat file as items, with their owners, times and ids.
 
-An item's id comes from its owner, its session and its place there. So the same file adds nothing when it is imported
-again, a conversation that has grown goes on, and another one under the same name is a conflict.
+An item's id comes from its owner, its session and its place there. So importing the same file again adds
+nothing, a conversation that has grown is continued, and another one of the same name is a conflict.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from memoranda.errors import InputError
 from memoranda.items import MemoryMetadata, now_text, utc_text
 from memoranda.store.backend import check_item
-from memoranda_cli.chat_file import Conversation, conversations
-from memoranda_cli.chat_formats import SESSION_KEYS, TIME_KEYS, USER_KEYS, FileFormat
+from memoranda_cli.chat_formats import (
+    SESSION_KEYS,
+    TIME_KEYS,
+    USER_KEYS,
+    Conversation,
+    FileFormat,
+    conversations,
+)
 from memoranda_cli.jsonl import lasting_id
 from memoranda_cli.sharegpt import messages_of
 from memoranda_cli.transfer import TIMES, Incoming, Stamp
@@ -74,20 +80,20 @@ def _items(
     try:
         about = [_about(message.value, f"messages[{at}]") for at, message in enumerate(conversation.messages)]
         begins = _about(conversation.beside, "").moment
-        said = [each.value for each in about]
-        items, shares = _READERS[in_format](said, conversation.beside.get("system"), metadata)
+        messages = [each.value for each in about]
+        items, shares = _READERS[in_format](messages, conversation.beside.get("system"), metadata)
     except InputError as error:
         raise _located(error, conversation, name) from error
     moments = _in_order([each.moment for each in about], begins)
     now = now_text()
     for position, (item, message) in enumerate(zip(items, shares, strict=True)):
-        # What was said beside the messages, such as Anthropic's system text, comes before the first of them.
+        # What stands beside the messages, such as Anthropic's system text, comes before the first of them.
         line = conversation.line if message is None else lines[message]
         moment = moments[message or 0] if moments else begins
         item.id = lasting_id(metadata.user_id, metadata.session_id, position)
         item.created_at = item.updated_at = moment or now
         if message is not None and about[message].id is not None:
-            item.message_id = about[message].id  # A field that no class knows, to find the message again.
+            item.message_id = about[message].id  # An extra field, to find the message again.
         try:
             check_item(item)
         except InputError as error:
@@ -118,13 +124,13 @@ def _read_anthropic(messages: list[Any], system: Any, metadata: MemoryMetadata) 
     before = len(from_anthropic([], system=system))
     shares: list[int | None] = [at for at, message in enumerate(messages) for _ in range(_parts(message))]
     if len(shares) > len(items) - before:
-        # The opening that to_anthropic() puts before what an assistant says first is no message.
+        # The opening that to_anthropic() puts before an assistant's first words is not a message.
         shares.remove(next(at for at, message in enumerate(messages) if message["role"] != "system"))
     return items, [*([None] * before), *shares]
 
 
 def _parts(message: Mapping[str, Any]) -> int:
-    """Return how many items an Anthropic message becomes: each result is one, and all that was said is one."""
+    """Return how many items an Anthropic message becomes: each result is one, and all other content is one."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
     results = sum(block.get("type") == "tool_result" for block in blocks)
@@ -139,7 +145,7 @@ _READERS = {
 
 
 class _About(NamedTuple):
-    """A message without what is only about it, and that: its id and when it was."""
+    """A message without its id and time, and these two."""
 
     value: dict[str, Any]
     id: str | None
@@ -173,7 +179,7 @@ def _moment(value: Any, place: str) -> str:
         seconds = number / next((unit for bound, unit in _UNITS if abs(number) >= bound), 1)
         return utc_text(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
-        raise InputError(f"{place}: this is no time (ISO-8601, or seconds since 1970).", field=place) from None
+        raise InputError(f"{place}: this is not a time (ISO-8601, or seconds since 1970).", field=place) from None
 
 
 def _in_order(moments: Sequence[str | None], begins: str | None) -> list[str | None]:
@@ -190,14 +196,14 @@ def _in_order(moments: Sequence[str | None], begins: str | None) -> list[str | N
 
 
 def _user(beside: Mapping[str, Any], given: str | None, place: str) -> str | None:
-    """Return whose a conversation is."""
+    """Return the user that a conversation belongs to."""
     tags = beside.get("metadata")
     named = [beside.get(key) for key in USER_KEYS] + ([tags.get("user_id")] if isinstance(tags, dict) else [])
     return _agreed([given, *(_id(each, f"{place}: user") for each in named)], "user", place)
 
 
 def _session(conversation: Conversation, given: str | None, place: str) -> str | None:
-    """Return the session of a conversation; one of its own id is named after it, unless it is named otherwise."""
+    """Return the session of a conversation: the one that is named, else the conversation's own id."""
     named = [_id(conversation.beside.get(key), f"{place}: {key}") for key in SESSION_KEYS]
     return _agreed([given, *named], "session", place) or _id(conversation.beside.get("id"), f"{place}: id")
 

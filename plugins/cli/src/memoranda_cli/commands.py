@@ -1,4 +1,4 @@
-"""The commands of this distribution, by what they are for. It offers them as any plugin would."""
+"""The built-in commands, by section. They are offered as a plugin offers its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "new-plugin": ("new-plugin paper", "new-plugin my-model --kind summarizer"),
     "conform": ("conform memory://", "conform sqlite:///test.db --only scope"),
 }
-"""One or two lines for each command, which its help ends with; what stands behind ``memoranda``."""
+"""One or two example lines for each command, without ``memoranda``; they end its help."""
 
 
 def _command(section: str, name: str, target: str, summary: str) -> CommandSpec:
@@ -58,9 +58,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
     _command(MEMORIES, "get", "reading:get", "Show one memory by its id."),
     _command(MEMORIES, "search", "reading:search", "Find memories by words, meaning, owner, type or status."),
     _command(MEMORIES, "history", "reading:history", "Read a conversation from its beginning."),
-    _command(MEMORIES, "fork", "branching:fork", "Go on from somewhere in a session, in a new one."),
+    _command(MEMORIES, "fork", "writing:fork", "Continue a session from one of its items, in a new one."),
     _command(MEMORIES, "stats", "stats:stats", "Count what is stored, by type, status and owner."),
-    _command(MEMORIES, "owners", "owners:owners", "List who has something, how much, and since when."),
+    _command(MEMORIES, "owners", "stats:owners", "List owners: how many items each has, and since when."),
     _command(REMOVING, "clear", "removing:clear", "Remove memories by their owner, or all of them."),
     _command(REMOVING, "restore", "removing:restore", "Bring back what was cleared, where the store only hid it."),
     _command(REMOVING, "purge", "removing:purge", "Remove memories for good, deleted ones too."),
@@ -68,7 +68,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     _command(MOVING, "export", "exporting:export", "Write memories to a JSON Lines file."),
     _command(MOVING, "import", "importing:import_", "Read memories from an export, or conversations from a chat file."),
     _command(MOVING, "copy", "copying:copy", "Copy one store into another and compare every item."),
-    _command(UPKEEP, "doctor", "doctor:doctor", "Examine a store's health; --repair mends what it can."),
+    _command(UPKEEP, "doctor", "doctor:doctor", "Check a store's health; --repair fixes what it can."),
     _command(UPKEEP, "reindex", "doctor:reindex", "Build a store's search indexes again."),
     _command(UPKEEP, "bench", "bench:bench", "Measure a store, and plot how its cost grows with its size."),
     _command(AUTHORS, "new-plugin", "new_plugin:new_plugin", "Write a whole plugin that passes its tests."),

@@ -1,4 +1,4 @@
-"""``memoranda conform``: the conformance kit against the store at a URL, readable."""
+"""``memoranda conform``: run the conformance kit against the store at a URL, and print a report."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import typer
 from memoranda.plugins import how_to_install
 from memoranda.urls import redacted, scheme_of
 from memoranda_cli import options
+from memoranda_cli.characters import preview, visible
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.terminal import preview, progress, say, show, show_json, table, visible
+from memoranda_cli.terminal import progress, say, show, show_json, table
 
 if TYPE_CHECKING:
     from memoranda_testing.runner import Report
@@ -24,9 +25,9 @@ def conform(
         str | None, typer.Option("--only", "-k", metavar="TEXT", help="Run the cases with this text in their names.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show the cases that passed, too.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds after which a case has failed.")] = 120,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds after which a case fails.")] = 120,
     thorough: Annotated[
-        bool, typer.Option("--thorough/--quick", help="Let random cases take minutes in place of seconds.")
+        bool, typer.Option("--thorough/--quick", help="Let random cases take minutes instead of seconds.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", help="What random cases draw from: the same for the same seed.")] = 0,
     store_options: options.StoreOptions = None,
@@ -58,7 +59,7 @@ def conform(
         report = run(
             check_store(
                 lambda: open_store(url, **further),
-                # Each store that memory:// opens is new and empty; of no other engine can that be known.
+                # Only memory:// always opens a new, empty store.
                 exclusive=scheme_of(url) == "memory",
                 select=set(names).__contains__,
                 timeout=timeout,

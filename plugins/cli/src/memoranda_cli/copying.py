@@ -1,4 +1,4 @@
-"""``memoranda copy``: from any backend to any backend, resumable, and compared item by item."""
+"""``memoranda copy``: copy from any backend to any other, resumable, and compare every item."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from memoranda.urls import redacted
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.importing import Policy
-from memoranda_cli.tally import Tally, broken_off
+from memoranda_cli.interrupting import TransferCounts, broken_off
 from memoranda_cli.terminal import progress, say, show_json
-from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Transfer, hidden_ids, standing_of, trial
+from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Transfer, hidden_ids, state_of, trial
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
@@ -50,39 +50,39 @@ def copy(
 
     if source == destination:
         raise CommandError("SOURCE and DESTINATION are the same.", ExitCode.USAGE)
-    tally = Tally()
-    work = _Copy((source, source_options), (destination, destination_options), metadata, policy, deleted, tally)
-    with broken_off(tally):
+    counts = TransferCounts()
+    work = _Copy((source, source_options), (destination, destination_options), metadata, policy, deleted, counts)
+    with broken_off(counts):
         report = run(work.tried() if dry_run else work.done())
     if as_json:
-        show_json({**report, **tally.as_json(), "dry_run": dry_run})
+        show_json({**report, **counts.as_json(), "dry_run": dry_run})
     elif dry_run:
-        say(f"Would copy to {redacted(destination)}: {tally.sentence()}.")
+        say(f"Would copy to {redacted(destination)}: {counts.sentence()}.")
     else:
         say(
-            f"{tally.sentence()}; {report['count']:,} read back, equal in every field but the version, "
+            f"{counts.sentence()}; {report['count']:,} read back, equal in every field but the version, "
             f"digest {report['digest'][:16]}…."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """One copy: from where, to where, and of what."""
+    """One copy: its source, its destination, and what is copied."""
 
     source: tuple[str, list[str] | None]
     destination: tuple[str, list[str] | None]
     metadata: Any
     policy: OnConflict
     deleted: bool
-    tally: Tally
+    counts: TransferCounts
 
     async def tried(self) -> dict[str, Any]:
-        """Compare the two without writing to either, and count what would become of each item."""
+        """Compare the two without writing to either, and count what would happen to each item."""
         from memoranda_cli.stores import opened
 
         async with (
             opened(*self.source) as origin,
-            trial(*self.destination, self.policy, self.tally) as transfer,
+            trial(*self.destination, self.policy, self.counts) as transfer,
         ):
             found = await self._found(origin, transfer.store)
             with progress("comparing", found.total) as advance:
@@ -96,10 +96,10 @@ class _Copy:
         from memoranda_cli.stores import opened, unopened
 
         async with opened(*self.source) as origin:
-            # Where the source is not there or the destination cannot hold it, no destination is made.
+            # If the source does not exist or the destination cannot hold it, no destination is made.
             found = await self._found(origin, unopened(*self.destination))
             async with opened(*self.destination, "create") as target:
-                transfer = Transfer(target, self.policy, self.tally)
+                transfer = Transfer(target, self.policy, self.counts)
                 await transfer.begin()
                 if self.policy is OnConflict.FAIL and not transfer.empty:
                     with progress("checking", found.total) as advance:
@@ -114,8 +114,8 @@ class _Copy:
                 await self._compare(transfer, arrivals)
         return {"count": arrivals.digest.count, "digest": arrivals.digest.text, "verified": True}
 
-    async def _found(self, origin: BaseStore, target: BaseStore) -> _Found:
-        """Return what is to be copied. Raises CommandError for what the destination cannot hold."""
+    async def _found(self, origin: BaseStore, target: BaseStore) -> _Selection:
+        """Return what is to be copied. Raises CommandError if the destination cannot hold it."""
         if self.deleted and Capability.ADD_DELETED not in target.capabilities:
             raise CommandError(f"{target!r} cannot take deleted items; copy without --deleted.", ExitCode.UNSUPPORTED)
         if Capability.TTL in origin.capabilities and Capability.TTL not in target.capabilities:
@@ -126,30 +126,30 @@ class _Copy:
                     f"Copy to a store that can.",
                     ExitCode.UNSUPPORTED,
                 )
-        return await _Found.of(origin, self.metadata, deleted=self.deleted)
+        return await _Selection.of(origin, self.metadata, deleted=self.deleted)
 
     async def _compare(self, transfer: Transfer, arrivals: Arrivals) -> None:
         """Read the destination and compare. Where it was empty before, the order must be the source's as well."""
-        left = dict(arrivals.standing)
+        left = dict(arrivals.states)
         with progress("comparing", arrivals.digest.count) as advance:
-            stored = await _Found.of(transfer.store, self.metadata, deleted=self.deleted)
+            stored = await _Selection.of(transfer.store, self.metadata, deleted=self.deleted)
             order: list[str] = []
             async for batch in stored.batches():
                 for there in batch:
-                    if left.get(there.item.id) == standing_of(there):
+                    if left.get(there.item.id) == state_of(there):
                         del left[there.item.id]
                         order.append(there.item.id)
                 advance(len(batch))
         lost = transfer.lost(left)
         if lost:
             raise CommandError(f"{lost:,} items are not at the destination as they were in the source. Run it again.")
-        if transfer.empty and order != [item_id for item_id in arrivals.standing if item_id not in left]:
+        if transfer.empty and order != [item_id for item_id in arrivals.states if item_id not in left]:
             raise CommandError("All items are at the destination, but not in the order in which they were added.")
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What a store holds of what is to be copied, in the order of adding; ``hidden`` are the ids that are deleted."""
+class _Selection:
+    """The items of a store that are to be copied, in the order of adding; ``hidden`` has the deleted ones' ids."""
 
     store: BaseStore
     metadata: Any
@@ -158,8 +158,8 @@ class _Found:
     total: int
 
     @classmethod
-    async def of(cls, store: BaseStore, metadata: Any, *, deleted: bool) -> _Found:
-        """Look at a store. One that cannot delete has no deleted items."""
+    async def of(cls, store: BaseStore, metadata: Any, *, deleted: bool) -> _Selection:
+        """Return what a store holds. One that cannot delete has no deleted items."""
         deleted = deleted and Capability.DELETE in store.capabilities
         total = await store.count(metadata=metadata, include_deleted=deleted)
         return cls(store, metadata, deleted, await hidden_ids(store, metadata) if deleted else set(), total)

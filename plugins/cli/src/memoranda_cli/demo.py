@@ -1,4 +1,4 @@
-"""``memoranda demo``: a short conversation is stored, closed, reopened, and cut to what a model may see."""
+"""``memoranda demo``: store a short conversation, close and reopen it, and cut it to what a model may see."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memoranda.errors import PluginError
+from memoranda.errors import PluginError, UnsupportedError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.plugins import how_to_install
 from memoranda.store import Capability, dump_item
@@ -37,8 +37,8 @@ def demo(
 ) -> None:
     """Watch a conversation being stored, reopened and cut to a window.
 
-    It runs on a SQLite file in a temporary folder, which is removed afterwards; on a store of yours it writes under a
-    user that it makes up, and removes what it wrote.
+    It runs on a SQLite file in a temporary folder, which is removed afterwards. On a store of yours it writes under a
+    made-up user, and removes what it wrote.
     """
     terminal = console()
     terminal.quiet = as_json
@@ -65,9 +65,8 @@ def _is_installed(scheme: str) -> bool:
     return True
 
 
-def conversation_of(owner: MemoryMetadata) -> list[MemoryItem]:
+def sample_conversation(owner: MemoryMetadata, start: datetime) -> list[MemoryItem]:
     """Return the demo's conversation: five rounds, parallel calls, a failed one, and one that was never answered."""
-    start = datetime.now(UTC) - timedelta(minutes=5)
 
     def at(minute: int) -> dict[str, Any]:
         return {"metadata": owner, "created_at": (start + timedelta(minutes=minute)).isoformat()}
@@ -108,11 +107,11 @@ def conversation_of(owner: MemoryMetadata) -> list[MemoryItem]:
 
 
 async def _demo(terminal: Console, url: str, file: Path | None = None) -> dict[str, Any]:
-    """Show the demo, and return what was seen in it."""
+    """Run the demo, and return what it showed."""
     from memoranda.opening import open as open_store
 
     owner = MemoryMetadata(user_id=f"demo-{uuid.uuid4().hex[:8]}", session_id="trip")
-    items = conversation_of(owner)
+    items = sample_conversation(owner, datetime.now(UTC) - timedelta(minutes=5))
     seen: dict[str, Any] = {"store": redacted(url), "stored": len(items)}
     persists = False
     try:
@@ -176,18 +175,23 @@ async def _show(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> d
 
 async def _search(terminal: Console, store: BaseStore, owner: MemoryMetadata) -> list[RankedItem]:
     _head(terminal, "4", f"A search beyond the window: “{QUESTION}”")
-    found = await store.search_ranked(query=QUESTION, metadata=owner, limit=2, mode="text")
-    from memoranda_cli.render import said, speaker
+    try:
+        found = await store.search_ranked(query=QUESTION, metadata=owner, limit=2, mode="text")
+    except UnsupportedError as error:  # No ranker is installed, or MEMORANDA_PLUGINS allows none.
+        _line(terminal, str(error))
+        return []
+    from memoranda_cli.render import content_lines, speaker
 
     rows = [
-        (f"{ranked.score:.2f}", speaker(ranked.item), said(ranked.item)[0], ", ".join(ranked.terms)) for ranked in found
+        (f"{ranked.score:.2f}", speaker(ranked.item), content_lines(ranked.item)[0], ", ".join(ranked.terms))
+        for ranked in found
     ]
     terminal.print(_indented(table("score", "who", "content", "matched", rows=rows)))
     return found
 
 
 def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> dict[str, bool]:
-    """Return whether a summary is due, by the number of messages that is allowed."""
+    """Return if a summary is due for each of two thresholds."""
     from memoranda_summary import SummaryConfig, check_trigger
 
     _head(terminal, "5", "Time for a summary?")
@@ -197,7 +201,7 @@ def _trigger(terminal: Console, items: Sequence[MemoryItem]) -> dict[str, bool]:
         verdict = f"yes: {result.reason}" if result.triggered else f"no: {result.message_count} messages are within it"
         _line(terminal, f"With a threshold of {threshold}, {verdict}.")
         due[str(threshold)] = result.triggered
-    _line(terminal, "'memoranda compact' puts a summary in their place; 'memoranda undo' takes it back.")
+    _line(terminal, "'memoranda compact' replaces them with a summary; 'memoranda undo' brings them back.")
     return due
 
 

@@ -1,9 +1,10 @@
-"""``memoranda doctor`` and ``reindex``: a store's health, and its indexes built anew."""
+"""``memoranda doctor`` and ``reindex``: check the health of a store, and build its indexes again."""
 
 from __future__ import annotations
 
 import inspect
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -14,22 +15,25 @@ import typer
 from memoranda.errors import MemoryError, StoreUnavailableError
 from memoranda.store import Examinable, Finding, Progress, Reindexable
 from memoranda_cli import options
+from memoranda_cli.characters import visible
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.interrupting import uncertain
-from memoranda_cli.terminal import console, progress, say, show, show_json, visible
+from memoranda_cli.terminal import console, progress, say, show, show_json
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
 
 
 def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended without losing anything.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair what can be repaired without losing anything.")
+    ] = False,
     yes: options.Yes = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Examine a store's health: the plugins, the engine, and whether every item can be read.
+    """Check the health of a store: the plugins, the engine, and if every item can be read.
 
     The exit code is 0 if all is well and 1 if something is not; each finding says what to do about it.
     """
@@ -38,8 +42,8 @@ def doctor(
 
     url = chosen_url(store)
     if repair:
-        agree("Let the store mend itself? Have a backup.", yes=yes)
-    findings = [*_plugins(), *run(_examined(url, store_options, repair))]
+        agree("Let the store repair itself? Have a backup.", yes=yes)
+    findings = [*plugin_findings(), *run(_examined(url, store_options, repair))]
     if as_json:
         show_json({"ok": all(finding.ok for finding in findings), "findings": [asdict(each) for each in findings]})
     else:
@@ -48,7 +52,8 @@ def doctor(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _plugins() -> list[Finding]:
+def plugin_findings() -> list[Finding]:
+    """Return how many plugins are usable, and why each of the others is not."""
     from memoranda.plugins import default_registry
 
     found = default_registry().plugins
@@ -68,56 +73,46 @@ async def _examined(url: str, store_options: list[str] | None, repair: bool) -> 
             findings = [Finding("opening", True, f"{store!r} in {took:.0f} ms")]
             if isinstance(store, Examinable):
                 findings += await store.doctor(repair=repair)
-            return [*findings, *await _readable(store)]
+            with progress("reading every item", await store.count()) as advance:
+                return [*findings, *await item_findings(store, advance)]
     except StoreUnavailableError as error:
         return [Finding("opening", False, str(error), _remedy(url))]
 
 
 def _remedy(url: str) -> str:
-    """Return what to do about a store that cannot be opened: a URL with a host names a server, another a file."""
+    """Return what to do about a store that cannot be opened. A URL with a host names a server, any other a file."""
     if urlsplit(url).netloc:
         return "Start the server, or correct the URL."
     return "Correct the URL, or what the message names."
 
 
-async def _readable(store: BaseStore) -> list[Finding]:
-    """Read every item once: can it be read, is every summary there that stands for others, are tool calls whole?"""
-    total = await store.count()
+async def item_findings(store: BaseStore, advance: Callable[[int], None] = lambda read: None) -> list[Finding]:
+    """Read every item once, and find out if each can be read and if every summary that archived items is there.
+
+    ``advance`` is called with the number of items just read.
+    """
+    total, read = await store.count(), 0
     ids: set[str] = set()
-    standing: dict[str, int] = {}
-    read = 0
+    archived: Counter[str] = Counter()
     try:
-        with progress("reading every item", total) as advance:
-            async for item in store.scan():
-                read += 1
-                ids.add(item.id)
-                if item.archived_by is not None:
-                    standing[item.archived_by] = standing.get(item.archived_by, 0) + 1
-                advance(1)
+        async for item in store.scan():
+            read += 1
+            ids.add(item.id)
+            if item.archived_by is not None and item.memory_type != "branch":
+                archived[item.archived_by] += 1
+            advance(1)
     except MemoryError as error:
-        return [
-            Finding("items", False, f"after {read:,} items: {error}", "Restore a backup, or purge what is damaged.")
-        ]
-    orphans = {summary: number for summary, number in standing.items() if summary not in ids}
-    findings = [
-        Finding(
-            "items",
-            read == total,
-            f"{read:,} items read, {total:,} counted",
-            "" if read == total else "Run it again while nothing is being written; then try --repair.",
-        )
-    ]
-    for summary, number in orphans.items():
-        findings.append(
-            Finding(
-                "archive",
-                False,
-                f"{number:,} items are archived by the summary {summary!r}, which is gone",
-                f"memoranda undo {summary}",
-            )
-        )
+        remedy = "Restore a backup, or purge what is damaged."
+        return [Finding("items", False, f"after {read:,} items: {error}", remedy)]
+    again = "Run it again while nothing is being written; then try 'memoranda doctor --repair'."
+    counted = f"{read:,} items read, {total:,} counted"
+    findings = [Finding("items", read == total, counted, "" if read == total else again)]
+    orphans = {summary: number for summary, number in archived.items() if summary not in ids}
     if not orphans:
-        findings.append(Finding("archive", True, f"{sum(standing.values()):,} archived items, each with its summary"))
+        return [*findings, Finding("archive", True, f"{archived.total():,} archived items, each with its summary")]
+    for summary, number in orphans.items():
+        gone = f"{number:,} items are archived by the summary {summary!r}, which is gone"
+        findings.append(Finding("archive", False, gone, f"memoranda undo {summary}"))
     return findings
 
 
@@ -160,7 +155,7 @@ def reindex(
                     return await target.reindex()
                 return await target.reindex(progress=_advancing(advance))
 
-    with uncertain("What was indexed stays so, and searches are right meanwhile; run it again to finish."):
+    with uncertain("What was indexed stays indexed, and searches are still right; run it again to finish."):
         indexed = run(work())
     if as_json:
         show_json({"indexed": indexed})
@@ -169,12 +164,12 @@ def reindex(
 
 
 def _advancing(advance: Callable[[int], None]) -> Progress:
-    """Return a function that moves a bar to where a store says it is."""
+    """Return a function that moves a bar to the progress that a store reports."""
     seen = 0
 
-    def told(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal seen
         advance(done - seen)
         seen = done
 
-    return told
+    return report

@@ -1,4 +1,4 @@
-"""The exit codes, which scripts may rely on, and the one that each error means."""
+"""The exit codes, on which scripts may rely, and the one for each error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memoranda import errors
 
 
 class ExitCode(IntEnum):
-    """What the command's exit code says."""
+    """The exit codes of the command."""
 
     DONE = 0
     FAILED = 1
@@ -32,13 +32,13 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.UNAVAILABLE: "the store or the model cannot be reached",
     ExitCode.UNSUPPORTED: "this store cannot do that",
     ExitCode.UNREADABLE: "what is stored is damaged, or from a later release",
-    ExitCode.REFUSED: "nothing was done, since nobody agreed to it (--yes agrees)",
+    ExitCode.REFUSED: "nothing was done: it was not confirmed (--yes confirms)",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
 
 class CommandError(errors.MemoryError):
-    """A command cannot go on; carries its exit code, and what ``--json`` shows beside the message."""
+    """A command cannot go on. It has an exit code, and ``document``: what ``--json`` prints beside the message."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED, document: dict[str, Any] | None = None) -> None:
         super().__init__(message)

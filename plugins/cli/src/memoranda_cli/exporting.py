@@ -1,4 +1,4 @@
-"""``memoranda export``: memories as JSON Lines, whole or not at all."""
+"""``memoranda export``: write memories as JSON Lines, all or nothing. The inspector uses this, too."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.jsonl import Digest, footer, header, line_of
 from memoranda_cli.terminal import agree, progress, say, show_json
+
+if TYPE_CHECKING:
+    from memoranda.store import BaseStore
 
 
 @options.filtered
@@ -35,17 +38,19 @@ def export(
 ) -> None:
     """Write memories to a JSON Lines file, in the order of their adding, archived ones too.
 
-    The file appears when it is whole, and only you can read it. 'memoranda import' reads it on any backend. --json
+    The file appears once it is complete, and only you can read it. 'memoranda import' reads it on any backend. --json
     prints the number of items and their digest, and needs the name of a FILE.
     """
     from memoranda_cli.stores import chosen_url, run
 
     if as_json and file == "-":
-        raise InputError("--json tells of the export, which goes to standard output itself: name a FILE.", field="file")
+        raise InputError(
+            "--json describes the export, and standard output holds the export itself: name a FILE.", field="file"
+        )
     url = chosen_url(store)
     if file == "-":
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # It is a file of ours, whatever the terminal's.
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # An export is UTF-8, whatever the terminal is.
         digest = run(_export(url, store_options, {"metadata": metadata, **which}, deleted, sys.stdout))
     else:
         path = Path(file)
@@ -63,25 +68,37 @@ async def _export(
     url: str, store_options: list[str] | None, wanted: dict[str, Any], deleted: bool, output: IO[str]
 ) -> Digest:
     from memoranda_cli.stores import opened
-    from memoranda_cli.transfer import hidden_ids
 
     digest = Digest()
     async with opened(url, store_options) as store:
-        hidden = await hidden_ids(store, wanted["metadata"]) if deleted else set()
         total = await store.count(include_deleted=deleted, **wanted)
-        output.write(header(store=redacted(url)) + "\n")
         with progress("exporting", total) as advance:
-            async for item in store.scan(include_deleted=deleted, order="added", **wanted):
-                output.write(line_of(item, hidden=item.id in hidden) + "\n")
-                digest.take(item, hidden=item.id in hidden)
+            async for line in export_lines(store, redacted(url), digest, deleted=deleted, **wanted):
+                output.write(line)
                 advance(1)
-        output.write(footer(digest) + "\n")
     return digest
+
+
+async def export_lines(
+    store: BaseStore, name: str, digest: Digest, *, deleted: bool = False, **wanted: Any
+) -> AsyncIterator[str]:
+    """Yield the lines of an export of a store of this name: a header, the wanted items as they were added, and a seal.
+
+    ``digest`` counts and hashes the items on the way. Archived items are included, deleted ones if ``deleted``.
+    """
+    from memoranda_cli.transfer import hidden_ids
+
+    hidden = await hidden_ids(store, wanted["metadata"]) if deleted else set()
+    yield header(store=name) + "\n"
+    async for item in store.scan(include_deleted=deleted, order="added", **wanted):
+        digest.take(item, hidden=item.id in hidden)
+        yield line_of(item, hidden=item.id in hidden) + "\n"
+    yield footer(digest) + "\n"
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """Give a file to write that takes the place of ``path`` when the block ends well, and is removed otherwise."""
+    """Give a file to write. It replaces ``path`` when the block succeeds, and is removed otherwise."""
     if not path.parent.is_dir():
         raise CommandError(f"There is no folder {str(path.parent)!r} to write to.", ExitCode.NOT_FOUND)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

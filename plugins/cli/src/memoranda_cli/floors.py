@@ -1,11 +1,10 @@
-"""The raw floors of a benchmark: the same work by hand, without a framework, where the core alone can do it."""
+"""The baselines of a benchmark, called floors: the same work by hand, without a framework."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,35 +12,7 @@ from memoranda.items import MemoryItem
 from memoranda.store import copy_item, dump_item
 
 
-class Floor(ABC):
-    """What the engine does when somebody uses it directly."""
-
-    @abstractmethod
-    def add(self, item: MemoryItem) -> None:
-        """Store one item, as durably as the store does."""
-
-    @abstractmethod
-    def add_many(self, items: Sequence[MemoryItem]) -> None:
-        """Store several items at once."""
-
-    @abstractmethod
-    def get(self, item_id: str) -> object:
-        """Read one item by its id."""
-
-    @abstractmethod
-    def last(self, session: str, limit: int) -> object:
-        """Read the newest items of a session."""
-
-    @abstractmethod
-    def containing(self, text: str, limit: int) -> object:
-        """Read the newest items that contain a text."""
-
-    def close(self) -> None:
-        """Remove what was stored."""
-        return
-
-
-class PythonFloor(Floor):
+class PythonFloor:
     """A dict and a dict of lists, which hand out copies as a store must."""
 
     def __init__(self) -> None:
@@ -77,8 +48,11 @@ class PythonFloor(Floor):
                     break
         return found
 
+    def close(self) -> None:
+        """Do nothing: the dicts go with the object."""
 
-class SQLiteFloor(Floor):
+
+class SQLiteFloor:
     """The sqlite3 of Python with one indexed table, a write-ahead log, and a sync at each commit."""
 
     def __init__(self) -> None:
@@ -126,6 +100,8 @@ _INSERT = "INSERT INTO items VALUES (?, ?, ?, ?, ?)"
 def _row(item: MemoryItem) -> tuple[str, str | None, str, str, str]:
     return item.id, item.metadata.session_id, item.created_at, item.content, json.dumps(dump_item(item))
 
+
+Floor = PythonFloor | SQLiteFloor
 
 FLOORS: dict[str, type[Floor]] = {"memory": PythonFloor, "sqlite": SQLiteFloor}
 """The floor of each URL scheme that has one here."""

@@ -1,4 +1,4 @@
-"""``memoranda forget``: all traces of a user are erased, and a second look proves it."""
+"""``memoranda forget``: erase all traces of a user, and search again to prove it. The inspector uses this, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Receipt:
-    """What was there, what was done, and what a second look found."""
+    """What a store held of a user, what was removed, and what a second search still found."""
 
     user_id: str
     store: str
@@ -38,8 +38,33 @@ class Receipt:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left anywhere that was looked at, and nothing waits to be erased from the disk."""
+        """True if no search finds anything, and nothing waits to be erased from the disk."""
         return not any(self.left.values()) and not self.pending
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the receipt as a document."""
+        return {**asdict(self), "complete": self.complete}
+
+
+async def count_user(store: BaseStore, name: str, user: str) -> Receipt:
+    """Return a receipt that says how much a store of this name holds of a user; nothing is removed yet."""
+    owner = MemoryMetadata(user_id=user)
+    found = await store.count(metadata=owner)
+    hides = Capability.DELETE in store.capabilities
+    everything = await store.count(metadata=owner, include_deleted=True) if hides else found
+    method = "purge" if Capability.PURGE in store.capabilities else "clear"
+    return Receipt(user, name, found, everything - found, method)
+
+
+async def erase_user(store: BaseStore, receipt: Receipt) -> None:
+    """Erase what a store holds of the user of a receipt, search again, and complete the receipt."""
+    owner = MemoryMetadata(user_id=receipt.user_id)
+    if receipt.found + receipt.deleted:
+        remove = store.purge if receipt.method == "purge" else store.clear
+        receipt.removed = await remove(metadata=owner)
+    receipt.left = await _traces(store, owner)
+    receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
+    receipt.at = now_text()
 
 
 def forget(
@@ -64,7 +89,7 @@ def forget(
     url = chosen_url(store)
     with uncertain("Some of the items may be erased already; run it again for a receipt."):
         receipt = run(_forget(url, store_options, user, dry_run, yes, _incomplete(receipt_file, user)))
-    document = {**asdict(receipt), "complete": receipt.complete, "dry_run": dry_run}
+    document = {**receipt.as_json(), "dry_run": dry_run}
     if dry_run:
         if as_json:
             show_json(document)
@@ -80,8 +105,8 @@ def forget(
         _show(receipt)
     if any(receipt.left.values()):
         raise CommandError(
-            "Something is left. If it is deleted only, this store cannot purge; otherwise somebody is still writing "
-            "for this user: stop them and run it again.",
+            "Something is left. If only deleted items are, this store cannot purge; otherwise a process is still "
+            "writing for this user: stop it and run this again.",
             document=document,
         )
     if receipt.pending:
@@ -96,29 +121,23 @@ async def _forget(
 ) -> Receipt:
     from memoranda_cli.stores import opened, unerased
 
-    owner = MemoryMetadata(user_id=user)
     async with opened(url, store_options, "read" if dry_run else "change") as store:
-        receipt = await _before(store, url, owner)
+        receipt = await count_user(store, redacted(url), user)
         total = receipt.found + receipt.deleted
-        # What an earlier purge left on the disk is erased for whoever asks again, as the last receipt told them to.
+        # An earlier run may have left data on the disk; its receipt asked to run the command again.
         if not total and not resumed and not await unerased(store):
             raise await _unknown(store, user)
         if dry_run:
             return receipt
         if total:
             agree(f"Erase {items_text(total)} of {user!r} for good? This cannot be undone.", yes=yes)
-            with progress("erasing", None):
-                purges = Capability.PURGE in store.capabilities
-                receipt.removed = await (store.purge(metadata=owner) if purges else store.clear(metadata=owner))
-        receipt.left = await _traces(store, owner)
         with progress("erasing", None):
-            receipt.pending = await store.erase() if isinstance(store, Erasing) else ""
-        receipt.at = now_text()
+            await erase_user(store, receipt)
     return receipt
 
 
 def _incomplete(receipt_file: Path | None, user: str) -> bool:
-    """Whether the file holds a receipt of this user that is to be completed now: then nothing need be left of them."""
+    """Return True if the file holds an incomplete receipt of this user: the store may have nothing of them any more."""
     if receipt_file is None:
         return False
     try:
@@ -129,28 +148,20 @@ def _incomplete(receipt_file: Path | None, user: str) -> bool:
 
 
 async def _unknown(store: BaseStore, user: str) -> CommandError:
-    """Return the error for a user of whom the store has nothing: nobody may take it for a receipt."""
+    """Return the error for a user of whom the store has nothing, so that it is not mistaken for a receipt."""
     hides = Capability.DELETE in store.capabilities
     known = {item.metadata.user_id or "" async for item in store.scan(include_deleted=hides)} - {""}
     alike = get_close_matches(user, known) or [name for name in known if name.casefold() == user.casefold()]
     meant = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
     return CommandError(
-        f"{store!r} has nothing of {user!r}, so that nothing was erased.{meant}",
+        f"{store!r} has nothing of {user!r}, so nothing was erased.{meant}",
         ExitCode.NOT_FOUND,
         {"alike": alike},
     )
 
 
-async def _before(store: BaseStore, url: str, owner: MemoryMetadata) -> Receipt:
-    found = await store.count(metadata=owner)
-    hides = Capability.DELETE in store.capabilities
-    everything = await store.count(metadata=owner, include_deleted=True) if hides else found
-    method = "purge" if Capability.PURGE in store.capabilities else "clear"
-    return Receipt(owner.user_id or "", redacted(url), found, everything - found, method)
-
-
 async def _traces(store: BaseStore, owner: MemoryMetadata) -> dict[str, int]:
-    """Look for the user by every way that leads to an item, and return how many each still finds."""
+    """Look for the user in every way that finds items, and return how many each still finds."""
     left = {
         "counted": await store.count(metadata=owner),
         "scanned": sum([1 async for _ in store.scan(metadata=owner)]),

@@ -1,4 +1,4 @@
-"""``memoranda import``: a file is read through and checked before anything of it is stored."""
+"""``memoranda import``: read and check a whole file before anything of it is stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +16,17 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.errors import InputError
-from memoranda.store import Capability
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.store import Capability, dump_item, load_item
+from memoranda.store.backend import check_item
 from memoranda_cli import options
-from memoranda_cli.chat_file import format_of
-from memoranda_cli.chat_formats import FileFormat
+from memoranda_cli.chat_formats import FileFormat, format_of
 from memoranda_cli.chat_items import chat_items
 from memoranda_cli.exits import CommandError, ExitCode
-from memoranda_cli.item_lines import item_of, stamped
-from memoranda_cli.jsonl import Digest, read_lines, seal_of
-from memoranda_cli.tally import Tally, broken_off
+from memoranda_cli.interrupting import TransferCounts, broken_off
+from memoranda_cli.jsonl import Digest, Line, read_lines, seal_of
 from memoranda_cli.terminal import progress, say, show_json
-from memoranda_cli.transfer import BATCH, Arrivals, Incoming, OnConflict, Stamp, Transfer, expires, trial
+from memoranda_cli.transfer import BATCH, TIMES, Arrivals, Incoming, OnConflict, Stamp, Transfer, expires, trial
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
@@ -36,7 +36,7 @@ Policy = Annotated[
     typer.Option(
         "--on-conflict",
         metavar="POLICY",
-        help="fail, skip or overwrite: what to do with an id that is taken by an item that says something else.",
+        help="fail, skip or overwrite: what to do with an id that another item has in the store.",
     ),
 ]
 
@@ -80,20 +80,20 @@ def import_(
         options.check_decoded(given or "", option)
     url = chosen_url(store)
     with _readable(file) as (source, name):
-        tally = Tally()
+        counts = TransferCounts()
         read = _File(source, name, in_format or format_of(source, name), Stamp(user, session))
-        with broken_off(tally):
-            run((_tried if dry_run else _import)(url, store_options, read, policy, tally))
+        with broken_off(counts):
+            run((_tried if dry_run else _import)(url, store_options, read, policy, counts))
     if as_json:
         about = {"file": name, "format": read.in_format, "sessions": len(read.sessions)}
-        show_json({**about, **tally.as_json(), "dry_run": dry_run})
+        show_json({**about, **counts.as_json(), "dry_run": dry_run})
     else:
-        say(f"{'Would import' if dry_run else 'Imported'} {read}: {tally.sentence()}.")
+        say(f"{'Would import' if dry_run else 'Imported'} {read}: {counts.sentence()}.")
 
 
 @dataclass(slots=True)
 class _File:
-    """A file to import: its text, its name for messages, and what is to be made of it."""
+    """A file to import: its text, its name for messages, its format, and whom its items are for."""
 
     text: IO[str]
     name: str
@@ -147,21 +147,25 @@ class _File:
             raise CommandError(f"{self.name}, line {line} {problem}", ExitCode.UNSUPPORTED)
 
 
-async def _tried(url: str, store_options: list[str] | None, file: _File, policy: OnConflict, tally: Tally) -> None:
-    async with trial(url, store_options, policy, tally) as transfer:
+async def _tried(
+    url: str, store_options: list[str] | None, file: _File, policy: OnConflict, counts: TransferCounts
+) -> None:
+    async with trial(url, store_options, policy, counts) as transfer:
         await _checked(file, transfer, transfer.plan)
 
 
-async def _import(url: str, store_options: list[str] | None, file: _File, policy: OnConflict, tally: Tally) -> None:
+async def _import(
+    url: str, store_options: list[str] | None, file: _File, policy: OnConflict, counts: TransferCounts
+) -> None:
     from memoranda_cli.stores import opened, unopened
 
     total = None
     if not await unopened(url, store_options).exists():
         # A file that is refused leaves no new store behind.
-        async with trial(url, store_options, policy, tally) as transfer:
+        async with trial(url, store_options, policy, counts) as transfer:
             total = await _checked(file, transfer, transfer.check)
     async with opened(url, store_options, "create") as store:
-        transfer = Transfer(store, policy, tally)
+        transfer = Transfer(store, policy, counts)
         await transfer.begin()
         if total is None:
             total = await _checked(file, transfer, transfer.check)
@@ -176,13 +180,13 @@ async def _import(url: str, store_options: list[str] | None, file: _File, policy
 
 
 async def _checked(file: _File, transfer: Transfer, look: Callable[[list[Incoming]], Awaitable[None]]) -> int:
-    """Read the whole file without storing anything, have each batch looked at, and return the number of items."""
+    """Read the whole file without storing anything, call ``look`` with each batch, and return the number of items."""
     digest = Digest()
     with progress("checking", None) as advance:
         for batch in file.batches(transfer.store, digest):
             await look(batch)
             advance(len(batch))
-            await asyncio.sleep(0)  # Ctrl-C is heard whenever the loop has its turn.
+            await asyncio.sleep(0)  # This lets Ctrl-C through.
     if file.in_format is FileFormat.MEMORANDA:
         file.text.seek(0)
         _check_seal(seal_of(file.text), digest, file.name)
@@ -214,15 +218,76 @@ def _readable(file: str) -> Iterator[tuple[IO[str], str]]:
 @contextmanager
 def _binary(file: str) -> Iterator[IO[bytes]]:
     if file == "-":
-        # Whatever the terminal's encoding: a file of ours is UTF-8, through a pipe as well.
+        # An export is UTF-8 through a pipe as well, whatever the terminal's encoding.
         with tempfile.TemporaryFile() as spool:
             shutil.copyfileobj(sys.stdin.buffer, spool)
             spool.seek(0)
             yield spool
         return
     try:
-        source = Path(file).open("rb")  # noqa: SIM115 - closed below, by what uses it
+        source = Path(file).open("rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}.", ExitCode.NOT_FOUND) from error
     with source:
         yield source
+
+
+_WRITTEN = frozenset(dump_item(MemoryItem(content="")))
+"""The fields that every line of an export has."""
+
+_TYPES_OF_ROLES = {"user": "human", "assistant": "ai", "gpt": "ai", "developer": "system", "function": "tool"}
+
+
+def item_of(line: Line, name: str, types: Mapping[str, type[MemoryItem]], stamp: Stamp) -> Incoming:
+    """Return the item of a line. Raises InputError, naming the line, if it is not an item.
+
+    A line of an export has all fields and may have others. A line without some of them was written by hand; there, a
+    field that the type does not know is a mistake.
+    """
+    data = line.data
+    undated: tuple[str, ...] = ()
+    try:
+        if isinstance(data, dict):
+            _check_type(data, types)
+            undated = tuple(time for time in TIMES if time not in data)
+            data = data if "id" in data else {**data, "id": line.lasting_id(*stamp)}
+        item = load_item(data, types)
+        check_item(item)
+    except InputError as error:
+        raise InputError(f"{name}, line {line.number}: {error}", field=error.field) from error
+    return Incoming(item, line.hidden, undated)
+
+
+def stamped(incoming: Incoming, stamp: Stamp, place: str) -> Incoming:
+    """Return an item with the stamp. Raises InputError if it belongs to another user or session."""
+    found = incoming.item.metadata
+    given = {"user_id": stamp.user, "session_id": stamp.session}
+    for name, value in given.items():
+        held = getattr(found, name)
+        if value is not None and held not in (None, value):
+            what = name.removesuffix("_id")
+            raise InputError(f"{place} belongs to the {what} {held!r}, and --{what} names {value!r}.", field=what)
+    new = {name: value for name, value in given.items() if value is not None}
+    if not new:
+        return incoming
+    item = incoming.item.model_copy(update={"metadata": found.model_copy(update=new)})
+    check_item(item)
+    return incoming._replace(item=item)
+
+
+def _check_type(data: Mapping[str, Any], types: Mapping[str, type[MemoryItem]]) -> None:
+    kind = data.get("memory_type")
+    if kind is None:
+        raise InputError("a memory needs a memory_type, such as human, ai, system or tool.", field="memory_type")
+    if data.keys() >= _WRITTEN:
+        return
+    if isinstance(kind, str) and kind in _TYPES_OF_ROLES and kind not in types:
+        raise InputError(f"{kind!r} is a role. The memory_type is {_TYPES_OF_ROLES[kind]!r}.", field="memory_type")
+    fields = types.get(kind if isinstance(kind, str) else "", MemoryItem).model_fields
+    # For a field of the metadata, load_item says where it belongs.
+    unknown = next((key for key in data if key not in fields and key not in MemoryMetadata.model_fields), None)
+    if unknown is not None:
+        shown = repr(unknown) if len(unknown) <= 40 else "a key"
+        raise InputError(
+            f"{shown} is not a field of this type of memory. Values of your own belong in metadata.extra.", field="item"
+        )

@@ -1,4 +1,4 @@
-"""Running a command so that Ctrl-C is answered soon, whatever it is doing, and with what is true."""
+"""Running a command so that Ctrl-C ends it soon, whatever it is doing, and says how far it came."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import signal
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
+
+from memoranda.errors import MemoryError
+from memoranda_cli.exits import CommandError, code_of
 
 T = TypeVar("T")
 
 PATIENCE = 0.6
-"""How many seconds a command has to close its store after Ctrl-C, before it is left as a killed process leaves it."""
+"""How many seconds a command has to close its store after Ctrl-C before the process ends anyway."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed; says what is known of the work, and carries what ``--json`` shows of it."""
+    """Ctrl-C was pressed. The message says how far the work came; ``document`` is what ``--json`` prints."""
 
     def __init__(self, message: str, document: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -26,21 +30,72 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def uncertain(message: str) -> Iterator[None]:
-    """Say this if Ctrl-C ends the block: nobody knows how far the store has come."""
+    """Give this message if Ctrl-C ends the block, since it is not known how far the store has come."""
     try:
         yield
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted. {message}") from None
 
 
+@dataclass(slots=True)
+class TransferCounts:
+    """How many items of a transfer were added, skipped and so on."""
+
+    added: int = 0
+    unchanged: int = 0
+    overwritten: int = 0
+    skipped: int = 0
+    expired: int = 0
+    deleted: int = 0
+    under_way: int = 0
+
+    @property
+    def total(self) -> int:
+        """How many items were handled."""
+        return self.added + self.unchanged + self.overwritten + self.skipped + self.expired
+
+    def as_json(self) -> dict[str, int]:
+        """Return the numbers, for programs."""
+        counts = asdict(self)
+        del counts["under_way"]
+        return counts
+
+    def interruption(self) -> str:
+        """Return how far a transfer came that was interrupted; the items under way may or may not be stored."""
+        if not self.total and not self.under_way:
+            return "before anything was stored."
+        unsure = f", and up to {self.under_way:,} more may be stored" if self.under_way else ""
+        return f"after {self.total:,} items{unsure}; run the same line again to go on: nothing is stored twice."
+
+    def sentence(self) -> str:
+        """Return the numbers in words."""
+        counts = {**self.as_json(), "of them deleted": self.deleted}
+        del counts["deleted"]  # They are among the others.
+        return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "added")
+
+
+@contextmanager
+def broken_off(counts: TransferCounts) -> Iterator[None]:
+    """Say how far a transfer came, if Ctrl-C or an error ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"Interrupted {counts.interruption()}", counts.as_json()) from None
+    except MemoryError as error:
+        if not counts.total and not counts.under_way:
+            raise
+        message = f"{error} This was {counts.interruption()}"
+        raise CommandError(message, code_of(error), counts.as_json()) from error
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine. Ctrl-C cancels it, so that stores are closed and files removed on the way out.
 
-    What does not come to its end soon then (a statement of an engine, a computation that never waits) is left where it
-    is: engines keep what they acknowledged when a process ends, and files are removed here, in the main thread.
+    Work that does not end soon after that (a statement of an engine, a computation that never awaits) is abandoned:
+    engines keep what they acknowledged when a process ends, and files are removed here, in the main thread.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _is_main_thread():
-        return asyncio.run(work)  # In the background Ctrl-C is ignored, and stays so.
+        return asyncio.run(work)  # A background process ignores Ctrl-C, and keeps doing so.
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     pressed = _Pressed(loop)
@@ -68,7 +123,7 @@ def _is_main_thread() -> bool:
 
 
 class _Pressed:
-    """What Ctrl-C does: the first cancels the task; the second, or the end of patience, interrupts whatever runs."""
+    """Handles Ctrl-C: the first cancels the task; the second, or the end of PATIENCE, interrupts the main thread."""
 
     task: asyncio.Task[Any] | None = None
 
@@ -89,7 +144,7 @@ class _Pressed:
 
     def _insist(self) -> None:
         _thread.interrupt_main()
-        self._loop.call_soon_threadsafe(lambda: None)  # A loop that waits for its files wakes up, and sees it.
+        self._loop.call_soon_threadsafe(lambda: None)  # This wakes up a loop that waits for files.
 
     def over(self) -> None:
         self._timer.cancel()

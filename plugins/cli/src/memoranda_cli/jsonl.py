@@ -1,20 +1,22 @@
-"""The export format: JSON Lines, a header first, then an item a line, then a footer that seals them.
+"""JSON files: the values in them with their lines, and the export format.
 
-The header is ``{"memoranda": "export", "format": 1}`` and whatever else is worth knowing, the footer ``{"memoranda":
-"end", "count": …, "digest": …}``, and a deleted item stands in ``{"memoranda": "deleted", "item": …}``. A file without
-its footer is one that was cut off; a file without either, lines of items alone, is taken too.
+An export is JSON Lines: a header first, then an item a line, then a footer that seals them.
+
+The header is ``{"memoranda": "export", "format": 1}`` and whatever else is useful, the footer ``{"memoranda":
+"end", "count": …, "digest": …}``, and a deleted item stands in ``{"memoranda": "deleted", "item": …}``. A file with a
+header and no footer was cut off; a file without either, just lines of items, is read too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.store import dump_item
-from memoranda_cli.records import parsed
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 FORMAT = 1
 MARK = "memoranda"
 
+_BETWEEN = re.compile(r"[\s,]*")
+
 
 class Line(NamedTuple):
-    """One item of a file: where it stands, its object, and whether it was hidden in the store it comes from."""
+    """One item of a file: its line, its JSON object, and if it was deleted in the store it comes from."""
 
     number: int
     data: Any
@@ -49,7 +53,7 @@ def line_of(item: MemoryItem, *, hidden: bool = False) -> str:
 
 
 def fingerprint(item: MemoryItem) -> bytes:
-    """Return a hash of all that an item is, but for its version, which each store counts for itself."""
+    """Return a hash of all fields of an item but its version, which each store counts for itself."""
     fields = dump_item(item)
     del fields["version"]
     text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -64,7 +68,7 @@ class Digest:
         self._hash = hashlib.sha256()
 
     def take(self, item: MemoryItem, *, hidden: bool = False) -> None:
-        """Add the next item. That it is hidden counts, too: a seal must not fit once the mark is taken off."""
+        """Add the next item. The mark of a deleted item counts, too: a seal must not fit once it is removed."""
         self.count += 1
         self._hash.update(fingerprint(item) + (b"deleted" if hidden else b""))
 
@@ -87,7 +91,7 @@ def footer(digest: Digest) -> str:
 def read_lines(file: IO[str], name: str) -> Iterator[Line]:
     """Yield the items' lines; header and footer are checked and left out.
 
-    Raises InputError, naming the line, for what is no JSON object, a format of a later release, and a file that has a
+    Raises InputError, naming the line, for what is not a JSON object, a format of a later release, and a file with a
     header and no footer.
     """
     sealed: bool | None = None
@@ -126,7 +130,7 @@ def seal_of(file: IO[str]) -> dict[str, Any] | None:
 
 
 def is_marked(value: Any) -> bool:
-    """Return whether a value is a header, a footer or a deleted item, which are no items themselves."""
+    """Return True if a value is a header, a footer or a deleted item, rather than an item."""
     return isinstance(value, dict) and MARK in value and "content" not in value
 
 
@@ -136,3 +140,63 @@ def _check_format(data: dict[str, Any], name: str) -> None:
         raise InputError(
             f"{name} is written in format {found!r} and this release reads {FORMAT}. Upgrade memoranda.", field="file"
         )
+
+
+class Record(NamedTuple):
+    """One value of a file and the line where it begins."""
+
+    line: int
+    value: Any
+
+
+def records(file: IO[str], name: str) -> Iterator[Record]:
+    """Yield the values of the lines of a file, or those of the one list in it; any other document is one value.
+
+    Raises InputError, naming the line, for what is not JSON.
+    """
+    file.seek(0)
+    first = next((text for text in file if text.strip()), None)
+    if first is None:
+        return
+    several = any(text.strip() for text in file) and _is_json(first)
+    file.seek(0)
+    if not several:
+        yield from _of_document(file.read(), name)
+        return
+    for number, text in enumerate(file, 1):
+        if text.strip():
+            yield Record(number, parsed(text, name, number))
+
+
+def parsed(text: str, name: str, line: int = 1) -> Any:
+    """Return the JSON value of a text that begins on a line. Raises InputError, naming the line, if it is not JSON."""
+    try:
+        return json.loads(text.rstrip())  # An error at the end is reported in the last line that is not empty.
+    except json.JSONDecodeError as error:
+        line += error.lineno - 1
+        raise InputError(f"{name}, line {line}: this is not JSON ({error.msg}).", field="file") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}, line {line}: this is JSON that cannot be read ({error}).", field="file") from error
+
+
+def _of_document(text: str, name: str) -> Iterator[Record]:
+    value = parsed(text, name)
+    begins = len(text) - len(text.lstrip())
+    line = 1 + text.count("\n", 0, begins)
+    if not isinstance(value, list):
+        yield Record(line, value)
+        return
+    decoder, ends = json.JSONDecoder(), begins + 1
+    for element in value:
+        before, begins = begins, _BETWEEN.match(text, ends).end()  # type: ignore[union-attr]  # it matches anything
+        line += text.count("\n", before, begins)
+        ends = decoder.raw_decode(text, begins)[1]
+        yield Record(line, element)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -32,7 +32,7 @@ FOUND = 5
 """How many items the rare text is in, however many there are."""
 
 KNOWN = 2_000
-"""About how many items are remembered, of which those that are asked for are drawn."""
+"""About how many items are remembered, to draw from them the ones to ask for."""
 
 _SYLLABLES = ("ka", "lo", "mi", "ter", "san", "vo", "ral", "dex", "in", "pho", "gu", "est", "na", "bir")
 WORDS = [one + two + three for one in _SYLLABLES for two in _SYLLABLES for three in _SYLLABLES]
@@ -49,13 +49,13 @@ class Cost:
 
     @property
     def ratio(self) -> float | None:
-        """How fast the store is as a part of the floor, at the largest size; 1 is as fast."""
+        """The speed of the store relative to the floor at the largest size; 1 is equally fast."""
         size = max(self.ours)
         return self.floor[size] / self.ours[size] if size in self.floor else None
 
     @property
     def growth(self) -> float | None:
-        """The exponent of growth: 0 where the cost does not depend on the size, 1 where it grows with it."""
+        """The exponent of growth: 0 if the cost does not depend on the size, 1 if it grows in proportion."""
         if len(self.ours) < 2:
             return None
         sizes, costs = ([math.log(value) for value in values] for values in zip(*self.ours.items(), strict=True))
@@ -71,7 +71,7 @@ async def measured(
     clock: Callable[[], float] = time.perf_counter,
     lasting: bool = True,
 ) -> list[Cost]:
-    """Return what each kind of call costs at each size, by a clock; of a ``lasting`` store all is removed again."""
+    """Return what each kind of call costs at each size, by a clock. A ``lasting`` store is cleared again."""
     from memoranda.opening import open as open_store
 
     floor = FLOORS[scheme_of(url)]() if scheme_of(url) in FLOORS else None
@@ -84,7 +84,7 @@ async def measured(
                         advance(await bench_run.grow(store, floor, size))
                         await bench_run.measure(store, floor, size)
             finally:
-                # Ctrl-C cancels this task once; what it began to remove is removed.
+                # Ctrl-C cancels this task once; the removal still finishes.
                 if lasting:
                     await asyncio.shield(_remove(store, bench_run.users))
     finally:
@@ -107,11 +107,11 @@ class _Run:
 
     @property
     def users(self) -> list[MemoryMetadata]:
-        """Everybody who has something."""
+        """The users that items were written for."""
         return [self._user(number) for number in range(0, self._made_so_far, USER)]
 
     async def grow(self, store: BaseStore, floor: Floor | None, size: int) -> int:
-        """Fill up to a size and return how many were added; costs of adding many are measured by the way."""
+        """Fill up to a size and return how many were added; the cost of add_many is measured along the way."""
         before, step = self._made_so_far, max(size // KNOWN, 1)
         ours = by_hand = 0.0
         while self._made_so_far < size:
@@ -131,7 +131,7 @@ class _Run:
             if floor is not None:
                 cost.floor[size] = by_hand / added * 1e6
         if (fill_indexes := getattr(store, "fill_indexes", None)) is not None:
-            await fill_indexes()  # What is filled behind the writes would be measured with the reads.
+            await fill_indexes()  # Indexes that fill in the background would slow the reads down.
         return added
 
     async def measure(self, store: BaseStore, floor: Floor | None, size: int) -> None:
@@ -202,7 +202,7 @@ class _Run:
                 of_ours.append(between - started)
                 of_floor.append(ended - between)
         cost = self._cost(what)
-        # A clock that is coarse may not have moved.
+        # A coarse clock may not have moved.
         cost.ours[size] = max(statistics.median(of_ours) * 1e6, _LEAST)
         if floor is not None:
             cost.floor[size] = max(statistics.median(of_floor) * 1e6, _LEAST)

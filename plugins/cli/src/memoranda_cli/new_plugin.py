@@ -1,4 +1,4 @@
-"""``memoranda new-plugin``: a whole distribution that installs, is found, and passes its tests."""
+"""``memoranda new-plugin``: write a whole distribution that installs, is found, and passes its tests."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import typer
 from memoranda import __version__
 from memoranda.errors import InputError
 from memoranda.plugins import API_VERSION, HOOKS, KINDS, Spec, hookspecs, how_to_install
+from memoranda.plugins.installing import NEEDS
 from memoranda_cli import options
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.terminal import say, show_json
@@ -36,12 +37,13 @@ class Kind(StrEnum):
     TOKEN_COUNTER = "token-counter"
     ITEM_TYPE = "item-type"
     COMMAND = "command"
+    RANKER = "ranker"
     RERANKER = "reranker"
     OBSERVER = "observer"
 
 
 class _Offer(NamedTuple):
-    """What a kind's entry point says: its hook, the module and the name of its target, and a description."""
+    """What a plugin of a kind offers: its spec, the module and the name of its target, and a description."""
 
     spec: type[Spec]
     module: str
@@ -59,21 +61,30 @@ _OFFERS = {
     Kind.TOKEN_COUNTER: _Offer(hookspecs.TokenCounterSpec, "counter", "count_tokens", "A token counter for memoranda"),
     Kind.ITEM_TYPE: _Offer(hookspecs.ItemTypeSpec, "items", "{}Memory", "Tasks as memoranda's memories"),
     Kind.COMMAND: _Offer(hookspecs.CommandSpec, "command", "run", "Count the words of each speaker."),
+    Kind.RANKER: _Offer(hookspecs.RankerSpec, "ranker", "{}Ranker", "A ranker of text for memoranda"),
     Kind.RERANKER: _Offer(hookspecs.RerankerSpec, "reranker", "{}Reranker", "A reranker for memoranda"),
     Kind.OBSERVER: _Offer(
         hookspecs.ObserverSpec, "observer", "{}Observer", "Takes API keys out of what memoranda stores"
     ),
 }
 
+_NEEDS = {Kind.TEMPLATE: ("memoranda-summary",)}
+"""The distributions that a kind imports besides the core."""
+
 _KIT = ("memoranda-testing",)
 _TEST_NEEDS = {Kind.COMMAND: (*_KIT, "memoranda-cli")}
-"""The distributions that the tests of a kind need beyond the core, where that is not the kit alone."""
+"""The distributions that the tests of a kind need beyond these, where that is not the kit alone."""
 
-_TESTING = (
-    "In a clone of memoranda: `pip install ./core ./plugins/cli ./plugins/testing`. Then here:\n"
-    "   `pip install -e '.[test]'` and `pytest tests`; or `MEMORANDA_CLONE=FOLDER nox`, with the folder of the clone."
+CLONE_FOLDERS = (
+    "core",
+    *(f"plugins/{name}" for name in dict.fromkeys((*NEEDS["cli"], *NEEDS["testing"], "cli", "testing"))),
 )
-"""How the tests of a new plugin are run, as its README says it, until a release is on the package index."""
+"""What a clone of memoranda has to install for a new plugin and its tests, until a release is on the package index."""
+
+_TESTING = f"""In a clone of memoranda, with this plugin's folder as PLUGIN:
+   `pip install {" ".join(f"./{folder}" for folder in CLONE_FOLDERS)} -e 'PLUGIN[test]'`.
+   Then `pytest tests` here; or `MEMORANDA_CLONE=FOLDER nox`, with the folder of the clone."""
+"""How to run the tests of a new plugin, for its README."""
 
 
 def new_plugin(
@@ -94,11 +105,11 @@ def new_plugin(
     name = name.removeprefix("memoranda-")
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} is no name for a plugin: use lower-case letters, digits and single hyphens.", field="name"
+            f"{name!r} is not a name for a plugin: use lower-case letters, digits and single hyphens.", field="name"
         )
     target = folder or Path(f"memoranda-{name}")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise CommandError(f"{target} is there already; choose another --folder.", ExitCode.CONFLICT)
+        raise CommandError(f"{target} exists already; choose another --folder.", ExitCode.CONFLICT)
     if not target.absolute().parent.is_dir():
         raise CommandError(f"There is no folder {str(target.absolute().parent)!r}.", ExitCode.NOT_FOUND)
     written = _write(target, kind, _words(name, kind))
@@ -117,6 +128,10 @@ def _words(name: str, kind: Kind) -> dict[str, str]:
     major, minor = __version__.split(".")[:2]
     core, next_core = f"{major}.{minor}", f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1)
     offer = _OFFERS[kind]
+
+    def required(distributions: tuple[str, ...]) -> str:
+        return ", ".join(f'"{name}>={core},<{next_core}"' for name in distributions)
+
     capitalised = "".join(part.capitalize() for part in name.split("-"))
     return {
         "name": name,
@@ -131,9 +146,9 @@ def _words(name: str, kind: Kind) -> dict[str, str]:
         "offered": offer.target.format(capitalised),
         "api": str(API_VERSION),
         "testing": _TESTING,
-        "core": core,
-        "next_core": next_core,
-        "test_needs": ", ".join(f'"{needed}>={core},<{next_core}"' for needed in _TEST_NEEDS.get(kind, _KIT)),
+        "folders": ",\n    ".join(f'"{folder}"' for folder in CLONE_FOLDERS),
+        "needs": required(("memoranda", *_NEEDS.get(kind, ()))),
+        "test_needs": required(_TEST_NEEDS.get(kind, _KIT)),
     }
 
 
@@ -144,7 +159,7 @@ def _write(target: Path, kind: Kind, words: dict[str, str]) -> list[Path]:
     written = set()
     try:
         building.chmod(0o755)
-        for part in ("common", kind.value):  # What a kind has of its own takes the place of what is common.
+        for part in ("common", kind.value):  # A file of the kind replaces a common one of the same name.
             for relative, source in _files(scaffold / part):
                 path = Path(*(_filled(piece, words) for piece in relative))
                 (building / path).parent.mkdir(parents=True, exist_ok=True)

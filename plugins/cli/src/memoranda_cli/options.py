@@ -1,4 +1,4 @@
-"""Options that several commands share, so that each is spelled and explained the same everywhere."""
+"""Options that several commands share, so that each has the same name and help everywhere."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 else:
     Owner = Any  # typer never sees it, and the class would have to be imported for every line.
 
-OWNER = "Whose"
-FILTERS = "Which"
+OWNER = "Owner"
+FILTERS = "Filters"
 OUTPUT = "Output"
 
 Store = Annotated[
@@ -39,14 +39,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
-    """Return ``KEY=VALUE`` texts as a dict. A value is read as JSON where it is some, else it is the text itself."""
+    """Return ``KEY=VALUE`` texts as a dict. A value that is JSON is parsed, any other is text."""
     found: dict[str, Any] = {}
     for text in given or ():
         check_decoded(text, option)
         key, equals, value = text.partition("=")
         if not equals or not key:
-            # What it is instead may be a password.
-            raise InputError(f"{option} takes KEY=VALUE, and one of them is none.", field=option)
+            # The message does not quote it: it may be a password.
+            raise InputError(f"{option} takes KEY=VALUE, and one of them is not that.", field=option)
         try:
             found[key] = json.loads(value)
         except ValueError:
@@ -55,7 +55,7 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
 
 
 def check_decoded(text: str, what: str) -> None:
-    """Raise InputError for text that Python could not read: it puts a surrogate for each byte that is no UTF-8."""
+    """Raise InputError for text with bytes that are not UTF-8: Python reads each of them as a surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -71,9 +71,9 @@ def scoped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def filtered(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --since, --until and --where, in the place of its parameter ``which``.
+    """Give a command --since, --until and --where, instead of its parameter ``which``.
 
-    The command gets the keywords that a store takes for them, as far as they were given.
+    The command gets those that were given, as the keywords that a store takes.
     """
     return _spread(command, "which", _FILTERS, _which)
 
@@ -83,7 +83,7 @@ def _spread(
 ) -> Callable[..., None]:
     """Replace a parameter by options, from which ``joined`` makes its value.
 
-    typer reads the options of a command from its signature, which says them one by one.
+    typer reads the options of a command from its signature, one by one.
     """
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
@@ -100,76 +100,46 @@ def _spread(
     return with_value
 
 
-def _owner(name: str, *flags: str) -> inspect.Parameter:
-    option = typer.Option(f"--{name}", *flags, metavar="ID", help=f"This {name}'s only.", rich_help_panel=OWNER)
-    return _parameter(name, Annotated[str | None, option])
-
-
-def _parameter(name: str, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+def _option(
+    flag: str, metavar: str, help_text: str, panel: str, *, short: str = "", many: bool = False
+) -> inspect.Parameter:
+    """Return an option as a parameter of a command; one that may be given several times is a list."""
+    flags = (f"--{flag}", short) if short else (f"--{flag}",)
+    option = typer.Option(*flags, metavar=metavar, help=help_text, rich_help_panel=panel)
+    annotation = Annotated[list[str] | None, option] if many else Annotated[str | None, option]
+    return inspect.Parameter(flag, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
 
 
 _SCOPE = [
-    _owner("user", "-u"),
-    _owner("session"),
-    _owner("task"),
-    _owner("agent"),
-    _parameter(
-        "namespace",
-        Annotated[
-            str | None,
-            typer.Option(
-                "--namespace",
-                metavar="PLACE",
-                help="In this place or below, such as users/ada; ~1 stands for a slash in a name.",
-                rich_help_panel=OWNER,
-            ),
-        ],
+    _option("user", "ID", "Only this user's items.", OWNER, short="-u"),
+    _option("session", "ID", "Only this session's items.", OWNER),
+    _option("task", "ID", "Only this task's items.", OWNER),
+    _option("agent", "ID", "Only this agent's items.", OWNER),
+    _option(
+        "namespace", "PLACE", "Only in this place or below, such as users/ada; ~1 stands for a slash in a name.", OWNER
     ),
-    _parameter(
+    _option(
         "extra",
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                "--extra",
-                metavar="KEY=JSON",
-                help="With this in metadata.extra; the value is JSON, or else text. May be repeated.",
-                rich_help_panel=OWNER,
-            ),
-        ],
+        "KEY=JSON",
+        "Only with this in metadata.extra; the value is JSON, or else text. May be repeated.",
+        OWNER,
+        many=True,
     ),
 ]
-"""Whose memories a command is for, as parameters of it."""
-
+"""Whose memories a command is for."""
 
 _FILTERS = [
-    _parameter(
-        "since",
-        Annotated[
-            str | None,
-            typer.Option("--since", metavar="TIME", help="Created then or later; ISO-8601.", rich_help_panel=FILTERS),
-        ],
-    ),
-    _parameter(
-        "until",
-        Annotated[
-            str | None, typer.Option("--until", metavar="TIME", help="Created before then.", rich_help_panel=FILTERS)
-        ],
-    ),
-    _parameter(
+    _option("since", "TIME", "Only items created at this time or later; ISO-8601.", FILTERS),
+    _option("until", "TIME", "Only items created before this time.", FILTERS),
+    _option(
         "where",
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                "--where",
-                metavar="KEY=JSON",
-                help="With this value in extra or a field, or passing '{\"$gte\": 3}' and the like. May be repeated.",
-                rich_help_panel=FILTERS,
-            ),
-        ],
+        "KEY=JSON",
+        "Only with this value in a field or in extra; '{\"$gte\": 3}' and the like compare. May be repeated.",
+        FILTERS,
+        many=True,
     ),
 ]
-"""Which memories a command is for, beside whose they are."""
+"""Which of these memories a command is for."""
 
 
 def _which(since: str | None, until: str | None, where: Sequence[str] | None) -> dict[str, Any]:
@@ -190,10 +160,8 @@ def _metadata(
     from memoranda.store import namespace_of
     from memoranda.store.backend import names_nothing
 
-    for name, given in (
-        *(("--user", user), ("--session", session), ("--task", task)),
-        *(("--agent", agent), ("--namespace", namespace)),
-    ):
+    names = {"--user": user, "--session": session, "--task": task, "--agent": agent, "--namespace": namespace}
+    for name, given in names.items():
         check_decoded(given or "", name)
     metadata = MemoryMetadata(
         user_id=user,

@@ -1,4 +1,4 @@
-"""Line plots as SVG, on logarithmic axes: enough to see how cost grows with size, without a plotting library."""
+"""Line plots as SVG on logarithmic axes: enough to see how cost grows with size, without a plotting library."""
 
 from __future__ import annotations
 
@@ -79,18 +79,18 @@ class _Axis:
         self._start, self._end = start, end
 
     def at(self, value: float) -> float:
-        """Return where a value stands."""
+        """Return the position of a value."""
         part = (math.log10(value) - self._low) / (self._high - self._low)
         return self._start + part * (self._end - self._start)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the place and the label of every power of ten."""
+        """Return the position and the label of every power of ten."""
         powers = [10.0**power for power in range(self._low, self._high + 1)]
         return [(self.at(value), _label(value)) for value in powers]
 
 
 def _label(value: float) -> str:
-    """Return a number so short that its neighbours, and the edge of the picture, leave it room."""
+    """Return a number that is short enough to stand between its neighbours."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
             return f"{value / (1e3 if letter == 'k' else size):,.0f}{letter}"

@@ -1,4 +1,4 @@
-"""What this distribution adds to memoranda."""
+"""The entry point: names the commands, which are imported when they are run."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from memoranda_cli.commands import COMMANDS
 
 @hookimpl
 def memoranda_commands() -> list[CommandSpec]:
-    """Offer the commands that everybody has who has the command at all."""
+    """Offer the built-in commands."""
     return list(COMMANDS)

@@ -1,4 +1,4 @@
-"""``memoranda plugins``: what is installed, what each plugin offers, and why one is not usable."""
+"""``memoranda plugins``: list what is installed, what each plugin offers, and why one is not usable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from memoranda.plugins import KINDS, Backend, CommandSpec, Spec
 from memoranda_cli import options
-from memoranda_cli.terminal import console, show_json, visible
+from memoranda_cli.characters import visible
+from memoranda_cli.terminal import console, show_json
 
 if TYPE_CHECKING:
     from memoranda.plugins.registry import Plugin
@@ -33,10 +34,10 @@ def plugins(as_json: options.Json = False) -> None:
 def _found() -> list[Plugin]:
     from memoranda.plugins import default_registry
 
-    # What a plugin prints while it is imported must not end up in a program's JSON.
+    # Output of a plugin that is imported must not end up in the JSON.
     with redirect_stdout(sys.stderr):
         registry = default_registry()
-        registry.auto_observers()  # Every store gets them, so that one that cannot be made has to be a row here.
+        registry.auto_observers()  # Every store gets them, so one that cannot be made must be a row here.
         return registry.plugins
 
 

@@ -1,4 +1,4 @@
-"""``memoranda get``, ``search`` and ``history``: reading what is stored."""
+"""``memoranda get``, ``search`` and ``history``: read what is stored."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ class Mode(StrEnum):
 
 
 class Order(StrEnum):
-    """By what the newest come first."""
+    """The time that decides which items are newest."""
 
     CREATED = "created"
     ADDED = "added"
     UPDATED = "updated"
 
 
-Type = Annotated[str | None, typer.Option("--type", help="Of this type only.", rich_help_panel=options.FILTERS)]
-Status = Annotated[str | None, typer.Option("--status", help="Of this status only.", rich_help_panel=options.FILTERS)]
+Type = Annotated[str | None, typer.Option("--type", help="Only items of this type.", rich_help_panel=options.FILTERS)]
+Status = Annotated[
+    str | None, typer.Option("--status", help="Only items of this status.", rich_help_panel=options.FILTERS)
+]
 
 
 @options.scoped
@@ -67,7 +69,7 @@ def get(
 @options.scoped
 def search(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="QUERY", help="What to look for; nothing finds all.")
+        list[str] | None, typer.Argument(metavar="QUERY", help="What to look for; without it, all items.")
     ] = None,
     mode: Annotated[
         Mode | None,
@@ -75,13 +77,13 @@ def search(
             "--mode",
             "-m",
             metavar="MODE",
-            help="substring is literal; text, semantic and hybrid rank. By default what the store does.",
+            help="substring is literal; text, semantic and hybrid rank. The default is the store's own.",
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 10,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Pass over so many first.")] = 0,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip so many first.")] = 0,
     order: Annotated[
-        Order, typer.Option("--order", help="What comes first where nothing is ranked.", rich_help_panel=options.OUTPUT)
+        Order, typer.Option("--order", help="The order of a search that does not rank.", rich_help_panel=options.OUTPUT)
     ] = Order.CREATED,
     memory_type: Type = None,
     status: Status = None,
@@ -93,8 +95,8 @@ def search(
 ) -> None:
     """Find memories by words, meaning, owner, type or status.
 
-    Without --mode most stores look for the query as it stands and show the newest first. The modes text, semantic and
-    hybrid take it as a question and show the best first, with their scores.
+    Without --mode most stores look for the query as a substring and show the newest first. The modes text, semantic
+    and hybrid rank: they take the query as a question and show the best first, with scores.
     """
     from memoranda_cli.render import ranked_results, results
     from memoranda_cli.stores import run
@@ -115,8 +117,8 @@ def search(
     if not ranked and not items and not as_json:
         say("Nothing was found.")
     elif not as_json and len(ranked or items) == limit:
-        said = f"the first {limit}" if not offset else f"{limit} after the first {offset}"
-        say(f"These are {said}; --limit and --offset show more.")
+        which_ones = f"the first {limit}" if not offset else f"{limit} after the first {offset}"
+        say(f"These are {which_ones}; --limit and --offset show more.")
 
 
 async def _search(
@@ -140,7 +142,7 @@ async def _search(
         lacking = asked in ("semantic", "hybrid") and asked not in store.capabilities
         takes_one = "embeddings" in signature(getattr(type(store), "from_url", type(store))).parameters
         if lacking and takes_one and _installed_embedders():
-            # Whoever asks for meaning and names no embedder wants the one that is installed.
+            # A search by meaning that names no embedder uses the one that is installed.
             store_options, picked = [*(store_options or ()), "embeddings=auto"], True
     try:
         async with opened(url, store_options) as store:
@@ -149,7 +151,7 @@ async def _search(
     except NoVectorsError:
         if not picked:
             raise
-    say("No vectors yet: they are made once, for all that is stored.")
+    say("No vectors yet: making them once, for all items.")
     async with opened(url, store_options, "change") as store:
         if isinstance(store, Reindexable):
             await store.reindex()
@@ -159,7 +161,7 @@ async def _search(
 async def _found(
     store: BaseStore, query: str, mode: Mode | None, order: Order, filters: dict[str, Any]
 ) -> tuple[list[RankedItem] | None, list[MemoryItem]]:
-    """Return what a store finds: with scores where the query is a question."""
+    """Return what a store finds, with scores if the mode ranks."""
     asked: Any = mode.value if mode else store.default_mode
     if asked != "substring" and asked not in store.capabilities:
         raise _without_embedder(asked)
@@ -176,7 +178,7 @@ def _installed_embedders() -> list[str]:
 
 
 def _without_embedder(mode: str) -> CommandError:
-    """Return the error for a search by meaning in a store that has no embedder; it says how to give it one."""
+    """Return the error for a search by meaning in a store without an embedder; it says how to name one."""
     from memoranda.plugins import how_to_install
 
     names = _installed_embedders()
@@ -206,9 +208,9 @@ def history(
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Read a conversation in the order in which it was said.
+    """Read a conversation, oldest first.
 
-    It shows what was said, whole or not; 'memoranda context' shows what a model would get of it.
+    Tool calls without results are shown, too; 'memoranda context' shows what a model would get.
     """
     from memoranda_cli.render import conversation
     from memoranda_cli.stores import opened, run
@@ -229,7 +231,7 @@ def history(
         if not everything and len(items) == limit:
             say(f"These are the newest {limit}; --limit or --all shows more.")
     else:
-        say("Nothing was said here.")
+        say("There is nothing here.")
 
 
 def _items_json(items: list[MemoryItem]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""``memoranda clear``, ``restore`` and ``purge``: nothing is removed that was not counted and agreed to."""
+"""``memoranda clear``, ``restore`` and ``purge``. What is to be removed is counted and confirmed first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memoranda_cli.terminal import agree, items_text, progress, say, show_json
 if TYPE_CHECKING:
     from memoranda.store import Access, BaseStore
 
-Everything = Annotated[bool, typer.Option("--all", help="All of them, whosever they are.")]
+Everything = Annotated[bool, typer.Option("--all", help="All of them, whoever owns them.")]
 ItemId = Annotated[str | None, typer.Argument(metavar="ID", help="One item, by its id.")]
 
 
@@ -33,7 +33,7 @@ def clear(
 ) -> None:
     """Remove memories by their owner, or all of them with --all.
 
-    Most stores keep what is deleted, and 'memoranda restore' brings it back; the question says which it is.
+    Most stores keep deleted items, and 'memoranda restore' brings them back; the question says if this one does.
     """
     from memoranda.store import Capability
     from memoranda_cli.stores import opened, run
@@ -113,7 +113,7 @@ def purge(
             "Name an id, an owner (--user, --session, …), --until and the like, or --deleted.", field="metadata"
         )
     if which and (item_id is not None or deleted):
-        raise InputError("--since, --until and --where are for neither an id nor the bin.", field="where")
+        raise InputError("--since, --until and --where go with neither an id nor --deleted.", field="where")
 
     async def work() -> None:
         async with opened(store, store_options, _access(dry_run)) as target:
@@ -136,14 +136,14 @@ def purge(
 
 
 def _access(dry_run: bool) -> Access:
-    """Return what a store is opened for: what is only tried writes nothing."""
+    """Return what a store is opened for: a dry run only reads."""
     return "read" if dry_run else "change"
 
 
 def _named(metadata: Any, everything: bool, command: str) -> Any:
     if metadata is None and not everything:
         raise InputError(
-            f"'memoranda {command}' without an owner would take all; name one (--user, --session, …) or say --all.",
+            f"'memoranda {command}' without an owner would take all items; name one (--user, --session, …) or --all.",
             field="metadata",
         )
     if metadata is not None and everything:
@@ -159,7 +159,7 @@ def _report(
     nothing: str = "There is nothing to remove.",
     **further: Any,
 ) -> None:
-    """Say what was done with so many items, or would be."""
+    """Report what was done with so many items, or would be."""
     if as_json:
         show_json({"items": number, "dry_run": dry_run, **further})
     elif dry_run:
@@ -169,7 +169,7 @@ def _report(
 
 
 async def _hidden(store: BaseStore, item_id: str | None, metadata: Any) -> int:
-    """Return how many deleted items are meant."""
+    """Return how many deleted items a command is about."""
     if item_id is None:
         return await store.count(metadata=metadata, include_deleted=True) - await store.count(metadata=metadata)
     if await store.get(item_id) is not None:

@@ -10,7 +10,8 @@ from memoranda.items import SCOPE_FIELDS
 from memoranda.speakers import speaker as who_speaks
 from memoranda.store import dump_item
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda_cli.terminal import console, preview, table, visible
+from memoranda_cli.characters import preview, visible
+from memoranda_cli.terminal import console, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,13 +24,13 @@ _STYLES = {"system": "magenta", "human": "cyan", "ai": "green", "tool": "yellow"
 
 
 def owner_of(item: MemoryItem) -> str:
-    """Return whom an item belongs to, in one short text."""
+    """Return the owner of an item as one short text."""
     named = [(name.removesuffix("_id"), getattr(item.metadata, name)) for name in SCOPE_FIELDS]
     return " ".join(f"{name}={preview(value, 24)}" for name, value in named if value is not None)
 
 
-def said(item: MemoryItem) -> list[str]:
-    """Return what an item says, its tool calls included, one visible line each."""
+def content_lines(item: MemoryItem) -> list[str]:
+    """Return an item's content and its tool calls, one visible line each."""
     lines = [preview(item.content, 400)] if item.content.strip() else []
     if item.memory_type == "ai":
         calls = getattr(item, "tool_calls", ())
@@ -59,7 +60,7 @@ def conversation(items: Iterable[MemoryItem], *, times: bool = False, ids: bool 
             cells.append(item.created_at[:19].replace("T", " "))
         if ids:
             cells.append(visible(item.id))
-        grid.add_row(*cells, Text("\n".join(said(item))))
+        grid.add_row(*cells, Text("\n".join(content_lines(item))))
     return grid
 
 
@@ -69,13 +70,13 @@ def speaker(item: MemoryItem) -> str:
 
 
 def results(items: Sequence[MemoryItem]) -> RenderableType:
-    """Return found items as a table; where it is narrow, ids and owners stand below what was said."""
+    """Return found items as a table; on a narrow terminal, ids and owners stand below the content."""
     times = [item.created_at[:19].replace("T", " ") for item in items]
     if _is_narrow():
         stacked = [(time[:16], speaker(item), _stacked(item)) for time, item in zip(times, items, strict=True)]
         return table(("time (UTC)", _SHORT), ("who", _SHORT), "content", rows=stacked)
     rows = [
-        (time, speaker(item), owner_of(item), " ".join(said(item)), item.id)
+        (time, speaker(item), owner_of(item), " ".join(content_lines(item)), item.id)
         for time, item in zip(times, items, strict=True)
     ]
     return table(("time (UTC)", _SHORT), ("who", _SHORT), ("owner", {"max_width": 40}), "content", "id", rows=rows)
@@ -94,7 +95,7 @@ def ranked_results(found: Sequence[RankedItem]) -> RenderableType:
         (
             f"{ranked.score:.3f}",
             speaker(ranked.item),
-            " ".join(said(ranked.item)),
+            " ".join(content_lines(ranked.item)),
             " ".join([*(f"{name} {value:.2f}" for name, value in ranked.parts.items()), *ranked.terms]),
             ranked.item.id,
         )
@@ -108,11 +109,11 @@ def _is_narrow() -> bool:
 
 
 def _stacked(item: MemoryItem, *further: str) -> Any:
-    """Return what an item says, and in a second line its id and whatever else is worth knowing."""
+    """Return an item's content, and below it its id, its owner and ``further`` details."""
     from rich.text import Text
 
     below = "  ".join(part for part in (visible(item.id), owner_of(item), *map(visible, further)) if part)
-    return Text.assemble("\n".join(said(item)), "\n", (below, "dim"))
+    return Text.assemble("\n".join(content_lines(item)), "\n", (below, "dim"))
 
 
 def details(item: MemoryItem) -> RenderableType:

@@ -28,7 +28,7 @@ SPEAKERS: Mapping[str, str] = {
     "function_response": "tool",
     "tool_response": "tool",
 }
-"""Who speaks in a turn: a role of OpenAI's, or ``call``, the assistant's call of a tool."""
+"""The role of each speaker: one of OpenAI's, or ``call`` for a tool call of the assistant."""
 
 _CALL = re.compile(r"\s*<tool_call>\s*(.*?)\s*</tool_call>\s*", re.DOTALL)
 _RESPONSE = re.compile(r"\s*<tool_response>\s*(.*?)\s*</tool_response>\s*", re.DOTALL)
@@ -37,7 +37,7 @@ Message = dict[str, Any]
 
 
 def messages_of(turns: Sequence[Mapping[str, Any]]) -> list[list[Message]]:
-    """Return the messages of each turn. Raises InputError, whose field is ``messages[N]``, for what is none."""
+    """Return the messages of each turn. Raises InputError, whose field is ``messages[N]``, for what is not a turn."""
     found: list[list[Message]] = []
     waiting: list[str] = []
     number = 0
@@ -62,12 +62,12 @@ def messages_of(turns: Sequence[Mapping[str, Any]]) -> list[list[Message]]:
             continue
         waiting = [f"call_{number + each}" for each in range(1, len(calls) + 1)]
         number += len(calls)
-        said = "" if role == "call" else _CALL.sub("", text)
+        spoken = "" if role == "call" else _CALL.sub("", text)
         called = [
             {"id": call_id, "type": "function", "function": function}
             for call_id, function in zip(waiting, calls, strict=True)
         ]
-        found.append([{"role": "assistant", "content": said or None, "tool_calls": called}])
+        found.append([{"role": "assistant", "content": spoken or None, "tool_calls": called}])
     return found
 
 

@@ -1,4 +1,4 @@
-"""``memoranda stats``: how much is stored, of what kind, and whose."""
+"""``memoranda stats`` and ``owners``: how much is stored, of what kind, and whose."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memoranda.errors import InputError
 from memoranda_cli import options
-from memoranda_cli.terminal import progress, show, show_json, table, visible
+from memoranda_cli.characters import visible
+from memoranda_cli.terminal import progress, say, show, show_json, table
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
+    from memoranda.store import Owner
 
 
 @dataclass(slots=True)
 class Numbers:
-    """What was counted."""
+    """The counts of a store."""
 
     items: int = 0
     archived: int = 0
@@ -119,3 +122,56 @@ def _show(numbers: Numbers, top: int) -> None:
         ("the store offers", ", ".join(numbers.capabilities)),
     ]
     show(table(("", {"no_wrap": True, "style": "bold"}), "", rows=[(name, visible(value)) for name, value in rows]))
+
+
+_FIELDS = {name: f"{name}_id" for name in ("user", "session", "task", "agent")} | {"namespace": "namespace"}
+"""The fields that name an owner, by their names on the command line."""
+
+
+@options.scoped
+def owners(
+    by: Annotated[str, typer.Argument(metavar="BY", help="user, session, task, agent or namespace.")] = "user",
+    metadata: options.Owner = None,
+    depth: Annotated[int | None, typer.Option("--depth", min=1, help="Group namespaces by so many names.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most to show.")] = 50,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip so many first.")] = 0,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the owners, in order: how many items each has, and the times of the first and the last."""
+    from memoranda_cli.stores import opened, run
+
+    if by not in _FIELDS:
+        raise InputError(f"Nothing is owned by a {by!r}; choose one of {', '.join(_FIELDS)}.", field="by")
+    field = _FIELDS[by]
+
+    async def read() -> list[Owner]:
+        async with opened(store, store_options) as source:
+            found = source.owners(field, within=metadata, depth=depth, limit=limit, offset=offset)  # type: ignore[arg-type]  # one of its names
+            return [owner async for owner in found]
+
+    found = run(read())
+    if as_json:
+        show_json(
+            [{"value": owner.value, "count": owner.count, "first": owner.first, "last": owner.last} for owner in found]
+        )
+    elif found:
+        rows = [
+            (visible(_named(owner)), f"{owner.count:,}", _minute(owner.first), _minute(owner.last)) for owner in found
+        ]
+        show(table(by, ("items", {"justify": "right"}), "first (UTC)", "last (UTC)", rows=rows))
+        if len(found) == limit:
+            say(f"These are {limit}; --limit and --offset show more.")
+    else:
+        say(f"No {by} has any items here.")
+
+
+def _named(owner: Owner) -> str:
+    from memoranda.store import namespace_key
+
+    return owner.value if isinstance(owner.value, str) else namespace_key(owner.value).removesuffix("/")
+
+
+def _minute(moment: str) -> str:
+    return moment[:16].replace("T", " ")

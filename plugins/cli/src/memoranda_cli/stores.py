@@ -21,7 +21,7 @@ __all__ = ["chosen_url", "opened", "run", "say_if_new", "unerased", "unopened"]
 
 
 def chosen_url(url: str | None) -> str:
-    """Return the URL to use, and say which it is where nobody named it on this line."""
+    """Return the URL to use, and print which it is if the command line does not name it."""
     if url is not None:
         return url
     found = default_url(make=False)
@@ -33,7 +33,7 @@ def chosen_url(url: str | None) -> str:
 
 
 def unopened(url: str, options: Sequence[str] | None = None, access: Access = "read") -> BaseStore:
-    """Return the store of a URL, to be asked whether it is there before it is opened."""
+    """Return the store of a URL without opening it, to find out first if it exists."""
     return open_store(url, access=access, **pairs(options, "--option"))
 
 
@@ -43,8 +43,8 @@ async def opened(
 ) -> AsyncIterator[BaseStore]:
     """Open the store of a URL, or the default one, for the block.
 
-    Only a command that writes memories asks to ``create``; then it is said if there was none before. One that is not
-    there is refused otherwise, and what is only read is not written.
+    Only a command that writes memories passes ``create``, which prints a note if the store is new. Otherwise a store
+    that does not exist is refused, and one that is opened to read is never written.
     """
     url = chosen_url(url)
     store = unopened(url, options, access)
@@ -58,13 +58,13 @@ async def opened(
 
 
 async def say_if_new(url: str, options: Mapping[str, Any]) -> None:
-    """Say that a store is made, where a command opens it in a way of its own."""
+    """Print a note that a store is new, for a command that opens it by itself."""
     if not await open_store(url, **options).exists():
         say(f"{redacted(url)} is a new store.")
 
 
 async def unerased(store: BaseStore) -> str:
-    """Return why what was removed is not off the disk yet; empty if it is, or the store's engine does not say."""
+    """Return why removed items are still on the disk; empty if they are not, or the engine does not say."""
     from memoranda.store import Erasing
 
     return await store.unerased() if isinstance(store, Erasing) else ""

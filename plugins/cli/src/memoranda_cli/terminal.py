@@ -1,80 +1,32 @@
-"""Talking to people: sentences, tables, progress and questions. Colour and bars only on a terminal."""
+"""Output for people: sentences, tables, progress bars and questions. Colours and bars appear only on a terminal."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import signal
 import sys
 import textwrap
 import threading
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
+from memoranda_cli.characters import visible, visible_json
 from memoranda_cli.exits import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 WIDE = 4000
-"""The width of tables in a pipe, where nothing is gained by cutting lines."""
-
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
-    "\U00013441\U00013442\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
-)
-"""Letters, marks and symbols by their category, of which nothing is seen: what Unicode calls ignorable by default (a
-joiner, fillers, inherent vowels, variation selectors), and blanks."""
-
-
-class _Signs(dict[int, str]):
-    """What is shown in the place of each character, for ``str.translate``: of most the character itself.
-
-    The category of the others says that nothing of them is seen: they control or format, are private or unassigned.
-    """
-
-    def __init__(self, sign: Callable[[int], str]) -> None:
-        super().__init__({ord(character): character for character in "\n\t"})
-        self._sign = sign
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        seen = unicodedata.category(character) == "Zs" or (character.isprintable() and not _UNSEEN.match(character))
-        return self.setdefault(code, character if seen else self._sign(code))
-
-
-def _marked(code: int) -> str:
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"
-
-
-def _escaped(code: int) -> str:
-    return json.dumps(chr(code))[1:-1] if code != 0x7F else "\\u007f"
-
-
-_MARKS, _ESCAPES = _Signs(_marked), _Signs(_escaped)
-
-
-def visible(text: str) -> str:
-    """Return text that a terminal shows and does not obey, with a sign in the place of what nobody would see."""
-    return text.translate(_MARKS)
-
-
-def preview(text: str, width: int = 200) -> str:
-    """Return the text as one short visible line."""
-    line = " ".join(visible(text).split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+"""The width of tables in a pipe, where lines need not be cut."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for this moment's standard output or error."""
-    from rich.console import Console  # Loaded when something is shown: it takes longer than most commands.
+    """Return a console for what is standard output or error now."""
+    from rich.console import Console  # Imported on use: that takes longer than most commands.
 
     made = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
     if not made.is_terminal:
@@ -96,18 +48,18 @@ def show_json(value: Any) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value, indent=2)
-    # JSON allows most of these as they are, and terminals obey some and hide the others.
-    _write(sys.stdout, text.translate(_ESCAPES))
+    # JSON allows most invisible characters as they are, and terminals obey some and hide the others.
+    _write(sys.stdout, visible_json(text))
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write a line. typer's echo would write UTF-8 where a stream says that it takes ASCII."""
+    """Write a line. typer's echo would write UTF-8 even to a stream whose encoding is ASCII."""
     stream.write(f"{text}\n")
     stream.flush()
 
 
 def say(message: str) -> None:
-    """Tell the person, beside the output: on standard error, and on a terminal between words."""
+    """Print a message to standard error, beside the output; on a terminal it is wrapped between words."""
     text = visible(message)
     if sys.stderr.isatty():
         text = wrapped(text, shutil.get_terminal_size().columns)
@@ -115,7 +67,7 @@ def say(message: str) -> None:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:
-    """Return text in lines that a terminal of this width does not break; further lines begin with ``indent``."""
+    """Return text wrapped for a terminal of this width; further lines begin with ``indent``."""
     fill = textwrap.TextWrapper(
         max(width - 1, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
@@ -149,7 +101,7 @@ def table(
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error while the block runs; call what it gives with the number of things just done."""
+    """Show a bar on standard error while the block runs; the block calls what it gets with the number just done."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -162,25 +114,25 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def agree(question: str, *, yes: bool) -> None:
-    """Ask before something is destroyed. Raises CommandError when nobody agrees; a script agrees by ``--yes``."""
+    """Ask before something is destroyed. Raises CommandError unless the person agrees; a script passes ``--yes``."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandError(f"{question} Nobody is there to ask: add --yes to agree.", ExitCode.REFUSED)
+        raise CommandError(f"{question} There is no terminal to ask on: add --yes to agree.", ExitCode.REFUSED)
     try:
         with _interruptible():
             agreed = typer.confirm(visible(question), err=True)
     except typer.Abort as abort:
         if isinstance(abort.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
-        agreed = False  # The input ended, which is no agreement.
+        agreed = False  # The input ended without an answer.
     if not agreed:
         raise CommandError("Nothing was changed.", ExitCode.REFUSED)
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the waiting for an answer at once; an event loop would only take note of it."""
+    """Let Ctrl-C interrupt the question at once; an event loop would only note it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -192,5 +144,5 @@ def _interruptible() -> Iterator[None]:
 
 
 def items_text(number: int) -> str:
-    """Return a number of items as people say it."""
+    """Return a number of items in words."""
     return "1 item" if number == 1 else f"{number:,} items"

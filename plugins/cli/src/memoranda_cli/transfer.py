@@ -1,4 +1,4 @@
-"""Putting items from elsewhere into a store: what is there already, what conflicts, and whether all arrived."""
+"""Storing items that come from elsewhere: what the store has already, what conflicts, and if all have arrived."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memoranda_cli.jsonl import Digest, fingerprint
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
     from memoranda.store import BaseStore
-    from memoranda_cli.tally import Tally
+    from memoranda_cli.interrupting import TransferCounts
 
 BATCH = 500
 _AT_ONCE = 50
@@ -30,7 +30,7 @@ TIMES = ("created_at", "updated_at")
 
 
 class OnConflict(StrEnum):
-    """What to do with an id that is taken by an item that says something else."""
+    """What to do with an id that another item has in the store."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -38,23 +38,23 @@ class OnConflict(StrEnum):
 
 
 class Stamp(NamedTuple):
-    """Whom everything that is imported is for, as far as the line says."""
+    """The user and the session that imported items are for, if the command names them."""
 
     user: str | None = None
     session: str | None = None
 
 
 class Incoming(NamedTuple):
-    """An item to store, and whether it was hidden where it comes from.
+    """An item to store, and if it was deleted where it comes from.
 
-    ``undated`` are the times that were not given: of an item that is in the store already, they are the store's.
+    ``undated`` are the times that were not given. If the item is in the store already, the store's times are used.
     """
 
     item: MemoryItem
     hidden: bool = False
     undated: tuple[str, ...] = ()
 
-    def dated_as(self, there: Standing | None) -> Incoming:
+    def dated_as(self, there: StoredState | None) -> Incoming:
         """Return this with the times of what the store has, where none were given."""
         if there is None or not self.undated:
             return self
@@ -62,8 +62,8 @@ class Incoming(NamedTuple):
         return self._replace(item=self.item.model_copy(update=times))
 
 
-class Standing(NamedTuple):
-    """What a store has under an id: the item's fingerprint and times, whether it is hidden, and when it expires."""
+class StoredState(NamedTuple):
+    """What a store has under an id: the item's fingerprint and times, if it is hidden, and when it expires."""
 
     print: bytes
     hidden: bool
@@ -71,7 +71,7 @@ class Standing(NamedTuple):
     expires_at: str | None
 
     @classmethod
-    def of(cls, item: MemoryItem, *, hidden: bool) -> Standing:
+    def of(cls, item: MemoryItem, *, hidden: bool) -> StoredState:
         """Return how an item stands in a store. Of the record of a branch, that is what the store did not work out."""
         if isinstance(item, BranchMemory):
             kept = ("id", "metadata", "archived_by", *TIMES)
@@ -80,11 +80,11 @@ class Standing(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Fate:
-    """What becomes of a batch: what is to be written, what is there then, and how many are left as they are."""
+class _BatchPlan:
+    """What happens to a batch: what is to be written, what the store has then, and how many items are left alone."""
 
     wanted: list[Incoming]
-    there_then: list[Incoming]
+    stored: list[Incoming]
     unchanged: int = 0
     skipped: int = 0
     overwritten: int = 0
@@ -92,7 +92,7 @@ class _Fate:
 
 
 class _AsStored(Observer):
-    """Notes items as the other observers want them stored, which is what must be found in the end."""
+    """Notes items as the other observers want them stored, to compare with them in the end."""
 
     def __init__(self) -> None:
         self.items: dict[str, MemoryItem] = {}
@@ -103,18 +103,18 @@ class _AsStored(Observer):
 
 
 class Transfer:
-    """One transfer into a store. What is there already, word for word and as visible, is left alone: it can be resumed.
+    """One transfer into a store. What the store has already, equal and as visible, is left alone: it can be resumed.
 
-    An item that is hidden where it comes from arrives hidden, in one step: whenever the process dies, what was deleted
-    has never been visible.
+    An item that is deleted where it comes from arrives deleted, in one step: it is never visible, even if the process
+    dies.
     """
 
-    def __init__(self, store: BaseStore, policy: OnConflict, tally: Tally, *, empty: bool = False) -> None:
+    def __init__(self, store: BaseStore, policy: OnConflict, counts: TransferCounts, *, empty: bool = False) -> None:
         self.store = store
         self.policy = policy
-        self.tally = tally
+        self.counts = counts
         self.empty = empty
-        self._bin: dict[str, Standing] = {}
+        self._deleted: dict[str, StoredState] = {}
         self._as_stored = _AsStored()
 
     async def begin(self) -> None:
@@ -122,7 +122,7 @@ class Transfer:
         self.store.observe(self._as_stored)
         self.empty = await self.store.count(include_deleted=Capability.DELETE in self.store.capabilities) == 0
         if not self.empty:
-            self._bin = await bin_of(self.store)
+            self._deleted = await deleted_states(self.store)
 
     async def check(self, batch: Sequence[Incoming]) -> None:
         """Raise the conflict that these items would meet, before anything is written."""
@@ -138,53 +138,53 @@ class Transfer:
 
         Returns what the store has now: the batch without what was skipped, as the store's observers wanted it stored.
         """
-        fate = await self._sorted(batch)
-        self.tally.under_way = len(fate.wanted)
+        plan = await self._sorted(batch)
+        self.counts.under_way = len(plan.wanted)
         try:
-            await self._write(fate.wanted)
+            await self._write(plan.wanted)
         except MemoryError:
             if Capability.ATOMIC in self.store.capabilities:
-                self.tally.under_way = 0
+                self.counts.under_way = 0
             raise
-        self.tally.under_way = 0
-        self._count(fate)
+        self.counts.under_way = 0
+        self._count(plan)
         changed, self._as_stored.items = self._as_stored.items, {}
-        return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in fate.there_then]
+        return [incoming._replace(item=changed.get(incoming.item.id, incoming.item)) for incoming in plan.stored]
 
-    async def _sorted(self, batch: Sequence[Incoming]) -> _Fate:
+    async def _sorted(self, batch: Sequence[Incoming]) -> _BatchPlan:
         """Compare a batch with what the store has. Raises the conflict that the policy does not allow."""
-        existing = [None] * len(batch) if self.empty else await self._standing(batch)
-        fate = _Fate([], [])
+        existing = [None] * len(batch) if self.empty else await self._states(batch)
+        plan = _BatchPlan([], [])
         now = self._now()
         for given, there in zip(batch, existing, strict=True):
             incoming = given.dated_as(there)
             if is_over(given.item.expires_at, now):
-                fate.expired += 1
+                plan.expired += 1
                 continue
-            if there is not None and there == standing_of(incoming):
-                fate.unchanged += 1
+            if there is not None and there == state_of(incoming):
+                plan.unchanged += 1
             elif there is not None and self.policy is OnConflict.SKIP:
-                fate.skipped += 1
+                plan.skipped += 1
                 continue
             else:
                 if there is not None:
                     if self.policy is OnConflict.FAIL:
                         self._refuse(incoming, there)
-                    fate.overwritten += 1
-                fate.wanted.append(incoming)
-            fate.there_then.append(incoming)
-        return fate
+                    plan.overwritten += 1
+                plan.wanted.append(incoming)
+            plan.stored.append(incoming)
+        return plan
 
-    def _count(self, fate: _Fate) -> None:
-        self.tally.added += len(fate.wanted) - fate.overwritten
-        self.tally.overwritten += fate.overwritten
-        self.tally.unchanged += fate.unchanged
-        self.tally.skipped += fate.skipped
-        self.tally.expired += fate.expired
-        self.tally.deleted += sum(incoming.hidden for incoming in fate.wanted)
+    def _count(self, plan: _BatchPlan) -> None:
+        self.counts.added += len(plan.wanted) - plan.overwritten
+        self.counts.overwritten += plan.overwritten
+        self.counts.unchanged += plan.unchanged
+        self.counts.skipped += plan.skipped
+        self.counts.expired += plan.expired
+        self.counts.deleted += sum(incoming.hidden for incoming in plan.wanted)
 
     async def _write(self, wanted: Sequence[Incoming]) -> None:
-        # Of an id that comes twice the last counts.
+        # If an id comes twice, the last one counts.
         hidden = {incoming.item.id: incoming.hidden for incoming in wanted}
         for is_record, some in groupby(wanted, lambda incoming: isinstance(incoming.item, BranchMemory)):
             items = [incoming.item for incoming in some]
@@ -193,7 +193,7 @@ class Transfer:
                 continue
             for record in items:
                 await self._fork(record, hidden[record.id])
-        self._bin |= {incoming.item.id: standing_of(incoming) for incoming in wanted if incoming.hidden}
+        self._deleted |= {incoming.item.id: state_of(incoming) for incoming in wanted if incoming.hidden}
 
     async def _fork(self, record: MemoryItem, hidden: bool) -> None:
         """Make the branch of a record again; what it shares came before it."""
@@ -207,12 +207,12 @@ class Transfer:
             await self.store.purge(record.id)
             await again()
 
-    def _refuse(self, incoming: Incoming, there: Standing) -> None:
+    def _refuse(self, incoming: Incoming, there: StoredState) -> None:
         item_id = incoming.item.id
         if there.print != fingerprint(incoming.item):
             session = incoming.item.metadata.session_id
             where = "" if session is None else f" of the session {session!r}"
-            reason = f"The store has an item {item_id!r}{where} that says something else."
+            reason = f"The store has an item {item_id!r}{where} that differs."
         elif there.hidden:
             reason = f"The item {item_id!r} is deleted in the store and would be shown again."
         else:
@@ -221,28 +221,28 @@ class Transfer:
 
     async def missing(self, arrivals: Arrivals) -> int:
         """Look up what arrived, and return how many items the store does not have as they were put there."""
-        left = dict(arrivals.standing)
+        left = dict(arrivals.states)
         ids = list(left)
-        hidden = await bin_of(self.store) if any(standing.hidden for standing in left.values()) else {}
+        hidden = await deleted_states(self.store) if any(state.hidden for state in left.values()) else {}
         for item_id, item in zip(ids, await self._live(ids), strict=True):
-            found = hidden.get(item_id) if item is None else Standing.of(item, hidden=False)
+            found = hidden.get(item_id) if item is None else StoredState.of(item, hidden=False)
             if left[item_id] == found:
                 del left[item_id]
         return self.lost(left)
 
-    def lost(self, left: Mapping[str, Standing]) -> int:
-        """Return how many of the items that were not found should have been: the others have expired meanwhile."""
+    def lost(self, left: Mapping[str, StoredState]) -> int:
+        """Return how many of the items that were not found are lost; the others have expired meanwhile."""
         now = self._now()
-        return sum(not is_over(standing.expires_at, now) for standing in left.values())
+        return sum(not is_over(state.expires_at, now) for state in left.values())
 
     def _now(self) -> str:
         return utc_text(datetime.fromtimestamp(self.store.clock(), UTC))
 
-    async def _standing(self, batch: Sequence[Incoming]) -> list[Standing | None]:
+    async def _states(self, batch: Sequence[Incoming]) -> list[StoredState | None]:
         ids = [incoming.item.id for incoming in batch]
-        found: list[Standing | None] = []
+        found: list[StoredState | None] = []
         for item_id, item in zip(ids, await self._live(ids), strict=True):
-            found.append(self._bin.get(item_id) if item is None else Standing.of(item, hidden=False))
+            found.append(self._deleted.get(item_id) if item is None else StoredState.of(item, hidden=False))
         return found
 
     async def _live(self, ids: Sequence[str]) -> list[MemoryItem | None]:
@@ -254,48 +254,48 @@ class Transfer:
 
 @asynccontextmanager
 async def trial(
-    url: str, store_options: list[str] | None, policy: OnConflict, tally: Tally
+    url: str, store_options: list[str] | None, policy: OnConflict, counts: TransferCounts
 ) -> AsyncGenerator[Transfer, None]:
-    """Give a transfer that is to store nothing. Its store is opened to be read, and if there is none, not at all."""
+    """Give a transfer that stores nothing. Its store is opened for reading, and only if it exists."""
     from memoranda_cli.stores import unopened
 
     store = unopened(url, store_options)
     if not await store.exists():
-        yield Transfer(store, policy, tally, empty=True)
+        yield Transfer(store, policy, counts, empty=True)
         return
     async with store:
-        transfer = Transfer(store, policy, tally)
+        transfer = Transfer(store, policy, counts)
         await transfer.begin()
         yield transfer
 
 
 class Arrivals:
-    """What must be at the destination in the end: each item, word for word, and hidden or not as it was."""
+    """The items that must be at the destination in the end, each equal and as visible as it was."""
 
     def __init__(self) -> None:
         self.digest = Digest()
-        self.standing: dict[str, Standing] = {}
+        self.states: dict[str, StoredState] = {}
 
     def take(self, batch: Sequence[Incoming]) -> None:
         """Note items that must be at the destination in the end."""
         for incoming in batch:
             self.digest.take(incoming.item, hidden=incoming.hidden)
-            self.standing[incoming.item.id] = standing_of(incoming)
+            self.states[incoming.item.id] = state_of(incoming)
 
 
 def expires(item: MemoryItem) -> bool:
-    """Return whether a store must let the item vanish by itself."""
+    """Return True if the item has a lifetime, which the store must support."""
     return item.ttl is not None or item.expires_at is not None
 
 
 def is_over(expires_at: str | None, now: str) -> bool:
-    """Return whether an item that expires then has expired by now."""
+    """Return True if an item with this expiry has expired by now."""
     return expires_at is not None and expires_at <= now
 
 
-def standing_of(incoming: Incoming) -> Standing:
-    """Return what a store has once the item has arrived."""
-    return Standing.of(incoming.item, hidden=incoming.hidden)
+def state_of(incoming: Incoming) -> StoredState:
+    """Return how the store has the item once it has arrived."""
+    return StoredState.of(incoming.item, hidden=incoming.hidden)
 
 
 async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:
@@ -307,12 +307,18 @@ async def hidden_ids(store: BaseStore, metadata: Any = None) -> set[str]:
     return found
 
 
-async def bin_of(store: BaseStore) -> dict[str, Standing]:
+async def hidden_items(store: BaseStore, metadata: Any = None) -> AsyncGenerator[MemoryItem, None]:
+    """Yield the items that the store hides."""
+    hidden = await hidden_ids(store, metadata)
+    async for item in store.scan(metadata=metadata, include_deleted=True):
+        if item.id in hidden:
+            yield item
+
+
+async def deleted_states(store: BaseStore) -> dict[str, StoredState]:
     """Return how the items stand that the store hides."""
     if Capability.DELETE not in store.capabilities:
         return {}
     if await store.count(include_deleted=True) == await store.count():
         return {}
-    hidden = await hidden_ids(store)
-    everything = store.scan(include_deleted=True)
-    return {item.id: Standing.of(item, hidden=True) async for item in everything if item.id in hidden}
+    return {item.id: StoredState.of(item, hidden=True) async for item in hidden_items(store)}

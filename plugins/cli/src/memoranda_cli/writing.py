@@ -1,4 +1,4 @@
-"""``memoranda add``: one memory, from the line, a file or a pipe."""
+"""``memoranda add`` and ``fork``: store one memory, or begin a new session from an old one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 
 from memoranda.errors import InputError
 from memoranda_cli import options
-from memoranda_cli.terminal import say
+from memoranda_cli.terminal import say, show_json
 
-WHAT = "What"
+WHAT = "Item"
 TOOLS = "Tools"
 
 
@@ -49,7 +49,9 @@ def add(
     tool_name: Annotated[str | None, typer.Option("--tool-name", help="The tool.", rich_help_panel=TOOLS)] = None,
     failed: Annotated[bool, typer.Option("--failed", help="The tool failed.", rich_help_panel=TOOLS)] = False,
     metadata: options.Owner = None,
-    ttl: Annotated[float | None, typer.Option("--ttl", metavar="SECONDS", help="Let it vanish by itself.")] = None,
+    ttl: Annotated[
+        float | None, typer.Option("--ttl", metavar="SECONDS", help="Remove it by itself after so long.")
+    ] = None,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -57,12 +59,12 @@ def add(
     """Store one memory, and print its id."""
     from memoranda_cli.stores import run
 
-    said = _content(content)
-    if not said.strip() and tool_calls is None and memory_type != "tool":
-        # The call of a tool says nothing beside it, and a tool may have nothing to say.
+    text = _content(content)
+    if not text.strip() and tool_calls is None and memory_type != "tool":
+        # An item that calls a tool may have no text, and neither may a result.
         raise InputError("There is nothing to store: give the text on the line or through a pipe.", field="content")
     fields: dict[str, Any] = {
-        "content": said,
+        "content": text,
         "memory_type": memory_type,
         "status": status,
         **{key: value for key, value in {"id": item_id, "name": name, "created_at": at}.items() if value is not None},
@@ -84,9 +86,8 @@ async def _add(
     from memoranda.store import dump_item, load_item
     from memoranda.store.backend import check_item
     from memoranda_cli.stores import opened
-    from memoranda_cli.terminal import show_json
 
-    # What is wrong with the item must not leave a new store behind.
+    # An item that is refused must not leave a new store behind.
     check_item(load_item(fields))
     async with opened(url, store_options, "create") as store:
         item = load_item(fields, store.item_types)
@@ -107,7 +108,7 @@ def _content(given: str | None) -> str:
         try:
             content = sys.stdin.read().removesuffix("\n")
         except UnicodeDecodeError as error:
-            raise InputError(f"What was piped in is not {error.encoding.upper()} text.", field="content") from error
+            raise InputError(f"The piped text is not {error.encoding.upper()} text.", field="content") from error
     options.check_decoded(content, "The text")
     return content
 
@@ -119,3 +120,30 @@ def _calls(text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise InputError(f"--tool-calls is not JSON: {error}.", field="tool_calls") from error
+
+
+def fork(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session to fork.")],
+    at: Annotated[str, typer.Option("--at", metavar="ID", help="The last item that both share.")],
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="ID", help="Only this user's session.")] = None,
+    store: options.Store = None,
+    store_options: options.StoreOptions = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fork a session at one of its items, and print the id of the new one.
+
+    The new session shows the other one up to that item, and continues on its own; nothing is copied.
+    'memoranda history --ids' shows the ids of items.
+    """
+    from memoranda_cli.stores import opened, run
+
+    async def work() -> str:
+        async with opened(store, store_options, "change") as target:
+            source = target if user is None else target.scoped(user_id=user)
+            return await source.fork(session, at=at)
+
+    branch = run(work())
+    if as_json:
+        show_json({"session": branch, "parent": session, "at": at})
+    else:
+        typer.echo(branch)

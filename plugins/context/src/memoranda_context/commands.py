@@ -1,4 +1,4 @@
-"""``memoranda context``: the window that a model would get, and what is left out and why.
+"""``memoranda context``: show the window that a model would get, what is left out, and why.
 
 Only the command imports this module.
 """
@@ -17,15 +17,17 @@ from memoranda.integrity import results_behind_calls
 from memoranda.store.backend import as_one_session
 from memoranda.windowing import as_said
 from memoranda_cli import options
-from memoranda_cli.terminal import preview, say, show, show_json
+from memoranda_cli.characters import preview
+from memoranda_cli.terminal import say, show, show_json
 from memoranda_context.explaining import Window, grouped, window_of
+from memoranda_context.prompt import WRITERS
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
 
 
 MOST_NAMED = 3
-"""How many summaries are named of those that stand for what is left out."""
+"""How many summaries are named that stand for items that are left out; more are only counted."""
 
 
 class Format(StrEnum):
@@ -42,17 +44,20 @@ class Format(StrEnum):
 def context(
     metadata: options.Owner = None,
     which: options.Which = None,
-    everything: Annotated[bool, typer.Option("--all", help="Everybody's together, without an owner.")] = False,
-    rounds: Annotated[int | None, typer.Option("--rounds", "-r", min=0, help="Only the last rounds.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All owners' items together.")] = False,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", "-r", min=0, help="Only so many of the last rounds.")
+    ] = None,
     tokens: Annotated[
-        int | None, typer.Option("--tokens", "-t", min=0, help="As many of the newest rounds as fit.")
+        int | None,
+        typer.Option("--tokens", "-t", min=0, help="Only as many of the newest rounds as fit into so many tokens."),
     ] = None,
     counter: Annotated[str, typer.Option("--counter", help="The installed token counter to use.")] = "estimate",
     form: Annotated[
         Format,
         typer.Option("--format", "-f", metavar="FORM", help="text, openai, responses or anthropic: how to write it."),
     ] = Format.TEXT,
-    explain: Annotated[bool, typer.Option("--explain", "-e", help="Say how much was left out, and why.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", "-e", help="Print what was left out, and why.")] = False,
     store: options.Store = None,
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
@@ -66,7 +71,7 @@ def context(
 
     if metadata is None and not everything:
         raise InputError(
-            "A window without an owner would mix what everybody said; name one (--user, --session, …) or say --all.",
+            "A window without an owner would mix the items of all users; name one (--user, --session, …) or --all.",
             field="metadata",
         )
     count = _counter(counter)
@@ -82,19 +87,19 @@ def context(
         show_json(_as_json(window, left_out, used))
         return
     _show(window.shown, form)
-    said = f"{len(window.shown)} of {len(items) + len(archived)} items, about {used} tokens"
+    size = f"{len(window.shown)} of {len(items) + len(archived)} items, about {used} tokens"
     if explain:
         show_left_out(left_out)
-        say(f"{said}.")
+        say(f"{size}.")
     elif left_out:
-        say(f"{said}; --explain says what was left out and why.")
+        say(f"{size}; --explain says what was left out and why.")
 
 
 def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
-    """Print how much was left out, when it was said and why, to standard error: it is no part of the window."""
+    """Print how much was left out, from which time and why, to standard error: it is not part of the window."""
     from rich.text import Text
 
-    from memoranda_cli.render import said, speaker
+    from memoranda_cli.render import content_lines, speaker
     from memoranda_cli.terminal import console, items_text, table
 
     terminal = console(stderr=True)
@@ -104,13 +109,15 @@ def show_left_out(left_out: Sequence[tuple[MemoryItem, str]]) -> None:
     rows = []
     for reason, items in grouped(left_out).items():
         last = items[-1]
-        rows.append((items_text(len(items)), _when(items), reason, f"{speaker(last)}: {preview(said(last)[0], 40)}"))
+        rows.append(
+            (items_text(len(items)), _when(items), reason, f"{speaker(last)}: {preview(content_lines(last)[0], 40)}")
+        )
     columns = (("left out", {"no_wrap": True}), "from, to (UTC)", "why", "the last of them")
     terminal.print(table(*columns, rows=rows))
 
 
 def _when(items: Sequence[MemoryItem]) -> str:
-    """Return from when to when items were said, which come oldest first."""
+    """Return the time span of items that are given oldest first."""
     first, last = (items[end].created_at[:16].replace("T", " ") for end in (0, -1))
     return first if first == last else f"{first}\n{last}"
 
@@ -139,19 +146,10 @@ def _show(items: Sequence[MemoryItem], form: Format) -> None:
 
         show(conversation(results_behind_calls(items)))
     else:
-        typer.echo(json.dumps(messages_of(items, form), ensure_ascii=False, indent=2))
-
-
-def messages_of(items: Sequence[MemoryItem], form: Format) -> Any:
-    """Return a window as a provider's messages; Anthropic's with their system blocks."""
-    from memoranda_messages import to_anthropic, to_openai, to_responses
-
-    if form is Format.OPENAI:
-        return to_openai(items)
-    if form is Format.RESPONSES:
-        return to_responses(items)
-    system, messages = to_anthropic(items)
-    return {"system": system, "messages": messages}
+        messages = WRITERS[form](items)
+        if form is Format.ANTHROPIC:
+            messages = {"system": messages[0], "messages": messages[1]}
+        typer.echo(json.dumps(messages, ensure_ascii=False, indent=2))
 
 
 def _as_json(window: Window, left_out: Sequence[tuple[MemoryItem, str]], tokens: int) -> dict[str, Any]:

@@ -32,11 +32,12 @@ def window_of(
     kept = {id(item) for item in whole}
     for item in shown:
         if id(item) not in kept:
-            reasons[id(item)] = _why_incomplete(item)
+            reasons[id(item)] = why_incomplete(item)
     return Window(whole, [(item, reasons[id(item)]) for item in items if id(item) in reasons])
 
 
-def _why_incomplete(item: MemoryItem) -> str:
+def why_incomplete(item: MemoryItem) -> str:
+    """Return why an item is left out whose tool call or group is not whole."""
     if call_ids(item):
         return "a call without all its results"
     return "a result without its whole call" if item.memory_type == "tool" else "part of a group that is not whole"

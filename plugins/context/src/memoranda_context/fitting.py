@@ -30,7 +30,7 @@ _INCOMPLETE = "its tool call or one of its results is not in the context"
 
 @dataclass(slots=True)
 class Fetched:
-    """What there is to choose from, and what went wrong on the way."""
+    """The items to choose from, and the warnings of fetching them."""
 
     soul: str = ""
     conversation: list[MemoryItem] = field(default_factory=list)
@@ -39,13 +39,13 @@ class Fetched:
     long_term: list[MemoryItem] = field(default_factory=list)
     """What the search found, best first."""
     newest: list[MemoryItem] = field(default_factory=list)
-    """What fills the room that this leaves, newest first."""
+    """What fills the remaining room, newest first."""
     timezone: tzinfo = UTC
     warnings: list[str] = field(default_factory=list)
 
 
 class Fitting:
-    """One context in the making."""
+    """Fits one context into its budget."""
 
     def __init__(self, fetched: Fetched, query: str, budget: int, count: TokenCounter, long_term_limit: int) -> None:
         self._fetched = fetched
@@ -128,7 +128,7 @@ class Fitting:
         why = self._unshown()
         wanted = {item.id: item for item in [*self._fetched.newest, *self._fetched.long_term] if item.id in why}
         costs = {item_id: self._cost(long_term_entry(wanted[item_id])) for item_id in why}
-        # Of one time, the order of the store counts: it tells a call from its result.
+        # Items of one time stay in the order of the store: it puts a call before its result.
         in_order = list(reversed(wanted.values()))
         in_order.sort(key=lambda item: item.created_at)
         left_out = dict.fromkeys(_halves(in_order), _INCOMPLETE)
@@ -151,7 +151,7 @@ class Fitting:
         """
         conversation = self._parts.conversation
         shown = {item.id for item in [*conversation, *self._parts.recent]}
-        said = {(item.memory_type, item.content) for item in conversation} | {("human", self._parts.query)}
+        known = {(item.memory_type, item.content) for item in conversation} | {("human", self._parts.query)}
         wanted: dict[str, str] = {}
         for item in self._fetched.long_term:
             if item.id in shown:
@@ -161,7 +161,7 @@ class Fitting:
         for item in self._fetched.newest:
             if item.id in shown or item.id in wanted:
                 continue
-            if not (item.memory_type == "tool" or call_ids(item)) and (item.memory_type, item.content) in said:
+            if not (item.memory_type == "tool" or call_ids(item)) and (item.memory_type, item.content) in known:
                 self._decide("long-term", item.id, False, _ALREADY, self._cost(long_term_entry(item)))
             else:
                 wanted[item.id] = _NEWEST

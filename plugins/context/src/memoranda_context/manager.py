@@ -43,7 +43,7 @@ class RecentMemories(Protocol):
 class ContextManager:
     """Puts contexts together from a soul file, recent memories and long-term memories, within a token budget.
 
-    ``soul_path`` is a text file that says who the agent is; it is read anew for every context. ``long_term`` is any
+    ``soul_path`` is a text file that says who the agent is; it is read for every context. ``long_term`` is any
     store, a scoped handle included: a ranked search where the store has one, otherwise the newest items that contain
     the query; the newest items fill the room that this leaves, since an answer need not share a word with its question.
     At most ``recent_limit`` interactions of the last ``recent_hours``, or turns of a
@@ -173,8 +173,8 @@ class ContextManager:
             for kind, most in (("system", EVERYTHING), ("summary", limit)):
                 older += (await store.search(metadata=metadata, memory_type=kind, limit=most))[::-1]
         ids = {item.id for item in found}
-        said = as_said([*(item for item in older if item.id not in ids), *found[::-1]])
-        return whole_groups(newest(said, limit), said)
+        ordered = as_said([*(item for item in older if item.id not in ids), *found[::-1]])
+        return whole_groups(newest(ordered, limit), ordered)
 
     async def _read_long_term(self, fetched: Fetched, query: str, metadata: MemoryMetadata | None) -> None:
         if self.long_term is None or not self.long_term_limit:
@@ -208,7 +208,7 @@ class ContextManager:
 
 
 def _failed(what: str, error: Exception) -> str:
-    """Say what could not be fetched. An error of the libraries underneath may quote anything, so it is only named."""
-    said = str(error) if isinstance(error, MemoryError) else f"{type(error).__name__}."
+    """Return a warning for what could not be fetched. Foreign errors may quote anything: only their type is named."""
+    reason = str(error) if isinstance(error, MemoryError) else f"{type(error).__name__}."
     logger.warning("%s could not be fetched: %s", what, type(error).__name__)
-    return f"{what} could not be fetched: {said}"
+    return f"{what} could not be fetched: {reason}"

@@ -24,7 +24,7 @@ def merged(stored: Sequence[MemoryItem], given: Sequence[MemoryItem]) -> tuple[l
     hand counts. What stands between the items that both have is put together by its times. A copy is an item with the
     id of another, a system item or summary that says the same as another, and a turn of the longest run of turns that
     both accounts have where they meet: the end of one and the start of the other, or the whole of one within the
-    other. Saying the same again later is no copy.
+    other. The same words again later are not a copy.
     """
     own, doubled = _each_once(given)
     known, copies = _each_once(stored)
@@ -33,7 +33,7 @@ def merged(stored: Sequence[MemoryItem], given: Sequence[MemoryItem]) -> tuple[l
     meeting: dict[int, int] = {}
     end = len(known)
     for at in range(len(own) - 1, -1, -1):
-        # From the end: messages have system items first, wherever they were said.
+        # From the end: messages have all system items first.
         if (place := places.get(own[at].id, end)) < end:
             end = meeting[at] = place
     ours = [each for each in _timed(known, {at: at for at in meeting.values()}) if each[1].id not in counterparts]
@@ -47,7 +47,7 @@ def _timed(items: Sequence[MemoryItem], meeting: Mapping[int, int]) -> list[tupl
     place, latest = inf, "~"  # It sorts behind every time.
     timed: list[tuple[tuple[float, str], MemoryItem]] = []
     for at in range(len(items) - 1, -1, -1):
-        # A copy may bear the time of its copying; nothing was said later than what follows it.
+        # A copy may have the time of its copying; no item is later than the one that follows it.
         latest = min(latest, items[at].created_at)
         place = meeting.get(at, place)
         timed.append(((place, "~" if at in meeting else latest), items[at]))
@@ -86,14 +86,14 @@ def _turns(items: Sequence[MemoryItem]) -> list[MemoryItem]:
 
 
 def _may_be_of(item: MemoryItem, conversation: ConversationKey) -> bool:
-    """Whether nothing says that an item belongs to another conversation."""
+    """Return True unless the item names another conversation."""
     own = conversation_of(item)
     return all(mine is None or theirs is None or mine == theirs for mine, theirs in zip(own, conversation, strict=True))
 
 
 def _shared_run(first: Sequence[MemoryItem], second: Sequence[MemoryItem]) -> list[tuple[MemoryItem, MemoryItem]]:
     """Return the longest run that both sequences have where one is laid over the other, pair by pair."""
-    ours, theirs = [_said(item) for item in first], [_said(item) for item in second]
+    ours, theirs = [_content_key(item) for item in first], [_content_key(item) for item in second]
     shifts = range(-len(theirs) + 1, len(ours))
     runs = [(shift, max(shift, 0), min(len(ours), shift + len(theirs))) for shift in shifts]
     for shift, start, end in sorted(runs, key=lambda run: run[1] - run[2]):
@@ -102,7 +102,7 @@ def _shared_run(first: Sequence[MemoryItem], second: Sequence[MemoryItem]) -> li
     return []
 
 
-def _said(item: MemoryItem) -> Hashable:
-    """Return what a turn says, whatever its ids: those of calls are named anew in messages."""
+def _content_key(item: MemoryItem) -> Hashable:
+    """Return the content of a turn without ids: messages give calls new ones."""
     calls = getattr(item, "tool_calls", None) or () if item.memory_type == "ai" else ()
     return item.memory_type, item.name, item.content, tuple((call_name(call), call_arguments(call)) for call in calls)

@@ -1,4 +1,4 @@
-"""A context that was put together for a model: its text, its messages, and why each part is in it or not.
+"""A context for a model: its text, its messages, and why each part is in it or not.
 
 What was stored is shown as entries of a section: the first line of an entry starts with a dash, every further one is
 indented. Headings stand at the start of a line, so that no stored text can pass for one, nor for another entry.
@@ -31,7 +31,7 @@ RECENT_HEADING = "# Recent activity"
 CONVERSATION_HEADING = "# Conversation"
 REQUEST_HEADING = "# Request"
 
-# Whatever some reader takes for the end of a line; a plain newline is put in its place.
+# All that may be read as the end of a line; each becomes a newline.
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f]")
 _ROLES = {"human": "user", "ai": "assistant"}
@@ -39,7 +39,7 @@ _ROLES = {"human": "user", "ai": "assistant"}
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of one part of a context. ``tokens`` is its cost, whether it was kept or not."""
+    """The decision on one part of a context. ``tokens`` is its cost, kept or not."""
 
     source: Source
     item_id: str
@@ -112,18 +112,19 @@ class Parts:
         """Return the context as one prompt."""
         sections = [self.soul.strip(), self.notes()]
         if self.conversation:
-            said = [item for item in results_behind_calls(self.conversation) if not _is_for_its_provider_alone(item)]
-            turns = [conversation_entry(item) for item in said]
+            items = [item for item in results_behind_calls(self.conversation) if not _is_only_payload(item)]
+            turns = [conversation_entry(item) for item in items]
             sections.append("\n".join([CONVERSATION_HEADING, *turns]))
         sections.append(f"{REQUEST_HEADING}\n{indented(self.query, '  ')}")
         return "\n\n".join(section for section in sections if section)
 
 
-_FORMATS: Mapping[str, Callable[..., Any]] = {
+WRITERS: Mapping[str, Callable[..., Any]] = {
     "openai": to_openai,
     "responses": to_responses,
     "anthropic": to_anthropic,
 }
+"""The functions that write items as the messages of each provider format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +150,10 @@ class AssembledContext:
         the query. ``strict`` and ``dropped`` are those of :func:`memoranda_messages.to_openai`. Raises InputError for
         another format.
         """
-        write = _FORMATS.get(format)
+        write = WRITERS.get(format)
         if write is None:
-            known = f"{', '.join(list(_FORMATS)[:-1])} and {list(_FORMATS)[-1]}"
-            raise InputError(f"{format!r} is no message format; there are {known}.", field="format")
+            known = f"{', '.join(list(WRITERS)[:-1])} and {list(WRITERS)[-1]}"
+            raise InputError(f"{format!r} is not a message format; the formats are {known}.", field="format")
         return write(self.parts.items(), strict=strict, dropped=dropped)
 
     def explain(self) -> Explanation:
@@ -161,11 +162,11 @@ class AssembledContext:
         What a provider would refuse and is sent otherwise, such as a name, is among the warnings, for every format.
         """
         repairs: dict[str, None] = {}
-        for name, write in _FORMATS.items():
+        for name, write in WRITERS.items():
             dropped: list[Dropped] = []
-            with suppress(InputError):  # What cannot be sent at all is said when it is to be sent.
+            with suppress(InputError):  # messages() raises what cannot be sent at all.
                 write(self.parts.items(), dropped=dropped)
-            repairs |= {f"In {name} messages, {told}.": None for told in dropped if told.reason == "repaired"}
+            repairs |= {f"In {name} messages, {each}.": None for each in dropped if each.reason == "repaired"}
         return replace(self.explanation, warnings=(*self.explanation.warnings, *repairs))
 
 
@@ -193,12 +194,12 @@ def recent_entry(item: MemoryItem, timezone: tzinfo = UTC) -> str:
 def conversation_entry(item: MemoryItem) -> str:
     """Return a turn of the conversation as an entry: who speaks, what, and which tools are called."""
     calls = [f"{call_name(call)}({call_arguments(call)})" for call in getattr(item, "tool_calls", None) or ()]
-    said = [item.content] if item.content or not calls else []
-    return indented("\n".join([*said, *(f"calls {call}" for call in calls)]), f"- {speaker(item, _ROLES)}: ")
+    content = [item.content] if item.content or not calls else []
+    return indented("\n".join([*content, *(f"calls {call}" for call in calls)]), f"- {speaker(item, _ROLES)}: ")
 
 
-def _is_for_its_provider_alone(item: MemoryItem) -> bool:
-    """Whether all that an item holds is a payload, such as a model's encrypted reasoning."""
+def _is_only_payload(item: MemoryItem) -> bool:
+    """Return True if an item holds nothing but a payload, such as a model's encrypted reasoning."""
     silent = not item.content and not getattr(item, "tool_calls", None) and item.memory_type != "tool"
     return silent and item.payload is not None
 

@@ -1,4 +1,4 @@
-"""Memoranda's inspector: what an agent remembers, and why it was shown, in a browser."""
+"""Memoranda's inspector: see in a browser what an agent remembers, and why a model was shown it."""
 
 from __future__ import annotations
 

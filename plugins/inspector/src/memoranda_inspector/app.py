@@ -1,4 +1,4 @@
-"""The application: which address shows what. It is made for one store that is open, and closes nothing."""
+"""The application: which address shows what. It serves one open store, and does not close it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from starlette.types import ASGIApp
 
 from memoranda.errors import MemoryError
 from memoranda.store import BaseStore
-from memoranda_inspector.acting import ActPages
-from memoranda_inspector.acts import Acts
+from memoranda_inspector.actions import ActionPages, Actions
 from memoranda_inspector.pages import prepare, rendered
 from memoranda_inspector.reading import ReadingPages
 from memoranda_inspector.scopes import Owners
@@ -32,10 +31,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Inspector:
-    """What is inspected, and what may be done.
+    """What to inspect, and what may be done.
 
     ``name`` is what the pages call the store. ``summarizer`` is the model that compacting asks, with ``templates``.
-    ``soul`` is the file that contexts begin with. With ``read_only`` there is nothing that changes anything.
+    ``soul`` is the file that contexts begin with. With ``read_only`` no page changes anything.
     """
 
     store: BaseStore
@@ -68,18 +67,14 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
         Route("/o/{key}/search", reading.search, methods=["GET", "POST"]),
     ]
     if not inspector.read_only:
-        acting = ActPages(
-            inspector.store,
-            owners,
-            Acts(inspector.store, inspector.summarizer, inspector.templates),
-            shared,
-        )
+        runner = Actions(inspector.store, inspector.name, inspector.summarizer, inspector.templates)
+        actions = ActionPages(inspector.store, inspector.name, owners, runner, shared)
         routes += [
-            Route("/o/{key}/acts", acting.acts),
-            Route("/o/{key}/preview/{act}", acting.preview, methods=["POST"]),
-            Route("/o/{key}/do/{act}", acting.do, methods=["POST"]),
-            Route("/o/{key}/export", acting.export, methods=["POST"]),
-            Route("/receipts/{key}", acting.receipt),
+            Route("/o/{key}/actions", actions.overview),
+            Route("/o/{key}/preview/{action}", actions.preview, methods=["POST"]),
+            Route("/o/{key}/do/{action}", actions.run, methods=["POST"]),
+            Route("/o/{key}/export", actions.export, methods=["POST"]),
+            Route("/receipts/{key}", actions.receipt),
         ]
     guarded = [Route(route.path, _guarded(route.endpoint, root), methods=list(route.methods or ())) for route in routes]
     static = Mount("/static", StaticFiles(packages=[("memoranda_inspector", "static")]))
@@ -87,19 +82,19 @@ def create_app(inspector: Inspector, *, port: int, token: str) -> ASGIApp:
 
 
 def _guarded(handler: Handler, root: str) -> Handler:
-    """Turn what goes wrong into a sentence on a page. Only the kind of what was not foreseen is told or logged."""
+    """Turn errors into a sentence on a page. Of an unexpected error only the type is shown and logged."""
 
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
         except MemoryError as error:
-            told, status = str(error), 400
+            sentence, status = str(error), 400
         except Exception as error:  # noqa: BLE001  # its message may quote what is stored
             logger.error("A page failed with %s.", type(error).__name__)
-            told, status = f"The page failed with {type(error).__name__}.", 500
+            sentence, status = f"The page failed with {type(error).__name__}.", 500
         in_page = request.headers.get("hx-request") == "true"
-        values = {"root": root, "store_name": "", "read_only": True, "owner": None, "sentence": told}
-        # htmx puts only what succeeded into the page, and the sentence belongs there.
+        values = {"root": root, "store_name": "", "read_only": True, "owner": None, "sentence": sentence}
+        # htmx shows only successful responses, and the sentence must be shown.
         return rendered("_error.html" if in_page else "error.html", values, 200 if in_page else status)
 
     return answer

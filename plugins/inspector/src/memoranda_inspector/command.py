@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import uvicorn
 
 from memoranda.opening import default_url
 from memoranda.opening import open as open_store
-from memoranda.store import InMemoryStore
+from memoranda.store import Access, InMemoryStore
 from memoranda.urls import redacted
-from memoranda_inspector.app import Inspector
+from memoranda_inspector.app import Inspector, create_app
 from memoranda_inspector.demo import DemoModel, fill
 from memoranda_inspector.security import ENTRANCE
-from memoranda_inspector.serving import serve
-from memoranda_summary import installed_summarizer
-
-MODEL_VARIABLE = "MEMORANDA_MODEL"
+from memoranda_summary.models import MODEL_VARIABLE, openai_model
 
 
 def inspect(
@@ -46,7 +44,7 @@ def inspect(
 ) -> None:
     """See in a browser what is remembered, what a model would get, and why not the rest.
 
-    The page is served on this machine alone. The address that is printed opens it once; Ctrl-C ends it.
+    The page is served only on this machine. The address that is printed opens it once; Ctrl-C ends it.
     """
     listening = socket.create_server(("127.0.0.1", port))
     address = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -61,9 +59,9 @@ def inspect(
                 inspector = Inspector(sample, "the demo", read_only, DemoModel(), ("notes",), soul)
             else:
                 url = store if store is not None else default_url(make=False)
-                access = "read" if read_only else "change"
-                found = await opened.enter_async_context(open_store(url, access=access))  # type: ignore[arg-type]  # both are kinds of access
-                summarizer = installed_summarizer("openai", model=asked, base_url=base_url) if asked else None
+                access: Access = "read" if read_only else "change"
+                found = await opened.enter_async_context(open_store(url, access=access))
+                summarizer = await opened.enter_async_context(openai_model(asked, base_url)) if asked else None
                 inspector = Inspector(found, redacted(url), read_only, summarizer, soul=soul)
             _announce(address, token, no_open)
             await serve(inspector, listening, token)
@@ -81,3 +79,22 @@ def _announce(address: str, token: str, no_open: bool) -> None:
     typer.echo("The address works once. Ctrl-C ends it.", err=True)
     if not no_open:
         webbrowser.open(entrance)
+
+
+async def serve(inspector: Inspector, listening: socket.socket, token: str) -> None:
+    """Serve until Ctrl-C, or until the task is cancelled.
+
+    Requests are not logged: an address may hold an id, and an error what was stored.
+    """
+    config = uvicorn.Config(
+        create_app(inspector, port=listening.getsockname()[1], token=token),
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=1,
+        # A browser sends the cookies of every program that this machine serves, and there may be many.
+        h11_max_incomplete_event_size=1_000_000,
+    )
+    await uvicorn.Server(config).serve(sockets=[listening])

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from memoranda.errors import InputError
-from memoranda.integrity import call_ids
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.windowing import as_said, last_rounds, rounds_within
+from memoranda.windowing import as_said
 from memoranda_context import AssembledContext, ContextManager
-from memoranda_messages import to_anthropic, to_openai, to_responses
+from memoranda_context.explaining import why_incomplete, window_of
+from memoranda_context.prompt import WRITERS
 
 LOOKED_AT = 400
 """How many of the newest items that are left out are named; the older ones are counted."""
@@ -27,14 +27,14 @@ _PARTS = {"system": "system", "summary": "summaries", "tool": "tool results", "h
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What can be moved: None for a bound that is not set. ``template`` says which summaries are shown."""
+    """The settings of a page: the limits, None for one that is not set, and the template of the summaries to show."""
 
     rounds: int | None = 10
     tokens: int | None = 4000
     template: str = EVERY
 
     def shows(self, item: MemoryItem) -> bool:
-        """Whether the template lets an item be shown; it is only asked of summaries."""
+        """Return True unless the item is a summary by another template."""
         if item.memory_type != "summary" or self.template == EVERY:
             return True
         return self.template == getattr(item, "template", "")
@@ -82,13 +82,13 @@ class View:
         return [*parts.long_term, *parts.recent, *parts.conversation]
 
     def payload(self, form: str) -> Any:
-        """Return what is sent to a provider. Raises InputError for a form that is none, and what cannot be sent."""
+        """Return what is sent to a provider. Raises InputError for an unknown format, and for what cannot be sent."""
         if form not in FORMATS:
-            raise InputError(f"There are the forms {', '.join(FORMATS)}.", field="format")
+            raise InputError(f"The formats are {', '.join(FORMATS)}.", field="format")
         if self.assembled is not None:
             sent = self.assembled.messages(form)
         else:
-            sent = {"openai": to_openai, "responses": to_responses, "anthropic": to_anthropic}[form](self.shown)
+            sent = WRITERS[form](self.shown)
         if form == "anthropic":
             system, messages = sent
             return {"system": system, "messages": messages}
@@ -127,21 +127,13 @@ def _unshown(
     inside = {item.id for item in window}
     known = {item.id for item in newest}
     said = as_said([*(item for item in window if item.id not in known), *newest])
-    in_rounds = said if setting.rounds is None else last_rounds(said, setting.rounds)
-    in_budget = in_rounds if setting.tokens is None else rounds_within(in_rounds, setting.tokens, count)
-    by_rounds, by_tokens = {item.id for item in in_rounds}, {item.id for item in in_budget}
-    found = []
-    for item in newest:
-        if item.id in inside:
-            continue
-        if item.id not in by_rounds:
-            reason = f"before the last {setting.rounds} rounds" if setting.rounds != 1 else "before the last round"
-        elif item.id not in by_tokens:
-            reason = f"over the budget of {setting.tokens} tokens"
-        else:
-            reason = _why_incomplete(item)
-        found.append(LeftOut(item, reason, estimate_tokens(item)))
-    return found
+    cut = window_of(said, rounds=setting.rounds, tokens=setting.tokens, count=count)
+    reasons = {item.id: reason for item, reason in cut.left_out}
+    return [
+        LeftOut(item, reasons.get(item.id) or why_incomplete(item), estimate_tokens(item))
+        for item in newest
+        if item.id not in inside
+    ]
 
 
 def _by_template(window: Sequence[MemoryItem], setting: Setting) -> list[LeftOut]:
@@ -149,12 +141,6 @@ def _by_template(window: Sequence[MemoryItem], setting: Setting) -> list[LeftOut
         "no summaries are wanted" if setting.template == NO else f"only summaries by “{setting.template}” are wanted"
     )
     return [LeftOut(item, reason, estimate_tokens(item)) for item in window if not setting.shows(item)]
-
-
-def _why_incomplete(item: MemoryItem) -> str:
-    if call_ids(item):
-        return "a call without all its results"
-    return "a result without its whole call" if item.memory_type == "tool" else "part of a group that is not whole"
 
 
 async def assembled_view(

@@ -1,4 +1,4 @@
-"""A conversation as a person reads it: every call with its results, and with what is missing."""
+"""A conversation as a person reads it: every tool call with its results, or marked as unanswered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REACH = 100
 
 @dataclass(slots=True)
 class Call:
-    """A tool call, and the results that answer it; without any, it is one that is missing."""
+    """A tool call and its results; a call without any is unanswered."""
 
     name: str
     arguments: str
@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def missing(self) -> list[str]:
-        """The names of the calls that nothing answers."""
+        """The names of the unanswered calls."""
         return [call.name for call in self.calls if not call.results]
 
 
@@ -58,7 +58,7 @@ class Conversation:
     offset: int
     older: bool
     mark: str
-    """What it was made from; another one when anything of it has changed."""
+    """A hash of what the page was made from; it differs once anything has changed."""
 
 
 async def read_conversation(
@@ -69,7 +69,7 @@ async def read_conversation(
     archived: bool = False,
     deleted: bool = False,
 ) -> Conversation:
-    """Return the items of an owner, ``offset`` newer ones passed over, in the order in which they were said."""
+    """Return the items of an owner, ``offset`` newer ones skipped, in the order in which they were said."""
     newer = min(offset, REACH)
     size = newer + PAGE + REACH
     items = await _newest(store, metadata, size, offset - newer, archived=archived, deleted=deleted)
@@ -88,7 +88,7 @@ async def _newest(
     """Return so many of the items that were added last, oldest first."""
     if not archived and not deleted:
         return (await store.search(metadata=metadata, limit=size, offset=offset, order="added", mode="substring"))[::-1]
-    # No search shows these, so that everything is gone through; nobody sees them who did not ask.
+    # No search returns these, so all items are scanned, only when a page asks for them.
     kept: deque[MemoryItem] = deque(maxlen=size + offset)
     hidden = deleted and Capability.DELETE in store.capabilities
     wanted: Any = None if archived else False

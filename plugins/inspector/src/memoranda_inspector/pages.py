@@ -1,4 +1,4 @@
-"""Pages from templates, and what a form sent: nothing of it ever stands in an address."""
+"""Rendering pages from templates, and reading forms. What a form sends never appears in an address."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from memoranda.errors import InputError
+from memoranda_cli.characters import visible
 from memoranda_inspector import text
 
 _LARGEST_FORM = 1_000_000
@@ -28,7 +29,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "visible": text.visible,
+        "visible": visible,
         "line": text.one_line,
         "name": text.shown_name,
         "json": text.json_text,
@@ -50,12 +51,12 @@ def rendered(template: str, values: Mapping[str, Any], status: int = 200) -> HTM
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """Return what a form sent. Raises InputError for one that is too large, or no form."""
+    """Return what a form sent. Raises InputError for one that is too large, or not a form."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > _LARGEST_FORM:
-            raise InputError("A form of more than a million bytes is no form of this page.", field="form")
+            raise InputError("A form of more than a million bytes is not a form of this page.", field="form")
     try:
         return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=100))
     except ValueError as error:
@@ -63,7 +64,7 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 def number_of(form: Mapping[str, str], name: str, default: int, most: int) -> int:
-    """Return a whole number of a form, within its bounds. Raises InputError for what is none."""
+    """Return a whole number of a form, within its bounds. Raises InputError for anything else."""
     given = form.get(name, "").strip()
     try:
         return min(max(int(given), 0), most) if given else default
@@ -72,7 +73,7 @@ def number_of(form: Mapping[str, str], name: str, default: int, most: int) -> in
 
 
 def decimal_of(form: Mapping[str, str], name: str, default: float, most: float) -> float:
-    """Return a number of a form, within its bounds. Raises InputError for what is none."""
+    """Return a number of a form, within its bounds. Raises InputError for anything else."""
     given = form.get(name, "").strip()
     try:
         found = float(given) if given else default

@@ -1,4 +1,4 @@
-"""What this distribution adds to memoranda."""
+"""The entry point: names the command, which is imported when it is run."""
 
 from __future__ import annotations
 

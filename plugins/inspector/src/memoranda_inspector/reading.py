@@ -10,8 +10,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.store import BaseStore, dump_item
+from memoranda.store import BaseStore, Examinable, dump_item
 from memoranda.store import Owner as Listed
+from memoranda_cli.doctor import item_findings, plugin_findings
 from memoranda_inspector.context import (
     EVERY,
     FORMATS,
@@ -23,7 +24,6 @@ from memoranda_inspector.context import (
     window_view,
 )
 from memoranda_inspector.conversation import PAGE, entry_of, read_conversation
-from memoranda_inspector.health import examined
 from memoranda_inspector.pages import decimal_of, form_of, number_of, rendered
 from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.searching import MOVABLE, modes_of, search, weights_of
@@ -47,7 +47,7 @@ class ReadingPages:
         self._shared = shared
 
     async def owners(self, request: Request) -> Response:
-        """List who has something. Names are looked for in a form, so that none stands in an address."""
+        """List the owners. The search is a form, so that no name appears in an address."""
         form = await form_of(request) if request.method == "POST" else {}
         given = {**request.query_params, **form}
         by = given.get("by", "user_id")
@@ -77,21 +77,21 @@ class ReadingPages:
         return found[:OWNERS_SHOWN], len(found) == size
 
     async def everybody(self, request: Request) -> Response:
-        """Choose everybody at once, which only a form of its own does."""
+        """Choose all owners together, which only its own form can do."""
         await form_of(request)
         return RedirectResponse(self._owners.named(None).address, status_code=303)
 
     async def conversation(self, request: Request) -> Response:
         """Show a conversation, newest page first."""
-        owner = self._chosen(request)
+        owner = self._owners.chosen(request)
         values = await self._conversation(request, owner)
         total = await self._store.count(metadata=owner.metadata)
         narrower = owner.metadata is not None and owner.metadata.session_id is None
         return self._page("conversation.html", owner, **values, has_sessions=narrower, total=total)
 
     async def sessions(self, request: Request) -> Response:
-        """List the sessions of an owner, which takes longer than the rest of its page where there is much of it."""
-        owner = self._chosen(request)
+        """List the sessions of an owner. This may take longer than the rest of the page, so it is loaded on its own."""
+        owner = self._owners.chosen(request)
         within = owner.metadata or MemoryMetadata()
         sessions: list[tuple[Owner, Listed]] = []
         async for found in self._store.owners("session_id", within=owner.metadata, limit=OWNERS_SHOWN):
@@ -100,8 +100,8 @@ class ReadingPages:
         return self._page("_sessions.html" if _in_page(request) else "sessions.html", owner, sessions=sessions)
 
     async def live(self, request: Request) -> Response:
-        """Answer the page that asks again and again: with nothing, unless something changed."""
-        owner = self._chosen(request)
+        """Answer a page that polls: with nothing, unless something changed."""
+        owner = self._owners.chosen(request)
         values = await self._conversation(request, owner)
         if values["conversation"].mark == request.query_params.get("mark"):
             return Response(status_code=204)
@@ -118,7 +118,7 @@ class ReadingPages:
 
     async def item(self, request: Request) -> Response:
         """Show all of one item."""
-        owner = self._chosen(request)
+        owner = self._owners.chosen(request)
         item = await self._item(request, owner)
         fields = dump_item(item)
         content, hidden = shortened(fields.pop("content"), SHOWN_ALONE)
@@ -127,14 +127,14 @@ class ReadingPages:
         return self._page("item.html", owner, **values)
 
     async def text(self, request: Request) -> Response:
-        """Send the whole text of an item as a file, to be saved and not to be opened."""
-        item = await self._item(request, self._chosen(request))
+        """Send the whole text of an item as a download."""
+        item = await self._item(request, self._owners.chosen(request))
         headers = {"Content-Disposition": 'attachment; filename="item.txt"'}
         return PlainTextResponse(item.content.encode("utf-8", "replace"), headers=headers)
 
     async def sources(self, request: Request) -> Response:
         """Show what a summary stands for."""
-        owner = self._chosen(request)
+        owner = self._owners.chosen(request)
         item_id = owner.item_id(request.path_params["item"])
         found = await expand(self._store, item_id, metadata=owner.metadata, deep=False)
         entries = [entry_of(item, "archived" if item.archived_by else "") for item in found]
@@ -142,7 +142,7 @@ class ReadingPages:
 
     async def context(self, request: Request) -> Response:
         """Show what a model would get with one setting, or with two beside each other."""
-        owner = self._chosen(request)
+        owner = self._owners.chosen(request)
         form = await form_of(request) if request.method == "POST" else {}
         views = await self._views(owner, form)
         shown_form = form.get("format", "openai")
@@ -165,7 +165,7 @@ class ReadingPages:
     async def payload(self, request: Request) -> Response:
         """Send what a provider would be sent, as a file."""
         form = await form_of(request)
-        views = await self._views(self._chosen(request), form)
+        views = await self._views(self._owners.chosen(request), form)
         headers = {"Content-Disposition": 'attachment; filename="payload.json"'}
         return JSONResponse(views["A"].payload(form.get("format", "openai")), headers=headers)
 
@@ -188,7 +188,7 @@ class ReadingPages:
 
     async def search(self, request: Request) -> Response:
         """Search, and show why each result stands where it stands."""
-        owner = self._chosen(request)
+        owner = self._owners.chosen(request)
         form = await form_of(request) if request.method == "POST" else {}
         usual = Weights()
         weights = weights_of({name: decimal_of(form, name, getattr(usual, name), 1.0) for name in MOVABLE})
@@ -206,11 +206,10 @@ class ReadingPages:
         return self._page(part, owner, **values)
 
     async def health(self, request: Request) -> Response:
-        """Show doctor's findings."""
-        return rendered("health.html", {**self._shared, "owner": None, "findings": await examined(self._store)})
-
-    def _chosen(self, request: Request) -> Owner:
-        return chosen(self._owners, request)
+        """Show what ``memoranda doctor`` would find."""
+        findings = [*plugin_findings(), *(await self._store.doctor() if isinstance(self._store, Examinable) else [])]
+        findings += await item_findings(self._store)
+        return rendered("health.html", {**self._shared, "owner": None, "findings": findings})
 
     async def _item(self, request: Request, owner: Owner) -> MemoryItem:
         item = await self._store.get(owner.item_id(request.path_params["item"]), metadata=owner.metadata)
@@ -222,16 +221,8 @@ class ReadingPages:
         return rendered(template, {**self._shared, "owner": owner, **values})
 
 
-def chosen(owners: Owners, request: Request) -> Owner:
-    """Return the owner that an address names. Raises InputError for one that was not listed since the start."""
-    owner = owners.get(request.path_params["key"])
-    if owner is None:
-        raise InputError("This address is from another time; choose an owner again.", field="owner")
-    return owner
-
-
 def _in_page(request: Request) -> bool:
-    """Whether a part of a page is asked for, by the page itself."""
+    """Return True if a page asks for a part of itself."""
     return request.headers.get("hx-request") == "true"
 
 

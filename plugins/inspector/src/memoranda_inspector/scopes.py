@@ -1,7 +1,8 @@
-"""Whose memories a page is about, and which, by keys that say nothing: an address may end up in a history or a log.
+"""The owners and items that pages are about.
 
-Keys also spare addresses and forms what these cannot carry. A browser takes ``..`` out of a path, a server takes an
-escaped ``/`` for a plain one, and a form sends another line break than it was given.
+Addresses name them by keys that reveal nothing, since an address may end up in a history or a log. Keys also avoid what
+addresses and forms cannot carry: a browser removes ``..`` from a path, a server takes an escaped ``/`` for a plain one,
+and a form changes line breaks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import json
 import secrets
 from dataclasses import dataclass, field
 
+from starlette.requests import Request
+
 from memoranda.errors import InputError
 from memoranda.items import SCOPE_FIELDS, MemoryMetadata
 
@@ -20,7 +23,7 @@ _LABELS = {"user_id": "user", "session_id": "session", "task_id": "task", "agent
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An owner that was chosen. Without metadata it is everybody at once, which is a step of its own."""
+    """An owner that was chosen. Without metadata it stands for all owners together, which has a page of its own."""
 
     address: str
     metadata: MemoryMetadata | None
@@ -36,7 +39,7 @@ class Owner:
     def item_id(self, key: str) -> str:
         """Return the id of the item that a key names. Raises InputError for a key that was not given out."""
         if key not in self._items:
-            raise InputError("There is no such item here, or the page is from another time.", field="item")
+            raise InputError("There is no such item here, or this page is from an earlier run.", field="item")
         return self._items[key]
 
     @property
@@ -71,9 +74,15 @@ class Owners:
         key = _key(self._secret, json.dumps(fields))
         return self._known.setdefault(key, Owner(f"{self._root}/o/{key}/", metadata, self._secret))
 
-    def get(self, key: str) -> Owner | None:
-        """Return the owner of a key that was given out, or None."""
-        return self._known.get(key)
+    def chosen(self, request: Request) -> Owner:
+        """Return the owner that the address of a request names.
+
+        Raises InputError for one that was not listed since the start.
+        """
+        owner = self._known.get(request.path_params["key"])
+        if owner is None:
+            raise InputError("This address is from an earlier run; choose an owner again.", field="owner")
+        return owner
 
 
 def _key(secret: bytes, text: str) -> str:

@@ -1,4 +1,4 @@
-"""A search with each score taken apart, and the same search with other weights."""
+"""A search with the parts of each score, and the same search with other weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import BaseStore, Capability, RankedItem, SearchMode
-from memoranda_inspector.text import visible
+from memoranda_cli.characters import visible
 from memoranda_ranking import (
     Passage,
     Weights,
@@ -67,19 +67,19 @@ async def search(
         return [Result(item, None, [], _around(item.content, _substring(item.content, query))) for item in found]
     chosen = cast(SearchMode, mode)
     ranked = await store.search_ranked(query=query, metadata=metadata, limit=LIMIT, mode=chosen)
-    # What a ranking looks at: what searches show, in the order of time.
+    # A ranking looks at what searches show, in the order of time.
     scope = (await store.search(metadata=metadata, limit=REACH, mode="substring"))[::-1]
     windows = _windows(scope)
     before = {found.item.id: place for place, found in enumerate(ranked)}
     moved = weights != Weights() and mode != "semantic"
     if moved:
         ranked = await _ranked_again(store, metadata, query, chosen, weights, scope, windows)
-    apart = _Apart(query, windows, weights)
+    splitter = _ScoreParts(query, windows, weights)
     return [
         Result(
             found.item,
             found.score,
-            apart.parts(found),
+            splitter.parts(found),
             _around(found.item.content, _words(found.item.content, found.terms)),
             before.get(found.item.id, LIMIT) - place if moved else None,
         )
@@ -119,9 +119,12 @@ def _windows(scope: Sequence[MemoryItem]) -> list[list[Passage]]:
     return list(conversations.values())
 
 
-class _Apart:
-    """Takes scores apart. What a ranking calls its text is made of the item's words and those of its neighbours, of its
-    speaker's name and its date; it is divided by how much of what was counted came from each."""
+class _ScoreParts:
+    """Splits scores into parts.
+
+    The text score of a ranking counts the words of the item and of its neighbours, its speaker's name and its date. It
+    is divided in proportion to how many matches came from each.
+    """
 
     def __init__(self, query: str, windows: Sequence[Sequence[Passage]], weights: Weights) -> None:
         self._terms = frozenset(query_terms(query))
@@ -130,7 +133,7 @@ class _Apart:
         self._places = {passage.key: (window, at) for window in windows for at, passage in enumerate(window)}
 
     def parts(self, found: RankedItem) -> list[tuple[str, float]]:
-        """Return the named parts of a score, in the order in which they are told."""
+        """Return the named parts of a score, in the order in which they are shown."""
         parts = dict(found.parts)
         named: dict[str, float] = dict.fromkeys(("words", "neighbours", "meaning", "speaker", "date", "session"), 0.0)
         text = parts.pop("text", 0.0)
@@ -173,7 +176,7 @@ def _is_one_sitting(passages: Sequence[Passage]) -> bool:
 
 
 def _words(content: str, terms: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield where the words of a text stand that were found."""
+    """Yield the positions of the words in a text that were found."""
     wanted = frozenset(terms)
     for word in _WORD.finditer(content):
         if not wanted.isdisjoint(index_terms(word[0])):
@@ -181,13 +184,13 @@ def _words(content: str, terms: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _substring(content: str, query: str) -> Iterator[tuple[int, int]]:
-    # Folding may change lengths; what is then not found in the text as it is goes unmarked.
+    # Folding may change lengths; a match that is not in the text as it is stays unmarked.
     for found in re.finditer(re.escape(query), content, re.IGNORECASE):
         yield found.span()
 
 
 def _around(content: str, spans: Iterator[tuple[int, int]]) -> list[tuple[str, bool]]:
-    """Return a text in pieces, marked or not: the beginning, or what stands around the first mark."""
+    """Return a text in pieces, marked or not: its beginning, or the part around the first mark."""
     first = next(spans, None)
     start = 0 if first is None or first[0] < SNIPPET // 2 else first[0] - SNIPPET // 4
     end = min(start + SNIPPET, len(content))

@@ -1,10 +1,10 @@
-"""Who may see a page: whoever has the token that the terminal shows, from a page of this server, on this machine.
+"""Who may see a page: a person who has the token that the terminal shows, from a page of this server, on this machine.
 
-The server listens on the loopback address alone. That keeps other machines out, but neither other users of this one,
-nor other programs on other ports of it, nor the pages of other sites that are open in the same browser. So:
+The server listens only on the loopback address. That keeps out other machines, but not other users of this one, other
+programs on its ports, or the pages of other sites that are open in the same browser. So:
 
 - A request must name this server by its address. Under another name, ``localhost`` included, a browser may reach
-  another program on the same port with what it was told here.
+  another program on the same port, and send it what belongs here.
 - What comes from another site's page is refused, and what changes something must come from a page of ours.
 - The token of the URL opens the door once. From then on a page needs two secrets. One is the first part of every
   address, which only our own pages know: browsers keep addresses from other origins, and a port is part of an origin.
@@ -46,7 +46,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""What every answer carries: nothing is kept by the browser, framed, guessed or run but what this server sent."""
+"""The headers of every response: the browser keeps nothing, frames nothing, and runs only what this server sent."""
 
 # The page leads on by itself: a redirect would count as part of the way from wherever the link was followed, and a
 # strict cookie is not sent on that way.
@@ -56,7 +56,7 @@ _WELCOME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>
 
 
 class Gate:
-    """Lets requests through to the application that come from where they should; all others are told why not.
+    """Lets only requests from a page of our own through to the application, and answers all others with the reason.
 
     ``root`` is the secret first part of every address that the application answers, such as ``/3f8a…``.
     """
@@ -79,7 +79,7 @@ class Gate:
     def _answer(self, scope: Scope) -> ASGIApp:
         headers = Headers(scope=scope)
         if headers.get("host", "") != self._host:
-            return _refused(f"This server answers to {self._host} alone: write that in place of the name.", 421)
+            return _refused(f"This server answers only to {self._host}: write that instead of the name.", 421)
         entering = scope["path"] == ENTRANCE and scope["method"] == "GET"
         if not entering and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _refused("Pages of other sites get nothing here.", 403)
@@ -101,7 +101,7 @@ class Gate:
         return answer
 
     def _has_cookie(self, headers: Headers) -> bool:
-        """Return whether our cookie is among those sent, whatever other programs set, even under the same name."""
+        """Return True if our cookie is among those sent; other programs may set one of the same name."""
         sent = (cookie.strip().partition("=") for line in headers.getlist("cookie") for cookie in line.split(";"))
         return any(name == self._cookie and _same(value, self._session) for name, _, value in sent)
 

@@ -149,7 +149,7 @@ def test_every_field_has_a_label_and_nothing_is_wider_than_a_phone(served: Any, 
     page.get_by_role("link", name="ada").click()
     page.locator(".entry").first.wait_for()
     owner = page.url
-    for address in (home, owner, owner + "context", owner + "search", owner + "acts", home + "health"):
+    for address in (home, owner, owner + "context", owner + "search", owner + "actions", home + "health"):
         page.goto(address)
         unlabelled = (
             "[...document.querySelectorAll('input:not([type=hidden]),select')].filter(e => !e.labels.length).length"
@@ -168,7 +168,7 @@ def test_text_stands_out_from_its_ground(served: Any, page: Any, scheme: str) ->
     page.get_by_role("link", name="ada").click()
     page.locator(".entry").first.wait_for()
     owner = page.url
-    for address in (owner, owner + "context", owner + "acts", home + "health"):
+    for address in (owner, owner + "context", owner + "actions", home + "health"):
         page.goto(address)
         assert page.evaluate(CONTRAST) >= 4.5, address
 

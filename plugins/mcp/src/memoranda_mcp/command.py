@@ -1,4 +1,4 @@
-"""``memoranda mcp``: serve the memories of one person, or of all who have a token, to an assistant."""
+"""``memoranda mcp``: serve the memories of one user, or of all who have a token, to an assistant."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", invoke_without_command=True)
 
-SCOPE = "Whose"
-RIGHTS = "What it may do"
+SCOPE = "Owner"
+RIGHTS = "Rights"
 HTTP = "Over HTTP"
 MODEL = "The model for summaries"
 
@@ -91,7 +91,7 @@ def mcp(
 ) -> None:
     """Serve memories to an assistant over the Model Context Protocol, on standard input and output.
 
-    Whose memories they are is said here and nowhere else: whatever an assistant is told, it reaches no one else's.
+    Only these options say whose memories are served: nothing that an assistant is told gives it access to others.
     """
     from memoranda_mcp.serving import Settings, serve
 
@@ -125,13 +125,13 @@ def import_graph(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The memory.jsonl of server-memory.")],
 ) -> None:
-    """Take over the knowledge graph of the server-memory server: `memoranda mcp --user ada import memory.jsonl`.
+    """Import the knowledge graph of the server-memory server: `memoranda mcp --user ada import memory.jsonl`.
 
-    What is there already is not added twice, so it can be run again.
+    Nothing is added twice, so it can be run again.
     """
     from memoranda_mcp.graph import Graph
     from memoranda_mcp.importing import parsed, take_over
-    from memoranda_mcp.serving import make_desk, opened
+    from memoranda_mcp.serving import make_memory, opened
 
     settings: Settings = context.obj
     _check_owner(settings)
@@ -139,7 +139,7 @@ def import_graph(
 
     async def work() -> str:
         async with opened(settings) as (store, summarizer):
-            return str(await take_over(Graph(make_desk(store, settings, summarizer).graph_store), *found))
+            return str(await take_over(Graph(make_memory(store, settings, summarizer).graph_store), *found))
 
     typer.echo(asyncio.run(work()))
 
@@ -149,12 +149,12 @@ def _tokens(settings: Settings, path: Path | None) -> Tokens:
 
     if path is not None:
         if settings.user is not None:
-            raise InputError("--tokens says who the users are; leave --user out.", field="user")
+            raise InputError("--tokens names the users; leave --user out.", field="user")
         return Tokens(read_tokens(path))
     token = os.environ.get(TOKEN_VARIABLE)
     if settings.user is None or not token:
         raise InputError(
-            f"A server on HTTP needs to know who is who: --tokens FILE, or --user ID and a token in {TOKEN_VARIABLE}.",
+            f"A server on HTTP has to know its users: --tokens FILE, or --user ID and a token in {TOKEN_VARIABLE}.",
             field="tokens",
         )
     return Tokens({settings.user: token})
@@ -163,6 +163,6 @@ def _tokens(settings: Settings, path: Path | None) -> Tokens:
 def _check_owner(settings: Settings) -> None:
     if not settings.scope():
         raise InputError(
-            "A server without an owner would show everybody's memories to whoever asks. Say whose they are: --user ID.",
+            "A server without an owner would show all users' memories to any client. Name the owner: --user ID.",
             field="user",
         )

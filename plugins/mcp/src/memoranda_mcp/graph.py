@@ -2,7 +2,7 @@
 
 An item's id is made from the scope and from what makes an entity or a relation the same, its name or its three parts.
 Every change is a compare-and-set of just the items that it touches. So processes that change the graph at the same time
-lose nothing of each other's, and the one that comes second reads again.
+lose nothing: the one that comes second reads again.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Entity = dict[str, Any]
 Relation = dict[str, str]
 
 GRAPH_KIND = "graph"
-"""The ``memory_type`` of what the graph's tools keep; only they change it."""
+"""The ``memory_type`` of the graph's items, which only the graph's tools change."""
 
 PLACE = "graph"
-"""The last element of the namespace in which it lies."""
+"""The last element of the graph's namespace."""
 
 ATTEMPTS = 1000
 
@@ -41,7 +41,7 @@ class Graph:
         self._owner = [*(getattr(store.scope, name) for name in SCOPE_FIELDS), list(store.scope.namespace)]
 
     async def create_entities(self, entities: Sequence[Entity]) -> list[Entity]:
-        """Store those that are not there yet, and return them; what is there stays as it is."""
+        """Store the entities that are new, and return them; existing ones stay as they are."""
         wanted = {entity["name"]: entity for entity in reversed(entities)}
 
         async def work() -> list[Entity]:
@@ -53,7 +53,7 @@ class Graph:
         return await _again(work)
 
     async def create_relations(self, relations: Sequence[Relation]) -> list[Relation]:
-        """Store those that are not there yet, and return them."""
+        """Store the relations that are new, and return them."""
         wanted = {self._relation_id(relation): relation for relation in relations}
 
         async def work() -> list[Relation]:
@@ -65,7 +65,7 @@ class Graph:
         return await _again(work)
 
     async def add_observations(self, additions: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
-        """Add to entities what they do not say yet, and return what was added to each.
+        """Add new observations to entities, and return what was added to each.
 
         Raises InputError, and adds nothing at all, if one of the entities is not there.
         """
@@ -86,7 +86,7 @@ class Graph:
         return await _again(work)
 
     async def delete_observations(self, deletions: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Remove observations; entities and observations that are not there are passed over."""
+        """Remove observations. Entities and observations that do not exist are ignored."""
 
         async def work() -> None:
             items = await self._entities(name for name, _ in deletions)
@@ -113,7 +113,7 @@ class Graph:
         kinds: dict[str, list[MemoryItem]] = {"entity": [], "relation": []}
         for item in await self._items("entity", "relation"):
             kinds[item.metadata.extra["graph"]].append(item)
-        return _shown(kinds["entity"], kinds["relation"])
+        return _as_graph(kinds["entity"], kinds["relation"])
 
     async def search(self, query: str) -> dict[str, list[Any]]:
         """Return the entities whose name, type or observations contain the query, and all relations of theirs."""
@@ -130,7 +130,7 @@ class Graph:
     async def _with_relations(self, entities: list[MemoryItem]) -> dict[str, list[Any]]:
         names = {item.metadata.extra["name"] for item in entities}
         relations = await self._items("relation") if names else []
-        return _shown(entities, [item for item in relations if not names.isdisjoint(_ends(item))])
+        return _as_graph(entities, [item for item in relations if not names.isdisjoint(_ends(item))])
 
     async def _entities(self, names: Iterable[str]) -> dict[str, MemoryItem]:
         found = await self._store.get_many(map(self._entity_id, names))
@@ -156,7 +156,9 @@ class Graph:
 
     def _entity_item(self, entity: Entity) -> MemoryItem:
         observations = _each_once(entity["observations"])
-        content = "\n".join([f"{entity['name']} ({entity['entityType']})", *(f"- {said}" for said in observations)])
+        content = "\n".join(
+            [f"{entity['name']} ({entity['entityType']})", *(f"- {observation}" for observation in observations)]
+        )
         extra = {"name": entity["name"], "type": entity["entityType"], "observations": observations}
         return self._item(self._entity_id(entity["name"]), content, {"graph": "entity", **extra})
 
@@ -181,7 +183,7 @@ class Graph:
 
 
 async def _again(work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work, anew as long as others change what it has read; each time, one of them has got on."""
+    """Do the work, again whenever others changed what it had read: each time, one of them has succeeded."""
     for _ in range(ATTEMPTS):
         try:
             return await work()
@@ -203,7 +205,7 @@ def _texts(item: MemoryItem) -> list[str]:
     return [extra["name"], extra["type"], *extra["observations"]]
 
 
-def _shown(entities: Iterable[MemoryItem], relations: Iterable[MemoryItem]) -> dict[str, list[Any]]:
+def _as_graph(entities: Iterable[MemoryItem], relations: Iterable[MemoryItem]) -> dict[str, list[Any]]:
     kept = [item.metadata.extra for item in entities]
     between = [item.metadata.extra for item in relations]
     return {

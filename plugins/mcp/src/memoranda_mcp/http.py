@@ -1,4 +1,4 @@
-"""Serving over streamable HTTP, on this machine alone and to those who have a token."""
+"""Serving over streamable HTTP, only on this machine and only to users who have a token."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from mcp_types import INVALID_REQUEST
 from pydantic import AnyHttpUrl
 
 from memoranda.errors import InputError
-from memoranda_mcp.server import RequestContext, make_server
-from memoranda_mcp.serving import Settings, make_desk, opened
+from memoranda_mcp.resources import RequestContext
+from memoranda_mcp.server import make_server
+from memoranda_mcp.serving import Settings, make_memory, opened
 
 if TYPE_CHECKING:
     from memoranda.store import BaseStore
-    from memoranda_mcp.desk import Desk
+    from memoranda_mcp.memory import ScopedMemory
     from memoranda_summary import Summarizer
 
 logger = logging.getLogger(__name__)
@@ -37,24 +38,24 @@ MAX_BODY = 4 * 1024 * 1024
 
 
 class Tokens:
-    """Who has which token."""
+    """The tokens of the users."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
-        """Take the tokens by the names of their users. Raises InputError for tokens that protect nothing."""
+        """Take the tokens by user. Raises InputError for tokens that protect nothing."""
         if not users:
             raise InputError("A server on HTTP needs at least one token.", field="tokens")
         for token in users.values():
             if not isinstance(token, str) or len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
                 raise InputError(f"A token has at least {MIN_TOKEN} characters, all of them plain.", field="tokens")
         if len(set(users.values())) != len(users):
-            raise InputError("Two users have the same token, so nobody could tell who is who.", field="tokens")
+            raise InputError("Two users have the same token, so they could not be told apart.", field="tokens")
         self._users = dict(users)
 
     def __repr__(self) -> str:
         return f"Tokens({len(self._users)})"
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whose token this is. Every known one is compared, so that time tells nothing of which is close."""
+        """Return the user of a token, or None. All tokens are compared, so that timing reveals nothing."""
         found = None
         for user, known in self._users.items():
             if hmac.compare_digest(known.encode(), token.encode("utf-8", "surrogatepass")):
@@ -65,7 +66,7 @@ class Tokens:
 
 
 def read_tokens(path: Path) -> dict[str, str]:
-    """Return the tokens of a file: a JSON object from users to tokens. Nothing of it is ever repeated."""
+    """Return the tokens of a file: a JSON object from users to tokens. No message repeats anything of it."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -77,34 +78,34 @@ def read_tokens(path: Path) -> dict[str, str]:
     return found
 
 
-class Desks:
-    """The desks of all who may come, made when they first do."""
+class ScopedMemories:
+    """The memories of all users, each made on their first request."""
 
     def __init__(self, store: BaseStore, settings: Settings, summarizer: Summarizer | None) -> None:
         self._store = store
         self._settings = settings
         self._summarizer = summarizer
-        self._desks: dict[str, Desk] = {}
+        self._memories: dict[str, ScopedMemory] = {}
 
-    def __call__(self, context: RequestContext) -> Desk:
-        """Return the desk of whoever sent the request, by the token that it came with."""
+    def __call__(self, context: RequestContext) -> ScopedMemory:
+        """Return the memory of the user whose token came with the request."""
         visitor = context.request.scope.get("user") if context.request is not None else None
         user = visitor.access_token.subject if isinstance(visitor, AuthenticatedUser) else None
         if user is None:
-            raise MCPError(INVALID_REQUEST, "Nobody is authenticated.")
-        if user not in self._desks:
-            self._desks[user] = make_desk(self._store, self._settings, self._summarizer, user)
-        return self._desks[user]
+            raise MCPError(INVALID_REQUEST, "The request is not authenticated.")
+        if user not in self._memories:
+            self._memories[user] = make_memory(self._store, self._settings, self._summarizer, user)
+        return self._memories[user]
 
     async def close(self) -> None:
         """Stop watching for changes."""
-        for desk in self._desks.values():
-            await desk.changes.close()
+        for memory in self._memories.values():
+            await memory.subscriptions.close()
 
 
-def make_app(desks: Desks, settings: Settings, tokens: Tokens) -> Any:
+def make_app(memories: ScopedMemories, settings: Settings, tokens: Tokens) -> Any:
     """Return the ASGI application. Requests from other origins and for other hosts are refused."""
-    server = make_server(desks, settings.rights)
+    server = make_server(memories, settings.rights)
     return server.streamable_http_app(
         host="127.0.0.1",
         max_request_body_size=MAX_BODY,
@@ -114,10 +115,10 @@ def make_app(desks: Desks, settings: Settings, tokens: Tokens) -> Any:
 
 
 async def serve_http(settings: Settings, host: str, port: int, tokens: Tokens) -> None:
-    """Serve until interrupted, and say on standard error where."""
+    """Serve until interrupted, and print the address to standard error."""
     if host not in LOOPBACK:
         raise InputError(
-            "The server listens on this machine alone: 127.0.0.1, ::1 or localhost. To reach it from elsewhere, put a "
+            "The server listens on this machine only: 127.0.0.1, ::1 or localhost. To reach it from elsewhere, put a "
             "proxy with TLS before it.",
             field="host",
         )
@@ -125,15 +126,15 @@ async def serve_http(settings: Settings, host: str, port: int, tokens: Tokens) -
     try:
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise InputError(f"Nobody can listen on port {port}: {error.strerror}.", field="port") from None
+        raise InputError(f"The server cannot listen on port {port}: {error.strerror}.", field="port") from None
     with closing(listening):
         async with opened(settings) as (store, summarizer):
-            desks = Desks(store, settings, summarizer)
-            config = uvicorn.Config(make_app(desks, settings, tokens), log_level="warning", access_log=False)
-            shown = f"[{host}]" if ":" in host else host
-            sys.stderr.write(f"memoranda mcp: http://{shown}:{listening.getsockname()[1]}/mcp\n")
+            memories = ScopedMemories(store, settings, summarizer)
+            config = uvicorn.Config(make_app(memories, settings, tokens), log_level="warning", access_log=False)
+            printed = f"[{host}]" if ":" in host else host
+            sys.stderr.write(f"memoranda mcp: http://{printed}:{listening.getsockname()[1]}/mcp\n")
             sys.stderr.flush()
             try:
                 await uvicorn.Server(config).serve(sockets=[listening])
             finally:
-                await desks.close()
+                await memories.close()

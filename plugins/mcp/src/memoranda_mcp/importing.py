@@ -1,4 +1,4 @@
-"""``memoranda mcp import``: take over the file of the well-known ``server-memory``."""
+"""``memoranda mcp import``: import the file of the reference server ``server-memory``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 500
 
 @dataclass(slots=True)
 class Imported:
-    """What a file held and what of it is new."""
+    """How much a file held, and how much of it is new."""
 
     entities: int = 0
     relations: int = 0
@@ -29,13 +29,13 @@ class Imported:
 
     def __str__(self) -> str:
         return (
-            f"{self.entities} entities and {self.relations} relations read; new are {self.new_entities} entities, "
+            f"{self.entities} entities and {self.relations} relations read; added {self.new_entities} entities, "
             f"{self.new_observations} further observations and {self.new_relations} relations."
         )
 
 
 def parsed(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return the entities and relations of a file. Raises InputError, naming the line, for what is neither."""
+    """Return the entities and relations of a file. Raises InputError, naming the line, for anything else."""
     entities: list[dict[str, Any]] = []
     relations: list[dict[str, str]] = []
     try:
@@ -43,7 +43,7 @@ def parsed(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.", field="file") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is no UTF-8 text.", field="file") from None
+        raise InputError(f"{path} is not UTF-8 text.", field="file") from None
     for number, line in enumerate(lines, 1):
         if line.strip():
             _take(line, f"{path}, line {number}", entities, relations)
@@ -76,8 +76,8 @@ async def take_over(graph: Graph, entities: list[dict[str, Any]], relations: lis
     for batch in _batches(entities):
         new = await graph.create_entities(batch)
         done.new_entities += len(new)
-        said = await graph.add_observations([(entity["name"], entity["observations"]) for entity in batch])
-        done.new_observations += sum(len(added) for _, added in said)
+        additions = await graph.add_observations([(entity["name"], entity["observations"]) for entity in batch])
+        done.new_observations += sum(len(added) for _, added in additions)
     for some in _batches(relations):
         done.new_relations += len(await graph.create_relations(some))
     return done

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from memoranda.errors import InputError, MemoryError
 from memoranda_context import ContextManager
+from memoranda_mcp.resources import RequestContext, protocol_errors
 
 if TYPE_CHECKING:
-    from memoranda_mcp.desk import Desk
-
-RequestContext = ServerRequestContext[Any, Any]
+    from memoranda_mcp.memory import ScopedMemory
 
 TOKENS = 4000
 MOST_REMEMBERED = 50
@@ -34,8 +31,8 @@ _KNOW_ME = types.Prompt(
 class Prompts:
     """Answers what clients ask about prompts."""
 
-    def __init__(self, reception: Callable[[RequestContext], Desk]) -> None:
-        self._reception = reception
+    def __init__(self, find_memory: Callable[[RequestContext], ScopedMemory]) -> None:
+        self._find_memory = find_memory
 
     async def listed(
         self, context: RequestContext, params: types.PaginatedRequestParams | None
@@ -47,7 +44,7 @@ class Prompts:
         """Return the prompt with what is remembered in it."""
         if params.name != _KNOW_ME.name:
             raise MCPError(types.INVALID_PARAMS, f"There is no prompt of this name. There is {_KNOW_ME.name}.")
-        desk = self._reception(context)
+        memory = self._find_memory(context)
         topic = (params.arguments or {}).get("topic", "").strip()
         if len(topic) > MAX_TOPIC:
             raise MCPError(types.INVALID_PARAMS, f"`topic` may have {MAX_TOPIC} characters at the most.")
@@ -57,13 +54,9 @@ class Prompts:
             "by subject, and say what is uncertain or old. If something is wrong I will tell you, and you can correct "
             "it with update or forget."
         )
-        manager = ContextManager(long_term=desk.store, token_budget=TOKENS, long_term_limit=MOST_REMEMBERED)
-        try:
+        manager = ContextManager(long_term=memory.store, token_budget=TOKENS, long_term_limit=MOST_REMEMBERED)
+        with protocol_errors():
             assembled = await manager.assemble_context(topic or question)
-        except InputError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        except MemoryError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         remembered = assembled.parts.notes() or f"Nothing is remembered{about} yet."
         return types.GetPromptResult(
             description=_KNOW_ME.description,

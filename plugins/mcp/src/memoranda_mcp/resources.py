@@ -1,4 +1,4 @@
-"""Memories as resources: listed in pages, read by their addresses, and subscribed to."""
+"""Memories as resources: clients list them in pages, read them by their addresses, and subscribe to them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from mcp.shared.exceptions import MCPError
 from memoranda.errors import InputError, MemoryError
 from memoranda.items import MemoryItem
 from memoranda_context.prompt import one_line
-from memoranda_mcp import addresses
-from memoranda_mcp.contents import MOST_SHOWN
+from memoranda_mcp.memory import CONVERSATION, GRAPH, ITEM, JSON, MOST_SHOWN, RECENT, address
 from memoranda_mcp.tools.memories import after, decoded, encoded
 
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession
 
-    from memoranda_mcp.changes import Changes
-    from memoranda_mcp.desk import Desk
+    from memoranda_mcp.memory import ScopedMemory
+    from memoranda_mcp.subscriptions import Subscriptions
 
 RequestContext = ServerRequestContext[Any, Any]
 
@@ -31,8 +30,8 @@ PAGE = 50
 
 
 @contextmanager
-def _refusals(uri: str | None = None) -> Iterator[None]:
-    """Turn what a store or a desk refuses in the block into an error of the protocol."""
+def protocol_errors(uri: str | None = None) -> Iterator[None]:
+    """Turn an error of a store in the block into an error of the protocol."""
     try:
         yield
     except InputError as error:
@@ -42,29 +41,29 @@ def _refusals(uri: str | None = None) -> Iterator[None]:
 
 
 class Resources:
-    """Answers what clients ask about resources."""
+    """Answers the requests about resources."""
 
-    def __init__(self, reception: Callable[[RequestContext], Desk]) -> None:
-        self._reception = reception
+    def __init__(self, find_memory: Callable[[RequestContext], ScopedMemory]) -> None:
+        self._find_memory = find_memory
 
     async def listed(
         self, context: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """List the newest memories, then the conversations, then all memories, in pages."""
-        desk = self._reception(context)
-        with _refusals():
-            return await self._page(desk, params.cursor if params is not None else None)
+        memory = self._find_memory(context)
+        with protocol_errors():
+            return await self._page(memory, params.cursor if params is not None else None)
 
-    async def _page(self, desk: Desk, cursor: str | None) -> types.ListResourcesResult:
+    async def _page(self, memory: ScopedMemory, cursor: str | None) -> types.ListResourcesResult:
         part, offset, until = "conversations", 0, None
         resources: list[types.Resource] = []
         if cursor is not None:
             position = decoded(cursor, _is_position)
             part, offset, until = position["part"], position["offset"], position["until"]
         else:
-            resources += [_RECENT, _GRAPH] if desk.rights.graph else [_RECENT]
+            resources += [_RECENT, _GRAPH] if memory.rights.graph else [_RECENT]
         if part == "conversations":
-            owners = [owner async for owner in desk.store.owners("session_id", limit=PAGE + 1, offset=offset)]
+            owners = [owner async for owner in memory.store.owners("session_id", limit=PAGE + 1, offset=offset)]
             resources += [_conversation(str(owner.value)) for owner in owners[:PAGE]]
             if len(owners) > PAGE:
                 return _resources(resources, {"part": part, "offset": offset + PAGE, "until": None})
@@ -72,7 +71,7 @@ class Resources:
         room = PAGE - len(resources)
         if room <= 0:
             return _resources(resources, {"part": "items", "offset": 0, "until": None})
-        items = await desk.store.search(limit=room + 1, offset=offset, until=until)
+        items = await memory.store.search(limit=room + 1, offset=offset, until=until)
         resources += [_item(item) for item in items[:room]]
         if len(items) <= room:
             return _resources(resources, None)
@@ -82,14 +81,14 @@ class Resources:
     async def templates(
         self, context: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """Say how addresses are written."""
+        """Return the templates of addresses."""
         return types.ListResourceTemplatesResult(resource_templates=list(_TEMPLATES))
 
     async def read(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Return a memory as JSON, or a conversation as text."""
-        desk, uri = self._reception(context), str(params.uri)
-        with _refusals(uri):
-            content = await desk.read(uri)
+        memory, uri = self._find_memory(context), str(params.uri)
+        with protocol_errors(uri):
+            content = await memory.read(uri)
             if content is None:
                 raise InputError("There is no such resource here.", field="uri")
         return types.ReadResourceResult(
@@ -99,57 +98,57 @@ class Resources:
     async def listen(
         self, context: RequestContext, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of changes. Everybody hears of their own desk's alone.
+        """Serve a stream of changes. A user hears of the changes in their own memory only.
 
         If one of the addresses is refused, the whole request is, and nothing is watched.
         """
-        changes = self._reception(context).changes
-        with _refusals():
-            async with changes.watched(params.notifications.resource_subscriptions or ()):
-                return await changes.listener(context, params)
+        subscriptions = self._find_memory(context).subscriptions
+        with protocol_errors():
+            async with subscriptions.watched(params.notifications.resource_subscriptions or ()):
+                return await subscriptions.listener(context, params)
 
     async def subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Tell this session of the changes of a resource, as clients of before 2026-07-28 ask for it.
+        """Notify this session of the changes of a resource, as clients before 2026-07-28 ask for it.
 
-        Who subscribes twice is told once.
+        A session that subscribes twice is notified once.
         """
-        changes, uri = self._reception(context).changes, str(params.uri)
-        subscriptions = _subscriptions(context)
-        if uri not in subscriptions:
-            with _refusals(uri):
-                await changes.watch([uri])
-            if uri in subscriptions:  # A second request of this session was quicker.
-                changes.unwatch([uri])
+        subscriptions, uri = self._find_memory(context).subscriptions, str(params.uri)
+        notifiers = _notifiers(context)
+        if uri not in notifiers:
+            with protocol_errors(uri):
+                await subscriptions.watch([uri])
+            if uri in notifiers:  # A second request of this session was quicker.
+                subscriptions.unwatch([uri])
             else:
-                subscriptions[uri] = _Telling(changes, uri, context.session)
+                notifiers[uri] = _Notifier(subscriptions, uri, context.session)
         return types.EmptyResult()
 
     async def unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Stop telling."""
-        telling = _subscriptions(context).pop(str(params.uri), None)
-        if telling is not None:
-            telling.stop()
+        """Stop the notifications of a resource."""
+        notifier = _notifiers(context).pop(str(params.uri), None)
+        if notifier is not None:
+            notifier.stop()
         return types.EmptyResult()
 
 
-class _Telling:
-    """Tells one session of the changes of one resource."""
+class _Notifier:
+    """Notifies one session of the changes of one resource."""
 
-    def __init__(self, changes: Changes, uri: str, session: ServerSession) -> None:
-        self._changes = changes
+    def __init__(self, subscriptions: Subscriptions, uri: str, session: ServerSession) -> None:
+        self._subscriptions = subscriptions
         self._uri = uri
         self._session = session
         self._sending: set[asyncio.Task[None]] = set()
-        self._leave = changes.bus.subscribe(self._hear)
+        self._leave = subscriptions.bus.subscribe(self._notify)
 
     def stop(self) -> None:
-        """Tell nothing more."""
+        """Send nothing more."""
         self._leave()
-        self._changes.unwatch([self._uri])
+        self._subscriptions.unwatch([self._uri])
         for task in self._sending:
             task.cancel()
 
-    def _hear(self, event: ServerEvent) -> None:
+    def _notify(self, event: ServerEvent) -> None:
         if isinstance(event, ResourceUpdated) and event.uri == self._uri:
             task = asyncio.create_task(self._session.send_resource_updated(self._uri))
             self._sending.add(task)
@@ -158,27 +157,27 @@ class _Telling:
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
         if not task.cancelled():
-            task.exception()  # Whoever hung up does not hear of it, and nobody else needs to.
+            task.exception()  # A client that hung up misses the notification; that is not an error here.
 
 
-def _subscriptions(context: RequestContext) -> dict[str, _Telling]:
-    """Return the subscriptions of a connection, which end with it."""
+def _notifiers(context: RequestContext) -> dict[str, _Notifier]:
+    """Return the notifiers of a connection, which end with it."""
     # A session is made for each request; what lasts as long as the connection has no public name yet.
     connection = context.session._connection
-    if _SUBSCRIPTIONS not in connection.state:
-        held: dict[str, _Telling] = {}
-        connection.state[_SUBSCRIPTIONS] = held
+    if _NOTIFIERS not in connection.state:
+        held: dict[str, _Notifier] = {}
+        connection.state[_NOTIFIERS] = held
         connection.exit_stack.callback(_stop_all, held)
-    subscriptions: dict[str, _Telling] = connection.state[_SUBSCRIPTIONS]
-    return subscriptions
+    notifiers: dict[str, _Notifier] = connection.state[_NOTIFIERS]
+    return notifiers
 
 
-def _stop_all(held: dict[str, _Telling]) -> None:
-    for telling in held.values():
-        telling.stop()
+def _stop_all(held: dict[str, _Notifier]) -> None:
+    for notifier in held.values():
+        notifier.stop()
 
 
-_SUBSCRIPTIONS = "memoranda.subscriptions"
+_NOTIFIERS = "memoranda.subscriptions"
 
 
 def _is_position(found: dict[str, Any]) -> bool:
@@ -195,34 +194,34 @@ def _resources(resources: list[types.Resource], position: dict[str, Any] | None)
 
 
 _RECENT = types.Resource(
-    uri=addresses.RECENT,
+    uri=RECENT,
     name="recent",
     title="Recent memories",
     description="The newest memories, newest first.",
-    mime_type="application/json",
+    mime_type=JSON,
 )
 
 _GRAPH = types.Resource(
-    uri=addresses.GRAPH,
+    uri=GRAPH,
     name="knowledge-graph",
     title="Knowledge graph",
     description="All entities and relations.",
-    mime_type="application/json",
+    mime_type=JSON,
 )
 
 _TEMPLATES = (
     types.ResourceTemplate(
-        uri_template=addresses.ITEM,
+        uri_template=ITEM,
         name="memory",
         title="A memory",
         description="One memory by its id, with its version, tags and times.",
-        mime_type="application/json",
+        mime_type=JSON,
     ),
     types.ResourceTemplate(
-        uri_template=addresses.CONVERSATION,
+        uri_template=CONVERSATION,
         name="conversation",
         title="A conversation",
-        description=f"What was said in a conversation, oldest first; the newest {MOST_SHOWN} entries.",
+        description=f"The messages of a conversation, oldest first; the newest {MOST_SHOWN} entries.",
         mime_type="text/plain",
     ),
 )
@@ -230,17 +229,17 @@ _TEMPLATES = (
 
 def _conversation(name: str) -> types.Resource:
     return types.Resource(
-        uri=addresses.address("conversations", name), name=name, title=f"Conversation {name}", mime_type="text/plain"
+        uri=address("conversations", name), name=name, title=f"Conversation {name}", mime_type="text/plain"
     )
 
 
 def _item(item: MemoryItem) -> types.Resource:
-    said = one_line(item.content)
+    line = one_line(item.content)
     return types.Resource(
-        uri=addresses.address("items", item.id),
+        uri=address("items", item.id),
         name=item.id,
-        title=said if len(said) <= _TITLE else f"{said[: _TITLE - 1]}…",
-        mime_type="application/json",
+        title=line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…",
+        mime_type=JSON,
     )
 
 

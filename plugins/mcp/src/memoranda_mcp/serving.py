@@ -1,21 +1,21 @@
-"""Opening the store and running the server until its client is gone."""
+"""Opening the store, and serving until the client is gone."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoranda.opening import open as open_store
 from memoranda.store import namespace_of
-from memoranda_mcp.desk import Desk, Rights
+from memoranda_mcp.memory import Rights, ScopedMemory
 from memoranda_mcp.server import make_server
 
 if TYPE_CHECKING:
-    from memoranda.store import BaseStore
+    from memoranda.store import Access, BaseStore
     from memoranda_summary import Summarizer
 
 _OF_A_CONVERSATION = ("session_id", "task_id")
@@ -23,7 +23,7 @@ _OF_A_CONVERSATION = ("session_id", "task_id")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server was started."""
+    """The options of a server."""
 
     store: str | None = None
     user: str | None = None
@@ -55,29 +55,27 @@ class Settings:
         return {name: value for name, value in named.items() if value is not None}
 
 
-def make_desk(store: BaseStore, settings: Settings, summarizer: Summarizer | None, user: str | None = None) -> Desk:
-    """Return the desk of a user, or of the scope that the settings name."""
+def make_memory(
+    store: BaseStore, settings: Settings, summarizer: Summarizer | None, user: str | None = None
+) -> ScopedMemory:
+    """Return the memory of a user, or of the scope that the settings name."""
     scope = settings.scope(user)
     lasting = {name: value for name, value in scope.items() if name not in _OF_A_CONVERSATION} or scope
-    return Desk(store.scoped(**scope), store.scoped(**lasting), settings.rights, summarizer)
+    return ScopedMemory(store.scoped(**scope), store.scoped(**lasting), settings.rights, summarizer)
 
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[tuple[BaseStore, Summarizer | None]]:
     """Open the store, and make the model if one is named, for the block."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="memoranda mcp: %(message)s")
-    summarizer = None
-    if settings.model is not None:
-        from memoranda_summary import installed_summarizer
+    async with AsyncExitStack() as stack:
+        summarizer = None
+        if settings.model is not None:
+            from memoranda_summary.models import openai_model
 
-        summarizer = installed_summarizer("openai", model=settings.model, base_url=settings.base_url)
-    try:
-        async with open_store(settings.store, access="read" if settings.read_only else "create") as store:
-            yield store, summarizer
-    finally:
-        close = getattr(summarizer, "aclose", None)
-        if close is not None:
-            await close()
+            summarizer = await stack.enter_async_context(openai_model(settings.model, settings.base_url))
+        access: Access = "read" if settings.read_only else "create"
+        yield await stack.enter_async_context(open_store(settings.store, access=access)), summarizer
 
 
 async def serve(settings: Settings) -> None:
@@ -85,10 +83,10 @@ async def serve(settings: Settings) -> None:
     from mcp.server.stdio import stdio_server
 
     async with opened(settings) as (store, summarizer):
-        desk = make_desk(store, settings, summarizer)
-        server = make_server(desk)
+        memory = make_memory(store, settings, summarizer)
+        server = make_server(memory)
         try:
             async with stdio_server() as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
         finally:
-            await desk.changes.close()
+            await memory.subscriptions.close()

@@ -1,7 +1,7 @@
 """Items as Anthropic messages, and back.
 
-There a user's message holds the results of tools and what was said along with them. Results and words are items of
-their own here, so the payload of an item may be part of a message: a list of blocks is the rest of the message that the
+There a user's message holds the results of tools and the text beside them. Here each result and the text are items of
+their own, so the payload of an item may be part of a message: a list of blocks is the rest of the message that the
 results before it began, an object is a message of its own.
 """
 
@@ -21,8 +21,8 @@ from memoranda.payloads import plain
 from memoranda.shapes import each, owner_of, wrong
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
+from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
-from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.shapes import JsonObject, calls_of, joined_text
 
 FORMAT = "anthropic"
@@ -42,7 +42,7 @@ def from_anthropic(
 ) -> list[MemoryItem]:
     """Return items for Anthropic messages, dicts or objects of the SDK, system text first, stamped with the metadata.
 
-    :func:`to_anthropic` gives every message back as it was; a system text that is no list comes back as one block.
+    :func:`to_anthropic` gives every message back as it was; a system text that is not a list comes back as one block.
     Raises InputError as :func:`memoranda_messages.from_openai` does; a place in the system text is such as
     ``system[0].text``. What that API refuses is refused here too: results behind other content of their message, and
     results or calls in a message of the wrong role.
@@ -63,7 +63,7 @@ def from_anthropic(
         if added and position == start:
             continue
         parts = _parts_of(message, f"messages[{position}]", after_results=after_results)
-        read = [item_from(fields, owner, names, _plainly, part, FORMAT) for fields, part in parts]
+        read = [item_from(fields, owner, names, _without_payload, part, FORMAT) for fields, part in parts]
         if read[0].memory_type == "ai" and all(item.memory_type == "system" for item in items) and not added:
             read[0].opens = True  # A field that no class knows; only this module reads it.
         after_results = read[-1].memory_type == "tool"
@@ -79,7 +79,7 @@ def to_anthropic(
     Results stand right behind their call; those of parallel calls share one user message. System items go to the front,
     unless they came in among the messages; no other item speaks for the system. Blank text is left out, since it is
     refused. Where the assistant would speak first, a user's message that says so is put before it, unless the
-    conversation came in like that. What that format has no place for is told to ``dropped``, or with ``strict`` an
+    conversation came in like that. What that format has no place for is appended to ``dropped``, or with ``strict`` an
     InputError. Raises InputError as :func:`memoranda_messages.to_openai` does.
     """
     request = Request(FORMAT, items, _read, legal=_legal_id, strict=strict, dropped=dropped)
@@ -89,13 +89,13 @@ def to_anthropic(
     behind_result = False
     first: MemoryItem | None = None
     for turn in request.turns(behind_calls=True):
-        kept = request.kept.get(turn.at)
-        if turn.item.memory_type == "system" and not (kept and "role" in kept.message):
-            system += _filled([kept.message if kept else _system_block(turn.item)], turn, request)
+        payload = request.payloads.get(turn.at)
+        if turn.item.memory_type == "system" and not (payload and "role" in payload.message):
+            system += _filled([payload.message if payload else _system_block(turn.item)], turn, request)
             continue
-        message, joins = _message_of(turn, request, kept)
+        message, joins = _message_of(turn, request, payload)
         if not message["content"] and turn.item.memory_type != "tool":
-            request.tell(turn.item, "blank text", "repaired")
+            request.report(turn.item, "blank text", "repaired")
             continue
         if behind_result and joins and isinstance(messages[-1]["content"], list):
             messages[-1]["content"] += message["content"]
@@ -105,7 +105,7 @@ def to_anthropic(
         behind_result = turn.item.memory_type == "tool"
     speaking = next((message for message in messages if message["role"] != "system"), None)
     if first is not None and speaking and speaking["role"] == "assistant" and not getattr(first, "opens", False):
-        request.tell(first, "the assistant's opening", "repaired")
+        request.report(first, "the assistant's opening", "repaired")
         messages.insert(messages.index(speaking), _opening())
     return system, messages
 
@@ -115,14 +115,17 @@ def _settle_hosted_calls(request: Request) -> None:
 
     A call and its result may stand in two messages. Where half of such a pair is missing, none of them is sent.
     """
-    request.kept = {at: kept for at, kept in request.kept.items() if kept.whole}
-    hosted = {at: Counter(_hosted_ids(kept.message, "_tool_use", "_tool_result")) for at, kept in request.kept.items()}
+    request.payloads = {at: payload for at, payload in request.payloads.items() if payload.whole}
+    hosted = {
+        at: Counter(_hosted_ids(payload.message, "_tool_use", "_tool_result"))
+        for at, payload in request.payloads.items()
+    }
     newest = max((at for at, item in enumerate(request.items) if item.memory_type != "tool"), default=-1)
-    waiting = _hosted_ids(request.kept[newest].message, "_tool_use") if newest in request.kept else []
+    waiting = _hosted_ids(request.payloads[newest].message, "_tool_use") if newest in request.payloads else []
     if any(count % 2 for call_id, count in sum(hosted.values(), Counter()).items() if call_id not in waiting):
         for at in [at for at, own in hosted.items() if any(count % 2 for count in own.values())]:
-            request.tell(request.items[at], "a call that the provider ran", "incomplete")
-            del request.kept[at]
+            request.report(request.items[at], "a call that the provider ran", "incomplete")
+            del request.payloads[at]
 
 
 def _hosted_ids(message: Any, *ends: str) -> list[str]:
@@ -160,7 +163,7 @@ def _system_block(item: MemoryItem) -> Message:
 def _parts_of(message: JsonObject, place: str, *, after_results: bool) -> list[tuple[Fields, Any]]:
     """Return the fields of each item of a message, and the part of the message that it is.
 
-    All that was said in a message is one item: it starts one round.
+    All other content of a message is one item: it starts one round.
     """
     role = shapes.role_of(message, place, _TYPES)
     blocks = shapes.blocks_of(message.get("content"), f"{place}.content")
@@ -223,15 +226,15 @@ def _read_result(block: JsonObject, place: str) -> Fields:
     }
 
 
-def _plainly(item: MemoryItem) -> Any:
+def _without_payload(item: MemoryItem) -> Any:
     """Return the part of a conversation that an item without payload is."""
     if item.memory_type == "tool":
         return [_result_block(item, getattr(item, "tool_call_id", ""), item.content)]
-    return _said(item, [_legal_id(call["id"]) for call in calls_of(item)], legal_tool_name)
+    return _from_fields(item, [_legal_id(call["id"]) for call in calls_of(item)], legal_tool_name)
 
 
-def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str]) -> Message:
-    """Return the message of an item that is no result, by its fields."""
+def _from_fields(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str]) -> Message:
+    """Return the message of an item that is not a result, from its fields."""
     text = spoken(item)
     blocks: list[Message] = [{"type": "text", "text": text}] if text.strip() else []
     named = zip(calls_of(item), ids, strict=True)
@@ -239,25 +242,25 @@ def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str])
     return {"role": "assistant" if item.memory_type == "ai" else "user", "content": blocks}
 
 
-def _message_of(turn: Turn, request: Request, kept: Kept | None) -> tuple[Message, bool]:
-    """Return the message of an item, and whether it goes on with the message of the results before it."""
+def _message_of(turn: Turn, request: Request, payload: UsablePayload | None) -> tuple[Message, bool]:
+    """Return the message of an item, and True if it continues the message of the results before it."""
     item = turn.item
     if item.memory_type == "tool":
-        if kept and not turn.further:
-            message = kept.message if isinstance(kept.message, dict) else {"content": kept.message}
+        if payload and not turn.further:
+            message = payload.message if isinstance(payload.message, dict) else {"content": payload.message}
             block = message["content"][0] | {"tool_use_id": turn.ids[0]}
-            return {**message, "role": "user", "content": [block]}, isinstance(kept.message, list)
+            return {**message, "role": "user", "content": [block]}, isinstance(payload.message, list)
         return {"role": "user", "content": [_result_block(item, turn.ids[0], answer_text(turn))]}, True
-    if kept:
-        message = kept.message if isinstance(kept.message, dict) else {"role": "user", "content": kept.message}
+    if payload:
+        message = payload.message if isinstance(payload.message, dict) else {"role": "user", "content": payload.message}
         content = message.get("content", [])
         if not isinstance(content, str):
             uses = iter(turn.ids)
             content = [
                 block | {"id": next(uses)} if block.get("type") == "tool_use" else block for block in content or []
             ]
-        return message | {"content": _filled(content, turn, request)}, isinstance(kept.message, list)
-    return _said(item, turn.ids, partial(request.tool_name, item)), False
+        return message | {"content": _filled(content, turn, request)}, isinstance(payload.message, list)
+    return _from_fields(item, turn.ids, partial(request.tool_name, item)), False
 
 
 def _filled(content: Any, turn: Turn, request: Request) -> Any:
@@ -266,7 +269,7 @@ def _filled(content: Any, turn: Turn, request: Request) -> Any:
         return content if content.strip() else ""
     filled = [block for block in content if block.get("type") != "text" or str(block.get("text") or "").strip()]
     if len(filled) < len(content) and filled:
-        request.tell(turn.item, "blank text", "repaired")
+        request.report(turn.item, "blank text", "repaired")
     return filled
 
 

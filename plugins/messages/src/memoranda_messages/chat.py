@@ -12,8 +12,8 @@ from memoranda.shapes import owner_of, wrong
 from memoranda.speakers import is_role, plain_name
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
+from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
-from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
 
 FORMAT = "openai"
@@ -33,7 +33,7 @@ _MAX_NAME = 64
 def from_openai(messages: Iterable[Any], *, metadata: MemoryMetadata | None = None) -> list[MemoryItem]:
     """Return items for OpenAI chat messages, dicts or objects of the SDK, in their order, stamped with the metadata.
 
-    :func:`to_openai` gives every message back as it was. Raises InputError for whatever is no such message or could not
+    :func:`to_openai` gives every message back as it was. Raises InputError for what is not such a message or could not
     be stored, naming the place, such as ``messages[3].tool_calls[0].id``.
     """
     owner = owner_of(metadata)
@@ -41,7 +41,7 @@ def from_openai(messages: Iterable[Any], *, metadata: MemoryMetadata | None = No
     items = []
     for position, message in enumerate(messages_of(messages)):
         fields = _read(message, f"messages[{position}]")
-        items.append(item_from(fields, owner, names, _plainly, message, FORMAT))
+        items.append(item_from(fields, owner, names, _without_payload, message, FORMAT))
     return with_first_ids(items)
 
 
@@ -51,24 +51,24 @@ def to_openai(
     """Return OpenAI chat messages for items given oldest first; only items of the type ``system`` have that role.
 
     Results stand right behind their call, even where other items came in between. What that format has no place for,
-    such as another provider's images or the ``is_error`` of a failed result, is told to ``dropped``, and with
-    ``strict`` it is an InputError; names and ids that OpenAI refuses are changed, and that is told as well. Raises
-    InputError, naming the place, for what is no item and for calls that JSON cannot hold.
+    such as another provider's images or the ``is_error`` of a failed result, is appended to ``dropped``, and with
+    ``strict`` it is an InputError; names and ids that OpenAI refuses are changed, which is reported as well. Raises
+    InputError, naming the place, for what is not an item and for calls that JSON cannot hold.
     """
     request = Request(FORMAT, items, _read, legal=lambda name: name[:_MAX_ID], strict=strict, dropped=dropped)
     messages: list[Message] = []
     by_name: str | None = None
     for turn in request.turns(behind_calls=True):
-        kept = request.kept.get(turn.at)
+        payload = request.payloads.get(turn.at)
         if turn.item.memory_type == "tool":
-            messages.append(_result(turn, kept, by_name=by_name))
+            messages.append(_result(turn, payload, by_name=by_name))
             continue
         if request.has_nothing_to_say(turn.at):
             continue
-        if kept and kept.whole:
-            message = kept.message | _ids_in(kept.message, turn.ids)
+        if payload and payload.whole:
+            message = payload.message | _ids_in(payload.message, turn.ids)
         else:
-            message = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), kept)
+            message = _from_fields(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
         by_name = message["function_call"]["name"] if message.get("function_call") else None
         if isinstance(message.get("name"), str):
             _repair_name(message, turn.item, request)
@@ -99,7 +99,7 @@ def _read(message: JsonObject, place: str) -> Fields:
 
 
 def _otherwise_said(message: JsonObject, place: str) -> tuple[str, str]:
-    """Return what a model said beside its content: that it refuses, and aloud."""
+    """Return a model's refusal and the transcript of its audio, which stand beside its content."""
     audio = message.get("audio")
     if audio is not None and not isinstance(audio, dict):
         raise wrong(f"{place}.audio", "an object", audio)
@@ -143,21 +143,23 @@ def _read_call(call: JsonObject, place: str) -> JsonObject:
     return {"id": call_id, "name": call_name(call), "arguments": parsed(call_arguments(call))}
 
 
-def _plainly(item: MemoryItem) -> Message:
+def _without_payload(item: MemoryItem) -> Message:
     """Return the message of an item that is sent alone and has no payload."""
     if item.memory_type == "tool":
         return {"role": "tool", "content": item.content, "tool_call_id": getattr(item, "tool_call_id", "")}
-    return _said(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
+    return _from_fields(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
 
 
-def _said(item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None) -> Message:
-    """Return the message of an item that is no result, by its fields; of what was kept only the calls are used."""
+def _from_fields(
+    item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], payload: UsablePayload | None = None
+) -> Message:
+    """Return the message of an item that is not a result, from its fields; of its payload only the calls are used."""
     message: Message = {"role": _ROLES.get(item.memory_type, "user"), "content": spoken(item)}
     if item.name is not None:
         message["name"] = item.name
     if ids:
         message["content"] = item.content or None
-        message |= (_ids_in(kept.message, ids) if kept else {}) or {
+        message |= (_ids_in(payload.message, ids) if payload else {}) or {
             "tool_calls": [
                 _written_call(call, call_id, tool_name(call_name(call)))
                 for call, call_id in zip(calls_of(item), ids, strict=True)
@@ -173,19 +175,19 @@ def _written_call(call: Any, call_id: str, name: str) -> Message:
 
 
 def _ids_in(message: JsonObject, ids: Sequence[str]) -> Message:
-    """Return the calls of a message that was kept, under the ids that they have in this request."""
+    """Return the calls of a payload, under the ids that they have in this request."""
     calls = message.get("tool_calls")
     if not calls:
         return {}
     return {"tool_calls": [call | {"id": call_id} for call, call_id in zip(calls, ids, strict=True)]}
 
 
-def _result(turn: Turn, kept: Kept | None, *, by_name: str | None) -> Message:
+def _result(turn: Turn, payload: UsablePayload | None, *, by_name: str | None) -> Message:
     """Return the message of a result, in the form that its call has; ``by_name`` is whom one of the old form called."""
     role = "tool" if by_name is None else "function"
     identity = {"tool_call_id": turn.ids[0]} if by_name is None else {"name": by_name}
-    if kept and kept.whole and kept.message["role"] == role and not turn.further:
-        message: Message = kept.message | identity
+    if payload and payload.whole and payload.message["role"] == role and not turn.further:
+        message: Message = payload.message | identity
         return message
     return {"role": role, "content": answer_text(turn), **identity}
 
@@ -194,7 +196,7 @@ def _repair_name(message: Message, item: MemoryItem, request: Request) -> None:
     """Give a participant a name that OpenAI takes: short, without spaces and signs, and none that poses as a role."""
     legal = "" if is_role(message["name"]) else plain_name(message["name"]).replace(" ", "_")[:_MAX_NAME]
     if not legal or legal != message["name"]:
-        request.tell(item, "name", "repaired")
+        request.report(item, "name", "repaired")
     if legal:
         message["name"] = legal
     else:

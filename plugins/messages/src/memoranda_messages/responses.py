@@ -13,9 +13,16 @@ from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import owner_of, wrong
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
-from memoranda_messages.parts import OUTPUTS
+from memoranda_messages.payloads import (
+    OUTPUTS,
+    Fields,
+    Message,
+    UsablePayload,
+    item_from,
+    messages_of,
+    refuse_calls_of_others,
+)
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
-from memoranda_messages.round_trip import Fields, Kept, Message, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
 
 FORMAT = "responses"
@@ -38,7 +45,7 @@ def from_responses(items: Iterable[Any], *, metadata: MemoryMetadata | None = No
 
     One becomes one, in their order, stamped with the metadata; :func:`to_responses` gives every one back as it was. A
     model's reasoning and what it led to, up to the next input, are a ``group``, and so are a program and the calls that
-    it makes. Raises InputError for whatever is no such item or could not be stored, naming the place, such as
+    it makes. Raises InputError for what is not such an item or could not be stored, naming the place, such as
     ``items[3].call_id``.
     """
     owner = owner_of(metadata)
@@ -47,7 +54,7 @@ def from_responses(items: Iterable[Any], *, metadata: MemoryMetadata | None = No
     found = []
     for position, given in enumerate(messages_of(items, "items")):
         fields = _read(given, f"items[{position}]")
-        item = item_from(fields, owner, names, _plainly, given, FORMAT)
+        item = item_from(fields, owner, names, _without_payload, given, FORMAT)
         item.group = groups.group_of(given, item)
         found.append(item)
     sizes = Counter(item.group for item in found)
@@ -63,7 +70,7 @@ def to_responses(
     """Return the input of the Responses API for items given oldest first; order is kept.
 
     Only items of the type ``system`` have a role with authority. Reasoning goes out only before what it led to. What
-    this API has no place for is told to ``dropped``, or with ``strict`` an InputError. Raises InputError as
+    this API has no place for is appended to ``dropped``, or with ``strict`` an InputError. Raises InputError as
     :func:`memoranda_messages.to_openai` does.
     """
     request = Request(FORMAT, items, _read, legal=lambda name: name[:_MAX_ID], strict=strict, dropped=dropped)
@@ -71,13 +78,13 @@ def to_responses(
     answered_by: dict[str, str] = {}
     sent: list[tuple[Message, MemoryItem]] = []
     for turn in request.turns(behind_calls=False):
-        kept = request.kept.get(turn.at)
+        payload = request.payloads.get(turn.at)
         if turn.item.memory_type == "tool":
-            written = [_result(turn, kept, answered_by[turn.ids[0]])]
+            written = [_result(turn, payload, answered_by[turn.ids[0]])]
         elif request.has_nothing_to_say(turn.at):
             written = []
         else:
-            written = _said(turn.item, turn.ids, partial(request.tool_name, turn.item), kept)
+            written = _from_fields(turn.item, turn.ids, partial(request.tool_name, turn.item), payload)
             calls = [each for each in written if _kind(each) in OUTPUTS]
             answered_by |= {
                 call_id: OUTPUTS[_kind(call)] for call, call_id in zip(calls, turn.ids, strict=bool(turn.ids))
@@ -106,8 +113,8 @@ def _read(given: JsonObject, place: str) -> Fields:
         return {"memory_type": "ai", "content": ""}
     if kind in _SETTINGS:
         return {"memory_type": "system", "content": ""}
-    said = repr(kind) if len(kind) <= 40 else "this"
-    raise InputError(f"{place}.type: {said} is no type of item that is known here.", field=f"{place}.type")
+    name = repr(kind) if len(kind) <= 40 else "this"
+    raise InputError(f"{place}.type: {name} is not a known type of item.", field=f"{place}.type")
 
 
 def _read_message(given: JsonObject, place: str) -> Fields:
@@ -194,35 +201,35 @@ class _Groups:
         return self._reasoned
 
 
-def _plainly(item: MemoryItem) -> Any:
+def _without_payload(item: MemoryItem) -> Any:
     """Return what an item that is sent alone and has no payload is sent as."""
     if item.memory_type == "tool":
         return {"type": "function_call_output", "call_id": getattr(item, "tool_call_id", ""), "output": item.content}
-    sent = _said(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
+    sent = _from_fields(item, [call["id"][:_MAX_ID] for call in calls_of(item)], legal_tool_name)
     return sent[0] if len(sent) == 1 else sent
 
 
 def _settle_kinds(request: Request) -> None:
     """Let a call of a kind that only this API has go out as it came only if every result of it does so too."""
     for link in request.links:
-        kept, result = request.kept.get(link.caller), request.kept.get(link.result)
-        if kept is None or _kind(kept.message) in ("function_call", "custom_tool_call"):
+        payload, result = request.payloads.get(link.caller), request.payloads.get(link.result)
+        if payload is None or _kind(payload.message) in ("function_call", "custom_tool_call"):
             continue
-        if result is None or not result.whole or _kind(result.message) != OUTPUTS.get(_kind(kept.message)):
-            del request.kept[link.caller]
+        if result is None or not result.whole or _kind(result.message) != OUTPUTS.get(_kind(payload.message)):
+            del request.payloads[link.caller]
 
 
-def _said(
-    item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], kept: Kept | None = None
+def _from_fields(
+    item: MemoryItem, ids: Sequence[str], tool_name: Callable[[str], str], payload: UsablePayload | None = None
 ) -> list[Message]:
-    """Return what an item that is no result goes out as: what was kept, or what it says and then its calls."""
-    if kept and ids:
-        calls = [kept.message | {_id_key(kept.message, _kind(kept.message)): ids[0]}]
+    """Return the input entries of an item that is not a result: its payload, or its text and then its calls."""
+    if payload and ids:
+        calls = [payload.message | {_id_key(payload.message, _kind(payload.message)): ids[0]}]
     else:
         named = zip(calls_of(item), ids, strict=True)
         calls = [_written_call(call, call_id, tool_name(call_name(call))) for call, call_id in named]
-    if kept and kept.whole:
-        return calls or [dict(kept.message)]
+    if payload and payload.whole:
+        return calls or [dict(payload.message)]
     if calls and not item.content:
         return calls
     return [{"role": _ROLES.get(item.memory_type, "user"), "content": spoken(item)}, *calls]
@@ -234,9 +241,9 @@ def _written_call(call: Any, call_id: str, name: str) -> Message:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": call_arguments(call)}
 
 
-def _result(turn: Turn, kept: Kept | None, kind: str) -> Message:
-    if kept and kept.whole and _kind(kept.message) == kind and not turn.further:
-        message: Message = kept.message | {_id_key(kept.message, kind): turn.ids[0]}
+def _result(turn: Turn, payload: UsablePayload | None, kind: str) -> Message:
+    if payload and payload.whole and _kind(payload.message) == kind and not turn.further:
+        message: Message = payload.message | {_id_key(payload.message, kind): turn.ids[0]}
         return message
     return {"type": kind, "call_id": turn.ids[0], "output": answer_text(turn)}
 
@@ -249,7 +256,7 @@ def _distinct(sent: Iterable[tuple[Message, MemoryItem]], request: Request) -> l
         kind, own = _kind(message), message.get("id")
         if isinstance(own, str) and own and _id_key(message, kind) != "id":
             if own in seen:
-                request.tell(item, "id", "repaired")
+                request.report(item, "id", "repaired")
                 if kind in _ALONE:
                     continue
                 message = {key: value for key, value in message.items() if key != "id"}
@@ -263,13 +270,13 @@ def _followed_reasoning(sent: Sequence[tuple[Message, MemoryItem]], request: Req
 
     Reasoning that was given last of all has none yet, and goes out as it came.
     """
-    kept: list[Message] = []
+    followed: list[Message] = []
     follows = bool(sent) and sent[-1][1] is request.last
     for message, item in reversed(sent):
         kind = _kind(message)
         if kind == "reasoning" and not follows:
-            request.tell(item, kind, "incomplete")
+            request.report(item, kind, "incomplete")
             continue
         follows = message.get("role") == "assistant" or kind in OUTPUTS or kind in _ALONE
-        kept.append(message)
-    return kept[::-1]
+        followed.append(message)
+    return followed[::-1]

@@ -1,4 +1,4 @@
-"""When to summarise, with which template, and how a summary takes the place of what it stands for and gives it back."""
+"""When to summarise, with which template, and how to swap messages for their summary and back."""
 
 from __future__ import annotations
 

@@ -10,9 +10,10 @@ import typer
 
 from memoranda.errors import SummaryError
 from memoranda_cli import options
+from memoranda_cli.characters import visible
 from memoranda_cli.exits import CommandError, ExitCode
 from memoranda_cli.interrupting import uncertain
-from memoranda_cli.terminal import progress, say, show, show_json, visible
+from memoranda_cli.terminal import progress, say, show, show_json
 
 if TYPE_CHECKING:
     from memoranda.items import MemoryItem
@@ -32,7 +33,7 @@ Longest = Annotated[
     typer.Option(
         "--max-prompt-tokens",
         min=1,
-        help="The most estimated tokens of one prompt; what is longer is summarized in parts.",
+        help="The most estimated tokens of a prompt; a longer one is split into parts.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -74,7 +75,7 @@ def summarize(
     from memoranda.windowing import as_said
     from memoranda_cli.stores import opened, run
     from memoranda_summary import generate_summary
-    from memoranda_summary.command_model import chosen_model
+    from memoranda_summary.models import chosen_model
 
     config = _config(template, keep, max_prompt_tokens=max_prompt_tokens)
 
@@ -91,7 +92,7 @@ def summarize(
         show_json({"summaries": result.summaries, "original_count": result.original_count, "kept": kept})
         return
     if not result.summaries:
-        say(f"There is nothing to summarize: {result.original_count} items, of which the newest {keep} are kept.")
+        say(f"There is nothing to summarize: {result.original_count} items, and the newest {keep} are kept.")
     for name, text in result.summaries.items():
         _show_summary(name, text)
 
@@ -113,13 +114,13 @@ def compact(
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Put a summary in the place of the older part of a conversation, if it has grown too long.
+    """Replace the older part of a conversation with a summary, if it has grown too long.
 
     Whole rounds are summarized. They are archived, not removed: 'memoranda undo' brings them back.
     """
     from memoranda_cli.stores import opened, run
     from memoranda_summary import compact as swap
-    from memoranda_summary.command_model import chosen_model
+    from memoranda_summary.models import chosen_model
 
     config = _config(
         template, keep, message_threshold=messages, token_threshold=tokens, max_prompt_tokens=max_prompt_tokens
@@ -137,7 +138,7 @@ def compact(
                 return await swap(target, metadata, config, summarizer, force=force)
 
     with uncertain(
-        "The summary is there with all it stands for, or nothing was changed; 'memoranda history' shows it."
+        "The summary is stored and its sources archived, or nothing was changed; 'memoranda history' shows which."
     ):
         result = run(work())
     _show_compaction(result, as_json)
@@ -230,7 +231,7 @@ def undo(
     store_options: options.StoreOptions = None,
     as_json: options.Json = False,
 ) -> None:
-    """Take a summary back and show the items again that it stood for."""
+    """Undo a summary: remove it, and show the items again that it stood for."""
     from memoranda_cli.stores import opened, run
     from memoranda_summary import undo as take_back
 
@@ -248,7 +249,7 @@ def undo(
 
 @contextmanager
 def _not_found() -> Iterator[None]:
-    """Turn the error of an id that is no summary's into the exit code for what is not there."""
+    """Give the error for an id that is not a summary's the exit code for what was not found."""
     try:
         yield
     except SummaryError as error:

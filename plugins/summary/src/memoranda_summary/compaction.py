@@ -1,4 +1,4 @@
-"""Swapping the older part of a conversation for summaries of it, and back.
+"""Swapping the older part of a conversation for summaries of it.
 
 Everything goes through the public methods of a store. The swap is one compare-and-set of the new summaries and of the
 items that they stand for, all or none: two compactions at once cannot both succeed, and on a store that is ``atomic``
@@ -25,8 +25,8 @@ from memoranda.store.conditions import json_equal
 from memoranda.tokens import TokenCounter
 from memoranda.turns import aside
 from memoranda.windowing import as_said
-from memoranda_summary.asking import Answer
 from memoranda_summary.generation import DEFAULT_TIMEOUT, SummaryConfig, TriggerResult, ask, check_trigger, split
+from memoranda_summary.prompting import TemplateAnswer
 from memoranda_summary.undoing import ATTEMPTS, archived_by, check_store, expand, give_way, may_stand_for, undo
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CompactionResult:
 
     @property
     def compacted(self) -> bool:
-        """Whether anything was swapped."""
+        """True if anything was archived."""
         return bool(self.summaries)
 
     @property
@@ -135,7 +135,7 @@ async def compact(
             answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
             return await _swap(store, planned, answers)
         except VersionConflictError as error:
-            conflict = error  # Somebody changed a source or compacted first; what is there now decides.
+            conflict = error  # Another process changed a source or compacted first: read again.
     assert conflict is not None
     raise conflict
 
@@ -187,7 +187,7 @@ def _planned(
 
 
 def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return what is said in a scope: all but lasting summaries, and those that a crash left without their sources.
+    """Return the turns of a scope: all items but lasting summaries, and summaries that a crash left with their sources.
 
     The latter were written before the summary that knows what to archive; they are replaced by the compaction that
     starts over.
@@ -201,7 +201,7 @@ def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
     return [item for item in live if not (isinstance(item, SummaryMemory) and (item.lasting or is_left_behind(item)))]
 
 
-async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[Answer]) -> CompactionResult:
+async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[TemplateAnswer]) -> CompactionResult:
     """Store the summaries and archive what they stand for, all or none."""
     made = await aside(len(planned.older), _new_summaries, answers, planned)
     changed = await aside(len(planned.older), _changed, made, planned.older)
@@ -225,7 +225,7 @@ def _changed(made: Sequence[SummaryMemory], older: Sequence[MemoryItem]) -> list
     return [*made[1:], made[0], *(archived_by(item, made[0].compaction) for item in older)]
 
 
-def _new_summaries(answers: Sequence[Answer], planned: CompactionPlan) -> list[SummaryMemory]:
+def _new_summaries(answers: Sequence[TemplateAnswer], planned: CompactionPlan) -> list[SummaryMemory]:
     """Return the summaries to store, complete; the one that stands for everything that is archived comes first."""
     older = planned.older
     scope = _common_metadata(older)
@@ -258,7 +258,7 @@ def _new_summaries(answers: Sequence[Answer], planned: CompactionPlan) -> list[S
 
 
 def _found(
-    answers: Sequence[Answer], older: Sequence[MemoryItem], known: Sequence[SummaryMemory]
+    answers: Sequence[TemplateAnswer], older: Sequence[MemoryItem], known: Sequence[SummaryMemory]
 ) -> Iterator[tuple[SummaryMemory, str | None]]:
     """Yield what the answers hold and the scope does not know yet, each with its identity."""
     sources = [item.id for item in older]

@@ -1,4 +1,4 @@
-"""When a conversation should be summarised, and summaries of it by any number of templates.
+"""When to summarise a conversation, and summaries of it by any number of templates.
 
 Nothing here stores anything: :mod:`memoranda_summary.compaction` swaps summaries for what they stand for.
 """
@@ -19,7 +19,7 @@ from memoranda.items import MemoryItem, MemoryStatus
 from memoranda.shapes import number, whole_number
 from memoranda.tokens import TokenCounter, estimate_tokens, sent_length
 from memoranda.windowing import rounds_of
-from memoranda_summary.asking import Answer, Asker
+from memoranda_summary.prompting import Prompter, TemplateAnswer
 from memoranda_summary.templates import PlainTemplate, Template, installed_template
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class SummaryConfig:
         if self.max_prompt_tokens is not None:
             whole_number(self.max_prompt_tokens, "max_prompt_tokens", least=1)
         object.__setattr__(self, "templates", _checked_templates(self.templates))
-        # A copy, so that nobody changes a frozen configuration by holding on to the dict it was made from.
+        # A copy, so that changing the dict does not change a frozen configuration.
         object.__setattr__(self, "prompts", _checked_prompts(self.prompts))
 
     def get_prompt(self, template: SummaryTemplate | str) -> str:
@@ -98,7 +98,7 @@ def _checked_prompts(prompts: Any) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TriggerResult:
-    """Whether a summary is due and why; ``reason`` is empty when it is not."""
+    """If a summary is due, and why; ``reason`` is empty when it is not."""
 
     triggered: bool
     reason: str
@@ -115,7 +115,7 @@ class Summarizer(Protocol):
 
 @dataclass(slots=True)
 class SummaryResult:
-    """What the model said, by the name of the template, and the items to keep beside it, oldest first."""
+    """The model's summaries, by the name of the template, and the items to keep beside them, oldest first."""
 
     summaries: dict[str, str] = field(default_factory=dict)
     compressed_items: list[MemoryItem] = field(kw_only=True)
@@ -125,7 +125,7 @@ class SummaryResult:
 def check_trigger(
     items: Sequence[MemoryItem], config: SummaryConfig, *, counter: TokenCounter | None = None
 ) -> TriggerResult:
-    """Return whether a summary is due: more messages or more tokens than the thresholds.
+    """Find out if a summary is due: if there are more messages or more tokens than the thresholds.
 
     Tokens are estimated from the length of what a model would be sent, tool names and arguments included; a
     ``counter`` counts them instead.
@@ -161,8 +161,8 @@ async def generate_summary(
     installed. What is longer than ``max_prompt_tokens`` of the configuration, as ``counter`` counts a prompt or by the
     estimate, is summarised in parts that keep a tool call and its results together, and then the parts are.
 
-    Raises SummaryError when the model fails, is late or says nothing, on any part, and when the parts do not get
-    shorter; PluginNotFoundError for a template that is not installed; nothing was changed then.
+    Raises SummaryError when the model fails, is late or answers nothing, on any part, and when the parts do not get
+    shorter; PluginNotFoundError for a template that is not installed. Nothing is changed then.
     """
     older, kept = split(items, config.keep_recent)
     answers = await ask(older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
@@ -201,7 +201,7 @@ def split(
 
 
 def is_pinned(item: MemoryItem) -> bool:
-    """Whether an item is never summarised: a system item, a lasting summary, a draft, or what was discarded."""
+    """Return True for an item that is never summarised: a system item, a lasting summary, a draft or a discard."""
     return (
         item.memory_type == "system"
         or (item.memory_type == "summary" and bool(getattr(item, "lasting", False)))
@@ -230,7 +230,7 @@ def installed_summarizer(name: str, registry: Registry | None = None, **options:
     registry = registry or default_registry()
     made = registry.make(registry.find(SummarizerSpec, name), **options)
     if not isinstance(made, Summarizer):
-        raise PluginLoadError(name, f"it is a {type(made).__name__}, which is no summarizer.")
+        raise PluginLoadError(name, f"it is a {type(made).__name__}, which is not a summarizer.")
     return made
 
 
@@ -242,7 +242,7 @@ async def ask(
     timeout: float | None,
     registry: Registry | None = None,
     counter: TokenCounter | None = None,
-) -> list[Answer]:
+) -> list[TemplateAnswer]:
     """Return the model's answer for each template, in their order, all asked at the same time; none for no items."""
     if not callable(getattr(summarizer, "summarize", None)):
         raise InputError(
@@ -251,17 +251,19 @@ async def ask(
         )
     if not older:
         return []
-    # In a thread: it may be the first to look for what is installed, and to load it.
+    # In a thread: this may be the first use of the plugins, which loads them.
     found = await asyncio.to_thread(lambda: [find_template(name, config, registry) for name in config.templates])
     templates = dict(zip(map(str, config.templates), found, strict=True))
     count = counter or (lambda item: estimate_tokens(item, config.token_estimate_ratio))
-    # Whose result is whose must show where sessions spoke at the same time.
-    said = results_behind_calls(older)
-    askers = [
-        Asker(name, template, config.prompts.get(name), summarizer.summarize, timeout, config.max_prompt_tokens, count)
+    # Where sessions spoke at the same time, each result must stand with its own call.
+    items = results_behind_calls(older)
+    prompters = [
+        Prompter(
+            name, template, config.prompts.get(name), summarizer.summarize, timeout, config.max_prompt_tokens, count
+        )
         for name, template in templates.items()
     ]
-    tasks = [asyncio.ensure_future(asker.answer(said)) for asker in askers]
+    tasks = [asyncio.ensure_future(prompter.answer(items)) for prompter in prompters]
     try:
         return list(await asyncio.gather(*tasks))
     finally:

@@ -1,4 +1,4 @@
-"""Reading a model's answer: what it said, entry by entry, and which of the given sources it named.
+"""Reading a model's answer: its entries, and the sources that each names.
 
 Models wrap answers in code fences, number their lines, answer in JSON or tables, cite in their own way and make up
 labels. All of that is read here; a source that was not given is never taken over.
@@ -120,7 +120,7 @@ def _read(text: str, transcript: Transcript) -> Iterator[Entry]:
 
 
 def _json_values(text: str) -> list[Any] | None:
-    """Return the elements of an answer that is a JSON list, or an object with one in it; None if it is no JSON."""
+    """Return the elements of an answer that is a JSON list, or an object with one in it; None if it is not JSON."""
     start, end = text.find("[{"), text.rfind("]")
     for candidate in (text, text[start : end + 1] if 0 <= start < end else ""):
         if candidate[:1] in ("[", "{"):
@@ -199,7 +199,7 @@ def _without_citations(text: str, transcript: Transcript) -> Entry:
     text, trailing = _taken_off(_TRAILING.search(text, max(len(text) - 250, 0)), text, transcript)
     text, leading = _taken_off(_LEADING.match(text), text, transcript)
     named += trailing + leading
-    ending = ":" if text.rstrip().endswith(":") else ""  # It tells a heading from a statement.
+    ending = ":" if text.rstrip().endswith(":") else ""  # This distinguishes a heading from a statement.
     text = re.sub(r"\s+([.,;:!?])", r"\1", " ".join(text.split())).strip(" ,;:|—–-") + ending
     if len(text) > MAX_ENTRY_LENGTH:
         text = text[: MAX_ENTRY_LENGTH - 1].rstrip() + "…"
@@ -230,7 +230,7 @@ def _named(inner: str, transcript: Transcript) -> list[str]:
 
 
 def _range(token: str, transcript: Transcript) -> list[str]:
-    """Return the names that one token stands for: itself, or every label of a range; nothing if it is no name."""
+    """Return the names that one token stands for: itself, or every label of a range; nothing if it is not a name."""
     label = rf"{transcript.prefix}(\d{{1,6}})"
     if transcript.source(token) is not None or re.fullmatch(label, token, re.IGNORECASE):
         return [token]
@@ -242,7 +242,7 @@ def _range(token: str, transcript: Transcript) -> list[str]:
 
 
 def _made_up(match: re.Match[str]) -> list[str]:
-    """Return the name in square brackets at either end of a line that looks like a label or an id and is none."""
+    """Return the name in square brackets at either end of a line that looks like a label or an id but is not one."""
     inner, at_an_end = match[1], match.start() == 0 or match.end() >= len(match.string.rstrip(" ."))
     if inner is None or not at_an_end or not (re.fullmatch(r"\S*\d\S*", inner) or _ID_LIKE.fullmatch(inner)):
         return []

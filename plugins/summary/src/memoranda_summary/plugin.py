@@ -12,7 +12,7 @@ def _command(name: str, summary: str, *examples: str) -> CommandSpec:
 
 @hookimpl
 def memoranda_commands() -> list[CommandSpec]:
-    """Offer the commands that summarize, and take a summary back."""
+    """Offer the commands for summaries."""
     return [
         _command(
             "summarize",
@@ -26,5 +26,5 @@ def memoranda_commands() -> list[CommandSpec]:
             'compact --user ada --session trip --command "ollama run llama3"',
         ),
         _command("expand", "Show the items that a summary stands for.", "expand 4c1f --user ada"),
-        _command("undo", "Take a summary back and show its rounds again.", "undo 4c1f --user ada"),
+        _command("undo", "Undo a summary and show its rounds again.", "undo 4c1f --user ada"),
     ]

@@ -1,4 +1,4 @@
-"""What a summary template is: instructions, the form that the answer must have, and a parser of that answer.
+"""Summary templates: instructions, the form that the answer must have, and a parser of that answer.
 
 A template plugin subclasses :class:`Template` and names the class in a ``TemplateSpec``. The engine
 (:mod:`memoranda_summary`) builds the transcript, asks the model and stores the items.
@@ -37,18 +37,18 @@ class Template(ABC):
     contract: str = ""
 
     lasting: ClassVar[bool] = False
-    """Whether its items stay as they are for good, as facts do; others are taken up by the next summary."""
+    """True if its items stay for good, as facts do; others become part of the next summary."""
 
     def build_prompt(self, transcript: Transcript, instructions: str | None = None) -> str:
         """Return the whole prompt: instructions, fenced transcript, contract.
 
-        ``instructions`` replaces the template's own. Where they say ``{content}`` the transcript is put, otherwise it
-        follows them. All other braces, and all of the transcript's, are themselves. Nothing stands before them.
+        ``instructions`` replaces the template's own. The transcript replaces ``{content}`` in them, or else follows
+        them. All other braces, and all of the transcript's, stay as they are. Nothing comes before the instructions.
         """
         asked = self.instructions if instructions is None else instructions
-        said = [] if "{content}" in asked else [transcript.text]
+        following = [] if "{content}" in asked else [transcript.text]
         notice = _DATA_NOTICE.replace("{mark}", transcript.mark)
-        parts = [asked.replace("{content}", transcript.text), notice, *said, self.contract]
+        parts = [asked.replace("{content}", transcript.text), notice, *following, self.contract]
         return "\n\n".join(part for part in parts if part)
 
     @abstractmethod
@@ -100,5 +100,5 @@ def installed_template(name: str, registry: Registry | None = None) -> Template:
     loaded = registry.load(spec)
     template: Template = registry.make(spec) if isinstance(loaded, type) else loaded
     if not callable(getattr(template, "build_prompt", None)) or not callable(getattr(template, "parse", None)):
-        raise PluginLoadError(name, f"it is a {type(template).__name__}, which is no template.")
+        raise PluginLoadError(name, f"it is a {type(template).__name__}, which is not a template.")
     return template

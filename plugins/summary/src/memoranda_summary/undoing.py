@@ -1,4 +1,4 @@
-"""Going back from a summary to what it stands for: reading it, and restoring it."""
+"""From a summary back to its sources: reading them, and restoring them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memoranda.store.protocol import Capability
 from memoranda.windowing import as_said
 
 ATTEMPTS = 8
-"""How often a swap is tried again when somebody else changed what it is about."""
+"""How often a swap is tried again when another process changed its items."""
 
 _FIRST_PAUSE = 0.005
 
@@ -24,7 +24,7 @@ async def expand(
 ) -> list[MemoryItem]:
     """Return the items that a summary stands for, in the order in which they were said.
 
-    Where those are summaries themselves, what they stand for is returned instead, down to what was said; with
+    Where those are summaries themselves, what they stand for is returned instead, down to the messages; with
     ``deep=False`` only the direct sources are. A fact or trait stands for the items that it was found in; the id that
     archived items carry as ``archived_by`` stands for all of them. Items that were removed since are left out. Raises
     SummaryError when there is no such summary within ``metadata``.
@@ -71,13 +71,13 @@ async def undo(store: BaseStore, summary_id: str, *, metadata: MemoryMetadata | 
 
 
 async def give_way(attempt: int) -> None:
-    """Wait before another attempt, longer each time, at random: of two in step one would be the later every time."""
+    """Wait before another attempt, longer each time, and at random, so that two processes do not stay in step."""
     if attempt:
         await asyncio.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))
 
 
 def check_store(store: object) -> None:
-    """Raise InputError for what has only the four methods, or none: the swap needs scan and update_many."""
+    """Raise InputError for anything but a BaseStore: the swap needs scan and update_many."""
     if not isinstance(store, BaseStore):
         raise InputError(
             f"Compaction needs a store that is built on memoranda.BaseStore, not {type(store).__name__}.", field="store"
@@ -85,14 +85,14 @@ def check_store(store: object) -> None:
 
 
 def archived_by(item: MemoryItem, summary_id: str | None) -> MemoryItem:
-    """Return a copy of the item as the summary of this id stands for it; None: as it stands for itself."""
+    """Return a copy of the item that is archived by the summary of this id; None: one that is not archived."""
     changed = copy_item(item)
     changed.__dict__["archived_by"] = summary_id  # Nothing to validate, and there may be thousands.
     return changed
 
 
 def may_stand_for(summary: SummaryMemory, item: MemoryItem) -> bool:
-    """Whether an item lies in a summary's own scope. A summary that somebody made up must not reach beyond it."""
+    """Return True if an item lies in a summary's own scope: a forged summary must not reach beyond it."""
     return summary.metadata.user_id == item.metadata.user_id and metadata_matches(summary.metadata, item.metadata)
 
 
@@ -145,7 +145,7 @@ async def _undo_once(store: BaseStore, summary_id: str, metadata: MemoryMetadata
 
 
 def _withdrawn(item: SummaryMemory, compaction: str) -> MemoryItem:
-    """Return a summary as it is kept where nothing can be deleted: hidden, and never known again."""
+    """Return a summary as a store that cannot delete keeps it: hidden and discarded."""
     changed = archived_by(item, compaction)
     changed.status = MemoryStatus.DISCARD
     changed.updated_at = now_text()

@@ -1,17 +1,18 @@
-"""The nine tools of a knowledge graph, with the names, arguments and results of the well-known ``server-memory``."""
+"""The nine tools of a knowledge graph, with the names, arguments and results of the server ``server-memory``."""
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from memoranda_mcp.desk import Desk
 from memoranda_mcp.graph import Graph
-from memoranda_mcp.tools.outcome import Outcome
-from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Report, Tool
+from memoranda_mcp.memory import ScopedMemory
+from memoranda_mcp.tools.memories import Outcome
+from memoranda_mcp.tools.tool import MAX_CONTENT, Arguments, Report, Tool, tool
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 Observation = Annotated[str, Field(max_length=MAX_CONTENT)]
@@ -154,126 +155,97 @@ class Nodes(Outcome):
         return json.dumps(self.model_dump(mode="json"), ensure_ascii=False, indent=2)
 
 
-Work = Callable[[Graph, Any], Awaitable[Outcome]]
+Work = Callable[[Graph, Any], Coroutine[Any, Any, Outcome]]
 
 
-async def _create_entities(graph: Graph, given: Entities) -> Outcome:
+def graph_tool(**hints: bool) -> Callable[[Work], Tool]:
+    """Make a tool of a function on a graph, as :func:`tool` does."""
+
+    def made(work: Work) -> Tool:
+        @functools.wraps(work)
+        async def run(memory: ScopedMemory, given: Any, report: Report) -> Outcome:
+            done = await work(Graph(memory.graph_store), given)
+            if not hints.get("reads"):
+                await memory.subscriptions.check()
+            return done
+
+        return tool(work.__name__.replace("_", " ").capitalize(), **hints)(run)
+
+    return made
+
+
+@graph_tool()
+async def create_entities(graph: Graph, given: Entities) -> CreatedEntities:
+    """Create entities in the knowledge graph: people, projects, places, with what is known about them.
+
+    Those that exist already stay as they are.
+    """
     return CreatedEntities(entities=await graph.create_entities([one.model_dump() for one in given.entities]))
 
 
-async def _create_relations(graph: Graph, given: Relations) -> Outcome:
+@graph_tool()
+async def create_relations(graph: Graph, given: Relations) -> CreatedRelations:
+    """Create relations between entities in the knowledge graph, in active voice: Ada works_on the engine."""
     return CreatedRelations(relations=await graph.create_relations([one.plain() for one in given.relations]))
 
 
-async def _add_observations(graph: Graph, given: Additions) -> Outcome:
+@graph_tool()
+async def add_observations(graph: Graph, given: Additions) -> AddedObservations:
+    """Add observations to entities of the knowledge graph.
+
+    If one of the entities does not exist, nothing is added.
+    """
     added = await graph.add_observations([(one.entityName, one.contents) for one in given.observations])
     return AddedObservations(results=[Added(entityName=name, addedObservations=new) for name, new in added])
 
 
-async def _delete_entities(graph: Graph, given: EntityNames) -> Outcome:
+@graph_tool(destroys=True, repeatable=True)
+async def delete_entities(graph: Graph, given: EntityNames) -> Done:
+    """Delete entities from the knowledge graph, with all relations from and to them."""
     await graph.delete_entities(given.entityNames)
     return Done(success=True, message="Entities deleted successfully")
 
 
-async def _delete_observations(graph: Graph, given: Deletions) -> Outcome:
+@graph_tool(destroys=True, repeatable=True)
+async def delete_observations(graph: Graph, given: Deletions) -> Done:
+    """Delete observations from entities of the knowledge graph."""
     await graph.delete_observations([(one.entityName, one.observations) for one in given.deletions])
     return Done(success=True, message="Observations deleted successfully")
 
 
-async def _delete_relations(graph: Graph, given: Relations) -> Outcome:
+@graph_tool(destroys=True, repeatable=True)
+async def delete_relations(graph: Graph, given: Relations) -> Done:
+    """Delete relations from the knowledge graph."""
     await graph.delete_relations([one.plain() for one in given.relations])
     return Done(success=True, message="Relations deleted successfully")
 
 
-async def _read_graph(graph: Graph, given: Nothing) -> Outcome:
+@graph_tool(reads=True)
+async def read_graph(graph: Graph, given: Nothing) -> Nodes:
+    """Read the whole knowledge graph."""
     return Nodes(**await graph.read())
 
 
-async def _search_nodes(graph: Graph, given: Query) -> Outcome:
+@graph_tool(reads=True)
+async def search_nodes(graph: Graph, given: Query) -> Nodes:
+    """Find entities of the knowledge graph by a piece of their names, types or observations, with their relations."""
     return Nodes(**await graph.search(given.query))
 
 
-async def _open_nodes(graph: Graph, given: Names) -> Outcome:
+@graph_tool(reads=True)
+async def open_nodes(graph: Graph, given: Names) -> Nodes:
+    """Show entities of the knowledge graph by their names, with their relations."""
     return Nodes(**await graph.open(given.names))
 
 
-def _tool(
-    name: str, description: str, arguments: type[Arguments], outcome: type[Outcome], work: Work, **hints: bool
-) -> Tool:
-    async def run(desk: Desk, given: Any, report: Report) -> Outcome:
-        done = await work(Graph(desk.graph_store), given)
-        if not hints.get("reads"):
-            await desk.changes.look()
-        return done
-
-    return Tool(name, name.replace("_", " ").capitalize(), description, arguments, outcome, run, **hints)
-
-
 GRAPHING = (
-    _tool(
-        "create_entities",
-        "Create entities in the knowledge graph: people, projects, places, with what is known about them. Those that "
-        "exist already stay as they are.",
-        Entities,
-        CreatedEntities,
-        _create_entities,
-    ),
-    _tool(
-        "create_relations",
-        "Create relations between entities in the knowledge graph, in active voice: Ada works_on the engine.",
-        Relations,
-        CreatedRelations,
-        _create_relations,
-    ),
-    _tool(
-        "add_observations",
-        "Add observations to entities of the knowledge graph. If one of the entities does not exist, nothing is added.",
-        Additions,
-        AddedObservations,
-        _add_observations,
-    ),
-    _tool(
-        "delete_entities",
-        "Delete entities from the knowledge graph, with all relations from and to them.",
-        EntityNames,
-        Done,
-        _delete_entities,
-        destroys=True,
-        repeatable=True,
-    ),
-    _tool(
-        "delete_observations",
-        "Delete observations from entities of the knowledge graph.",
-        Deletions,
-        Done,
-        _delete_observations,
-        destroys=True,
-        repeatable=True,
-    ),
-    _tool(
-        "delete_relations",
-        "Delete relations from the knowledge graph.",
-        Relations,
-        Done,
-        _delete_relations,
-        destroys=True,
-        repeatable=True,
-    ),
-    _tool("read_graph", "Read the whole knowledge graph.", Nothing, Nodes, _read_graph, reads=True),
-    _tool(
-        "search_nodes",
-        "Find entities of the knowledge graph by a piece of their names, types or observations, with their relations.",
-        Query,
-        Nodes,
-        _search_nodes,
-        reads=True,
-    ),
-    _tool(
-        "open_nodes",
-        "Show entities of the knowledge graph by their names, with their relations.",
-        Names,
-        Nodes,
-        _open_nodes,
-        reads=True,
-    ),
+    create_entities,
+    create_relations,
+    add_observations,
+    delete_entities,
+    delete_observations,
+    delete_relations,
+    read_graph,
+    search_nodes,
+    open_nodes,
 )

@@ -1,4 +1,4 @@
-"""How an item looks to an assistant, and the pages in which lists of them come."""
+"""Items as an assistant sees them, and the cursors of their pages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, now_text
-from memoranda_mcp.tools.outcome import Outcome
 
 TAG = "tag:"
-"""What a key of ``extra`` begins with that says that a memory has a tag, so that every engine can look for it."""
+"""The prefix of the keys in ``extra`` that hold a memory's tags, so that every engine can filter by them."""
+
+
+class Outcome(BaseModel):
+    """The base of every tool's result."""
+
+    def text(self) -> str:
+        """Return the result as JSON text, for clients that show text only."""
+        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False, indent=1)
 
 
 class Memory(Outcome):
@@ -25,7 +32,7 @@ class Memory(Outcome):
     id: str
     content: str
     kind: str = Field(description="note, user, assistant, tool, summary, graph, …")
-    version: int = Field(description="Give it to update, which changes a memory only if nobody else has.")
+    version: int = Field(description="Give it to update, which changes a memory only if it was not changed meanwhile.")
     created_at: str
     updated_at: str
     tags: list[str] = Field(default=[])
@@ -38,7 +45,7 @@ class Memory(Outcome):
 _KINDS = {"item": "note", "human": "user", "ai": "assistant"}
 
 
-def shown(item: MemoryItem) -> Memory:
+def memory_of(item: MemoryItem) -> Memory:
     """Return an item as an assistant sees it."""
     tags, importance = item.metadata.extra.get("tags"), item.metadata.extra.get("importance")
     return Memory(
@@ -57,7 +64,7 @@ def shown(item: MemoryItem) -> Memory:
 
 
 def labelled(extra: dict[str, Any], tags: Iterable[str] | None, importance: float | None) -> dict[str, Any]:
-    """Return ``extra`` with other tags and another importance; None leaves what is there."""
+    """Return ``extra`` with new tags and a new importance; None keeps the old ones."""
     changed = dict(extra)
     if tags is not None:
         changed = {key: value for key, value in changed.items() if not key.startswith(TAG)}
@@ -71,12 +78,12 @@ def labelled(extra: dict[str, Any], tags: Iterable[str] | None, importance: floa
 
 
 def with_tags(tags: Iterable[str] | None) -> dict[str, Any] | None:
-    """Return the conditions on values that ask for all of these tags."""
+    """Return the filter for memories that have all of these tags."""
     return {f"extra.{TAG}{tag}": True for tag in tags} if tags else None
 
 
 def encoded(position: dict[str, Any]) -> str:
-    """Return where a list goes on, as a text that an assistant hands back as it is."""
+    """Return a position in a list as a cursor."""
     return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
 
 
@@ -89,15 +96,15 @@ def decoded(cursor: str, check: Callable[[dict[str, Any]], bool]) -> dict[str, A
     except (ValueError, binascii.Error, RecursionError):
         pass
     raise InputError(
-        "This cursor is none that this list gave. Leave it out to begin again, or give `next_cursor` as it was.",
+        "This cursor is not one of this list. Leave it out to begin again, or give `next_cursor` unchanged.",
         field="cursor",
     )
 
 
 def after(newest: MemoryItem) -> str | None:
-    """Return a moment before which all of a list was created that begins with this item, now and in its next pages.
+    """Return a time that lies after every item of a list that begins with this one, in all its pages.
 
-    What is said to be of the future is not passed over; None, which is no bound, if there is no later moment.
+    Items with times in the future are included. Returns None, which sets no bound, if there is no later moment.
     """
     last = datetime.fromisoformat(max(now_text(), newest.created_at))
     try:
@@ -107,7 +114,7 @@ def after(newest: MemoryItem) -> str | None:
 
 
 def position_of(cursor: str | None) -> tuple[int, str | None]:
-    """Return how many to pass over and the time at which the list was begun, which a cursor carries."""
+    """Return the offset that a cursor holds, and the time at which its list was begun."""
     if cursor is None:
         return 0, None
     position = decoded(

@@ -10,10 +10,9 @@ from memoranda.errors import InputError
 from memoranda.items import MemoryItem
 from memoranda.store.backend import moment_text
 from memoranda_context import ContextManager
-from memoranda_mcp.desk import Desk
-from memoranda_mcp.tools.memories import Memory, after, encoded, position_of, shown, with_tags
-from memoranda_mcp.tools.outcome import Outcome
-from memoranda_mcp.tools.tool import Arguments, Id, Limit, Report, Tool
+from memoranda_mcp.memory import ScopedMemory
+from memoranda_mcp.tools.memories import Memory, Outcome, after, encoded, memory_of, position_of, with_tags
+from memoranda_mcp.tools.tool import Arguments, Id, Limit, Report, tool
 
 Conversation = Annotated[
     Id | None, Field(description="Only this conversation; leave it out to look at all that is remembered.")
@@ -66,15 +65,20 @@ class SearchArguments(Arguments):
     cursor: Cursor = None
 
 
-async def search(desk: Desk, given: SearchArguments, report: Report) -> FoundPage:
-    """Find memories and say how well each answers."""
+@tool("Search memories", reads=True)
+async def search(memory: ScopedMemory, given: SearchArguments, report: Report) -> FoundPage:
+    """Find what you were told or noted before.
+
+    Use it whenever the person refers to something earlier, or when their preferences, plans or facts about them
+    could change your answer. Results come best first, with a score and the words that were found.
+    """
     offset, _ = position_of(given.cursor)
-    mode = given.mode or best_mode(desk)
-    if mode not in modes(desk):
-        raise InputError(f"This store cannot search by {mode}. `mode` is one of: {', '.join(modes(desk))}.")
+    mode = given.mode or best_mode(memory)
+    if mode not in modes(memory):
+        raise InputError(f"This store cannot search by {mode}. `mode` is one of: {', '.join(modes(memory))}.")
     wanted: dict[str, Any] = {
         "query": given.query,
-        "metadata": desk.within(given.conversation),
+        "metadata": memory.within(given.conversation),
         "where": with_tags(given.tags),
         "since": given.since,
         "until": given.until,
@@ -83,29 +87,29 @@ async def search(desk: Desk, given: SearchArguments, report: Report) -> FoundPag
         "mode": mode,
     }
     if mode == "substring":
-        found = [Found(**shown(item).model_dump()) for item in await desk.store.search(**wanted)]
+        found = [Found(**memory_of(item).model_dump()) for item in await memory.store.search(**wanted)]
     else:
         found = [
             Found(
-                **shown(ranked.item).model_dump(),
+                **memory_of(ranked.item).model_dump(),
                 score=ranked.score,
                 why=dict(ranked.parts),
                 words=list(ranked.terms),
             )
-            for ranked in await desk.store.search_ranked(**wanted)
+            for ranked in await memory.store.search_ranked(**wanted)
         ]
     more = encoded({"offset": offset + given.limit, "until": None}) if len(found) > given.limit else None
     return FoundPage(memories=found[: given.limit], mode=mode, next_cursor=more)
 
 
-def modes(desk: Desk) -> list[str]:
-    """Return the ways to search that the store of a desk has, best first."""
-    return [mode for mode in ("hybrid", "semantic", "text") if mode in desk.store.capabilities] + ["substring"]
+def modes(memory: ScopedMemory) -> list[str]:
+    """Return the search modes that the store has, best first."""
+    return [mode for mode in ("hybrid", "semantic", "text") if mode in memory.store.capabilities] + ["substring"]
 
 
-def best_mode(desk: Desk) -> Any:
-    """Return the way to search that is used where none was asked for."""
-    offered = modes(desk)
+def best_mode(memory: ScopedMemory) -> Any:
+    """Return the search mode for a call that names none."""
+    offered = modes(memory)
     return next(mode for mode in ("hybrid", "text", "semantic", "substring") if mode in offered)
 
 
@@ -120,11 +124,15 @@ class RecallArguments(Arguments):
     cursor: Cursor = None
 
 
-async def recall(desk: Desk, given: RecallArguments, report: Report) -> Page:
-    """Show a time span, newest first."""
+@tool("Recall a time span", reads=True)
+async def recall(memory: ScopedMemory, given: RecallArguments, report: Report) -> Page:
+    """Show what was remembered between two times, newest first: yesterday, last week, in March.
+
+    Times are ISO-8601 with a zone, such as 2026-03-01T00:00:00Z.
+    """
     if given.since is None and given.until is None:
         raise InputError("recall needs `since`, `until` or both; recent shows the newest memories without them.")
-    return await _listed(desk, given, given.since, given.until)
+    return await _listed(memory, given, given.since, given.until)
 
 
 class RecentArguments(Arguments):
@@ -136,26 +144,30 @@ class RecentArguments(Arguments):
     cursor: Cursor = None
 
 
-async def recent(desk: Desk, given: RecentArguments, report: Report) -> Page:
-    """Show the newest memories."""
-    return await _listed(desk, given, None, None)
+@tool("Show recent memories", reads=True)
+async def recent(memory: ScopedMemory, given: RecentArguments, report: Report) -> Page:
+    """Show the newest memories first.
+
+    Good at the beginning of a conversation, to know where things stand.
+    """
+    return await _listed(memory, given, None, None)
 
 
-async def _listed(desk: Desk, given: Any, since: str | None, until: str | None) -> Page:
-    """Return a page, newest first. What is added while somebody pages through shifts nothing."""
+async def _listed(memory: ScopedMemory, given: Any, since: str | None, until: str | None) -> Page:
+    """Return a page, newest first. Memories that are added between two pages do not shift the pages."""
     offset, begun = position_of(given.cursor)
     if begun is None:
         # The end of a span is not part of it, and what was remembered in this very moment is.
         begun = moment_text(until, "until") if until is not None else None
-    metadata, where = desk.within(given.conversation), with_tags(given.tags)
-    found = await desk.store.search(
+    metadata, where = memory.within(given.conversation), with_tags(given.tags)
+    found = await memory.store.search(
         metadata=metadata, where=where, since=since, until=begun, limit=given.limit + 1, offset=offset
     )
     more = None
     if len(found) > given.limit:
         until_then = begun if begun is not None else after(found[0])
         more = encoded({"offset": offset + given.limit, "until": until_then})
-    return Page(memories=[shown(item) for item in found[: given.limit]], next_cursor=more)
+    return Page(memories=[memory_of(item) for item in found[: given.limit]], next_cursor=more)
 
 
 class GetArguments(Arguments):
@@ -164,16 +176,20 @@ class GetArguments(Arguments):
     id: Annotated[Id, Field(description="The id of a memory.")]
 
 
-async def get(desk: Desk, given: GetArguments, report: Report) -> Memory:
-    """Show one memory."""
-    return shown(await desk.find(given.id))
+@tool("Show one memory", reads=True)
+async def get(memory: ScopedMemory, given: GetArguments, report: Report) -> Memory:
+    """Show a memory whose id you know, with its current version.
+
+    Also shows memories that a summary stands for.
+    """
+    return memory_of(await memory.find(given.id))
 
 
 class ContextArguments(Arguments):
     """What context takes."""
 
     question: Annotated[
-        str, Field(max_length=10_000, description="What is to be answered. Leave it empty for the conversation alone.")
+        str, Field(max_length=10_000, description="What is to be answered. Leave it empty for just the conversation.")
     ] = ""
     tokens: Annotated[int, Field(ge=1, le=1_000_000, description="The most tokens that the context may have.")] = 4000
     conversation: Annotated[
@@ -194,18 +210,22 @@ class Context(Outcome):
         return self.context
 
 
-async def context(desk: Desk, given: ContextArguments, report: Report) -> Context:
-    """Put together what fits: the conversation's newest rounds, and what is remembered of the question."""
-    metadata = desk.within(given.conversation)
-    said: list[MemoryItem] = []
-    if given.conversation is not None or desk.store.scope.session_id is not None:
+@tool("Gather context for a question", reads=True)
+async def context(memory: ScopedMemory, given: ContextArguments, report: Report) -> Context:
+    """Put together what is worth knowing before you answer a question, within a number of tokens.
+
+    That is what is remembered about it, and the newest rounds of a conversation if you name one.
+    """
+    metadata = memory.within(given.conversation)
+    window: list[MemoryItem] = []
+    if given.conversation is not None or memory.store.scope.session_id is not None:
         await report(0, 2, "reading the conversation")
-        said = await desk.store.window(metadata=metadata, tokens=given.tokens)
+        window = await memory.store.window(metadata=metadata, tokens=given.tokens)
     elif not given.question.strip():
         raise InputError("context needs a `question`, a `conversation` or both.")
     await report(1, 2, "looking for what is remembered")
-    manager = ContextManager(long_term=desk.store if given.question.strip() else None, token_budget=given.tokens)
-    assembled = await manager.assemble_context(given.question, conversation=said)
+    manager = ContextManager(long_term=memory.store if given.question.strip() else None, token_budget=given.tokens)
+    assembled = await manager.assemble_context(given.question, conversation=window)
     explained = assembled.explain()
     await report(2, 2, "done")
     return Context(
@@ -217,54 +237,4 @@ async def context(desk: Desk, given: ContextArguments, report: Report) -> Contex
     )
 
 
-READING = (
-    Tool(
-        "search",
-        "Search memories",
-        "Find what you were told or noted before. Use it whenever the person refers to something earlier, or when "
-        "their preferences, plans or facts about them could change your answer. Results come best first, with a score "
-        "and the words that were found.",
-        SearchArguments,
-        FoundPage,
-        search,
-        reads=True,
-    ),
-    Tool(
-        "recall",
-        "Recall a time span",
-        "Show what was remembered between two times, newest first: yesterday, last week, in March. Times are ISO-8601 "
-        "with a zone, such as 2026-03-01T00:00:00Z.",
-        RecallArguments,
-        Page,
-        recall,
-        reads=True,
-    ),
-    Tool(
-        "recent",
-        "Show recent memories",
-        "Show the newest memories first. Good at the beginning of a conversation, to know where things stand.",
-        RecentArguments,
-        Page,
-        recent,
-        reads=True,
-    ),
-    Tool(
-        "get",
-        "Show one memory",
-        "Show a memory whose id you know, with its current version. Also shows memories that a summary stands for.",
-        GetArguments,
-        Memory,
-        get,
-        reads=True,
-    ),
-    Tool(
-        "context",
-        "Gather context for a question",
-        "Put together what is worth knowing before you answer a question, within a number of tokens: what is "
-        "remembered about it, and the newest rounds of a conversation if you name one.",
-        ContextArguments,
-        Context,
-        context,
-        reads=True,
-    ),
-)
+READING = (search, recall, recent, get, context)

@@ -1,4 +1,4 @@
-"""The tool that keeps long conversations short. A model of the server's writes the summary, or the assistant itself."""
+"""The tool that keeps long conversations short. The server's model writes the summary, or the assistant itself does."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated
 from pydantic import Field
 
 from memoranda.errors import InputError, SummaryError
-from memoranda_mcp.desk import Desk
-from memoranda_mcp.tools.outcome import Outcome
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
+from memoranda_mcp.memory import ScopedMemory
+from memoranda_mcp.tools.memories import Outcome
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, tool
 from memoranda_summary import SummaryConfig, compact, plan
 
 _CONFIG = SummaryConfig(
     prompts={
-        "conversation": "Summarize the conversation below for somebody who goes on with it: who wants what, what was "
+        "conversation": "Summarize the conversation below for a reader who continues it: who wants what, what was "
         "decided and why, what was found out, and what is still open. Keep names, numbers and dates."
     }
 )
@@ -33,7 +33,7 @@ class SummariseArguments(Arguments):
 
 
 class Summarised(Outcome):
-    """Whether a summary was due, and what became of it."""
+    """If a summary was due, and if it was written."""
 
     due: bool
     done: bool
@@ -48,8 +48,8 @@ class Summarised(Outcome):
 class _Assistant:
     """A summarizer that is the assistant: its answer is here already, or it has yet to be given the prompt.
 
-    The answer is taken for the very prompt that the ticket was made for, and for no other: what was said meanwhile
-    would be archived without having been read.
+    The answer is accepted only for the prompt that its ticket was made for: otherwise later messages would be archived
+    without having been read.
     """
 
     ticket: str | None
@@ -67,22 +67,27 @@ def _ticket(prompt: str) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:32]
 
 
-async def summarise_due(desk: Desk, given: SummariseArguments, report: Report) -> Summarised:
-    """Swap the older part of a long conversation for a summary of it."""
-    if given.conversation is None and desk.store.scope.session_id is None:
+@tool("Summarise a long conversation")
+async def summarise_due(memory: ScopedMemory, given: SummariseArguments, report: Report) -> Summarised:
+    """Find out if a conversation has grown so long that its older part should be summarised.
+
+    If so you get a prompt and a ticket: answer the prompt and call again with both. The summary then stands for
+    what it was made of, which stays readable with get.
+    """
+    if given.conversation is None and memory.store.scope.session_id is None:
         raise InputError("summarise_due needs a `conversation`: what is noted outside of one is not summarised.")
     if (given.summary is None) is not (given.ticket is None):
         raise InputError("`summary` and `ticket` go together: the answer, and what came with its prompt.")
-    metadata = desk.within(given.conversation)
+    metadata = memory.within(given.conversation)
     await report(0, 2, "reading the conversation")
-    planned = await plan(desk.store, metadata, _CONFIG)
+    planned = await plan(memory.store, metadata, _CONFIG)
     if not planned.older:
         counted = f"{planned.trigger.message_count} messages, about {planned.trigger.estimated_tokens} tokens"
         return Summarised(due=False, done=False, reason=f"Nothing is due: {counted}.")
     await report(1, 2, f"summarising {len(planned.older)} memories")
     assistant = _Assistant(given.ticket, given.summary)
     try:
-        result = await compact(desk.store, metadata, _CONFIG, desk.summarizer or assistant)
+        result = await compact(memory.store, metadata, _CONFIG, memory.summarizer or assistant)
     except SummaryError:
         if assistant.unanswered is None:
             raise
@@ -94,24 +99,12 @@ async def summarise_due(desk: Desk, given: SummariseArguments, report: Report) -
             prompt=assistant.unanswered,
             ticket=_ticket(assistant.unanswered),
         )
-    await desk.changes.look()
+    await memory.subscriptions.check()
     await report(2, 2, "done")
     return Summarised(
         due=True,
         done=result.compacted,
-        reason=result.trigger.reason or "Somebody else has just done it.",
+        reason=result.trigger.reason or "Another process has just done it.",
         summary_id=result.summary_id,
         archived=len(result.archived),
     )
-
-
-SUMMARISE_DUE = Tool(
-    "summarise_due",
-    "Summarise a long conversation",
-    "See whether a conversation has grown so long that its older part should be summarised. If so you get a prompt and "
-    "a ticket: answer the prompt and call again with both. The summary then stands for what it was made of, which "
-    "stays readable with get.",
-    SummariseArguments,
-    Summarised,
-    summarise_due,
-)

@@ -1,25 +1,28 @@
-"""What a tool is: a name and words that people read, its arguments and results as models, and what it does."""
+"""A tool: its name and description, its arguments and result as models, and the function that it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memoranda.errors import InputError
-from memoranda_mcp.tools.outcome import Outcome
+from memoranda_mcp.tools.memories import Outcome
 
 if TYPE_CHECKING:
-    from memoranda_mcp.desk import Desk
+    from memoranda_mcp.memory import ScopedMemory
 
 Report = Callable[[float, float | None, str], Awaitable[None]]
-"""Tells the assistant how far a long call has come: so much, of so much, doing what."""
+"""Reports the progress of a long call: how much is done, of how much, and what is being done."""
+
+Run = Callable[["ScopedMemory", Any, Report], Coroutine[Any, Any, Outcome]]
+"""The function of a tool: it gets the memory of the caller, the validated arguments and a way to report progress."""
 
 MAX_CONTENT = 200_000
-"""How many characters a memory may have. A model reads no more at once, and a document has better places."""
+"""How many characters a memory may have: a longer text is a document, and belongs elsewhere."""
 
 Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT)]
 Id = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -27,27 +30,27 @@ Limit = Annotated[int, Field(ge=1, le=100)]
 
 
 class Arguments(BaseModel):
-    """The base of every tool's arguments: what a tool does not know is refused, not passed over."""
+    """The base of every tool's arguments. An unknown argument is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool. ``run`` gets the desk of whoever calls, the checked arguments and a way to report progress."""
+    """A tool as the server offers and runs it. ``reads``, ``destroys`` and ``repeatable`` are hints for clients."""
 
     name: str
     title: str
     description: str
     arguments: type[Arguments]
     outcome: type[Outcome]
-    run: Callable[[Desk, Any, Report], Awaitable[Outcome]]
+    run: Run
     reads: bool = False
     destroys: bool = False
     repeatable: bool = False
 
     def described(self, modes: list[str]) -> types.Tool:
-        """Return the tool as a client is told of it; ``modes`` are the searches that the store has."""
+        """Return the description that a client gets; ``modes`` are the search modes that the store has."""
         schema = _plain(self.arguments.model_json_schema())
         properties = schema.setdefault("properties", {})
         for name, argument in properties.items():
@@ -70,29 +73,42 @@ class Tool:
         )
 
     def checked(self, given: dict[str, Any]) -> Arguments:
-        """Return the arguments. Raises InputError with a sentence that says which are wrong and how they should be.
+        """Return the validated arguments. Raises InputError with a sentence that says which are wrong, and why.
 
-        What was given is not repeated: it may be long, or somebody's words.
+        The message does not repeat their values, which may be long or private.
         """
         try:
             return self.arguments.model_validate(given)
         except ValidationError as error:
             known = ", ".join(f"`{name}`" for name in self.arguments.model_fields) or "none"
-            told = dict.fromkeys(_told(problem["loc"], problem["type"], problem["msg"]) for problem in error.errors())
-            raise InputError(f"{' '.join(told)} The arguments of {self.name}: {known}.") from None
+            problems = dict.fromkeys(_sentence(each["loc"], each["type"], each["msg"]) for each in error.errors())
+            raise InputError(f"{' '.join(problems)} The arguments of {self.name}: {known}.") from None
 
 
-def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
+def tool(title: str, **hints: bool) -> Callable[[Run], Tool]:
+    """Make a tool of a function. It has the function's name; its docstring is the description that clients get.
+
+    The types of ``given`` and of the result are the tool's. ``hints`` are ``reads``, ``destroys`` and ``repeatable``.
+    """
+
+    def made(run: Run) -> Tool:
+        types_of, description = get_type_hints(run), " ".join((run.__doc__ or "").split())
+        return Tool(run.__name__, title, description, types_of["given"], types_of["return"], run, **hints)
+
+    return made
+
+
+def _sentence(place: tuple[int | str, ...], kind: str, message: str) -> str:
     name = ".".join(str(part)[:80] for part in place)
     if kind == "extra_forbidden":
-        return f"`{name}` is no argument of this tool."
+        return f"`{name}` is not an argument of this tool."
     if kind == "missing":
         return f"`{name}` is missing."
     return f"`{name}`: {message[:1].lower()}{message[1:].split(' [')[0]}."
 
 
 def _required_or_left_out(argument: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an argument without null, which means the same as leaving it out."""
+    """Return the schema of an argument without null, which means the same as leaving the argument out."""
     choices = [choice for choice in argument.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) != 1:
         return argument
@@ -101,7 +117,7 @@ def _required_or_left_out(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """Return a schema without the titles that are made from names: they tell a model nothing, and cost tokens."""
+    """Return a schema without generated titles: they repeat the names, and cost tokens."""
     if isinstance(schema, list):
         return [_plain(part) for part in schema]
     if not isinstance(schema, dict):

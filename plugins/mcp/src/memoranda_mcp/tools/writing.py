@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, now_text
-from memoranda_mcp.desk import Desk
 from memoranda_mcp.graph import GRAPH_KIND
-from memoranda_mcp.tools.memories import Memory, labelled, shown
-from memoranda_mcp.tools.outcome import Outcome
-from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, Tool
+from memoranda_mcp.memory import ScopedMemory
+from memoranda_mcp.tools.memories import Memory, Outcome, labelled, memory_of
+from memoranda_mcp.tools.tool import Arguments, Content, Id, Report, tool
 
 Labels = Annotated[list[Id], Field(max_length=20, description="Words to find it by later, such as work or family.")]
 Importance = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="From 0, trivial, to 1, vital.")]
@@ -36,16 +36,20 @@ class RememberArguments(Arguments):
     conversation: Annotated[Id | None, Field(description="The conversation that it is part of, if any.")] = None
 
 
-async def remember(desk: Desk, given: RememberArguments, report: Report) -> Memory:
-    """Store a memory."""
-    metadata = desk.within(given.conversation) or MemoryMetadata()
+@tool("Remember something")
+async def remember(memory: ScopedMemory, given: RememberArguments, report: Report) -> Memory:
+    """Remember a fact, a preference, a decision or a plan, so that you know it in later conversations.
+
+    Write one thing at a time, as a sentence that is clear without this conversation.
+    """
+    metadata = memory.within(given.conversation) or MemoryMetadata()
     item = _SPEAKERS[given.said_by](
         content=given.content,
         metadata=metadata.model_copy(update={"extra": labelled({}, given.tags, given.importance)}),
     )
-    await desk.store.add(item, ttl=given.ttl_seconds)
-    await desk.changes.look()
-    return shown(await desk.find(item.id))
+    await memory.store.add(item, ttl=given.ttl_seconds)
+    await memory.subscriptions.check()
+    return memory_of(await memory.find(item.id))
 
 
 class UpdateArguments(Arguments):
@@ -54,15 +58,20 @@ class UpdateArguments(Arguments):
     id: Id
     version: Annotated[int, Field(ge=1, description="The version that you read. If it changed since, nothing is done.")]
     content: Annotated[Content | None, Field(description="The new text; leave it out to keep the old one.")] = None
-    tags: Annotated[Labels | None, Field(description="The new tags, in place of all old ones.")] = None
+    tags: Annotated[Labels | None, Field(description="The new tags, instead of all old ones.")] = None
     importance: Importance | None = None
 
 
-async def update(desk: Desk, given: UpdateArguments, report: Report) -> Memory:
-    """Change a memory, if it still is what the assistant read."""
+@tool("Correct a memory", destroys=True)
+async def update(memory: ScopedMemory, given: UpdateArguments, report: Report) -> Memory:
+    """Change the text, the tags or the importance of a memory that is no longer right.
+
+    Read it first and give the version that you saw: if it was changed meanwhile, nothing is done and you must read
+    it again.
+    """
     if given.content is None and given.tags is None and given.importance is None:
         raise InputError("update needs something to change: `content`, `tags` or `importance`.")
-    item = await desk.find(given.id)
+    item = await memory.find(given.id)
     _refuse_graph(item)
     if item.version != given.version:
         raise VersionConflictError(item.id, given.version, item.version)
@@ -72,11 +81,11 @@ async def update(desk: Desk, given: UpdateArguments, report: Report) -> Memory:
         "updated_at": now_text(),
     }
     if given.content is not None:
-        # What a provider once sent says the old text.
+        # The payload of a provider holds the old text.
         changes |= {"content": given.content, "payload": None, "payload_format": None}
-    updated = await desk.store.update(item.model_copy(update=changes))
-    await desk.changes.look()
-    return shown(updated)
+    updated = await memory.store.update(item.model_copy(update=changes))
+    await memory.subscriptions.check()
+    return memory_of(updated)
 
 
 class ForgetArguments(Arguments):
@@ -101,20 +110,24 @@ class Forgotten(Outcome):
     can_be_undone: bool
 
 
-async def forget(desk: Desk, given: ForgetArguments, report: Report) -> Forgotten:
-    """Remove memories; all that are here go in one step."""
+@tool("Forget memories", destroys=True, repeatable=True)
+async def forget(memory: ScopedMemory, given: ForgetArguments, report: Report) -> Forgotten:
+    """Forget memories by their ids, because they are wrong or the person asks for it.
+
+    undo_forget brings them back as long as this server runs.
+    """
     purge = isinstance(given, PurgeArguments) and given.purge
-    if purge and not desk.rights.allow_purge:
+    if purge and not memory.rights.allow_purge:
         raise InputError("This server removes nothing for good; it was started without --allow-purge.")
-    there = await desk.store.get_many(given.ids)
+    there = await memory.store.get_many(given.ids)
     for item in there:
         _refuse_graph(item)
     gone = [item.id for item in there]
-    await desk.store.apply(deletes=gone, purge=purge)
-    undoable = not purge and "delete" in desk.store.capabilities
+    await memory.store.apply(deletes=gone, purge=purge)
+    undoable = not purge and "delete" in memory.store.capabilities
     if gone and undoable:
-        desk.note_forgotten(gone)
-    await desk.changes.look()
+        memory.note_forgotten(gone)
+    await memory.subscriptions.check()
     missing = [item_id for item_id in dict.fromkeys(given.ids) if item_id not in gone]
     return Forgotten(forgotten=gone, not_found=missing, can_be_undone=bool(gone) and undoable)
 
@@ -134,20 +147,21 @@ class Restored(Outcome):
     not_found: list[str]
 
 
-async def undo_forget(desk: Desk, given: UndoArguments, report: Report) -> Restored:
-    """Bring back what this server forgot, and nothing else that was ever deleted."""
-    known = {item_id for ids in desk.forgotten for item_id in ids}
+@tool("Take a forget back", repeatable=True)
+async def undo_forget(memory: ScopedMemory, given: UndoArguments, report: Report) -> Restored:
+    """Bring back what forget removed since this server was started: the last ones, or those that you name."""
+    known = {item_id for ids in memory.forgotten for item_id in ids}
     if given.ids is None:
-        if not desk.forgotten:
+        if not memory.forgotten:
             raise InputError("Nothing was forgotten since this server was started; there is nothing to bring back.")
-        wanted = list(desk.forgotten[-1])
+        wanted = list(memory.forgotten[-1])
     else:
         wanted = list(dict.fromkeys(given.ids))
-    back = [item_id for item_id in wanted if item_id in known and await desk.store.restore(item_id)]
-    desk.forgotten[:] = [left for ids in desk.forgotten if (left := tuple(i for i in ids if i not in wanted))]
-    await desk.changes.look()
-    items = await desk.store.get_many(back)
-    return Restored(memories=[shown(item) for item in items], not_found=[i for i in wanted if i not in back])
+    back = [item_id for item_id in wanted if item_id in known and await memory.store.restore(item_id)]
+    memory.forgotten[:] = [left for ids in memory.forgotten if (left := tuple(i for i in ids if i not in wanted))]
+    await memory.subscriptions.check()
+    items = await memory.store.get_many(back)
+    return Restored(memories=[memory_of(item) for item in items], not_found=[i for i in wanted if i not in back])
 
 
 def _refuse_graph(item: MemoryItem) -> None:
@@ -158,53 +172,10 @@ def _refuse_graph(item: MemoryItem) -> None:
         )
 
 
-REMEMBER = Tool(
-    "remember",
-    "Remember something",
-    "Remember a fact, a preference, a decision or a plan, so that you know it in later conversations. Write one thing "
-    "at a time, as a sentence that is clear without this conversation.",
-    RememberArguments,
-    Memory,
-    remember,
-)
-UPDATE = Tool(
-    "update",
-    "Correct a memory",
-    "Change the text, the tags or the importance of a memory that is no longer right. Read it first and give the "
-    "version that you saw: if somebody changed it meanwhile, nothing is done and you are told to read it again.",
-    UpdateArguments,
-    Memory,
-    update,
-    destroys=True,
-)
-FORGET = Tool(
-    "forget",
-    "Forget memories",
-    "Forget memories by their ids, because they are wrong or the person asks for it. undo_forget brings them back as "
-    "long as this server runs.",
-    ForgetArguments,
-    Forgotten,
+forget_or_purge = replace(
     forget,
-    destroys=True,
-    repeatable=True,
+    description=f"{forget.description} With purge they are removed for good, which nothing brings back: only if the "
+    "person asks for exactly that.",
+    arguments=PurgeArguments,
 )
-FORGET_OR_PURGE = Tool(
-    "forget",
-    "Forget memories",
-    f"{FORGET.description} With purge they are removed for good, which nothing brings back: only if the person asks "
-    "for exactly that.",
-    PurgeArguments,
-    Forgotten,
-    forget,
-    destroys=True,
-    repeatable=True,
-)
-UNDO_FORGET = Tool(
-    "undo_forget",
-    "Take a forget back",
-    "Bring back what forget removed since this server was started: the last ones, or those that you name.",
-    UndoArguments,
-    Restored,
-    undo_forget,
-    repeatable=True,
-)
+"""The tool ``forget`` of a server that may remove memories for good."""

@@ -1,7 +1,7 @@
-"""Asking a model for a summary: by one prompt, or in parts and then of the parts where that would be too long.
+"""Prompting a model for a summary: by one prompt, or, where that is too long, by parts and then by their summaries.
 
-Parts are asked for one after the other, so that the first that fails is the last that is paid for. What the model says
-of them is kept here until all is said: whoever stores summaries gets all of it or an error.
+Parts are sent one after the other, so that none is paid for after one has failed. The caller gets all the answers or an
+error.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from memoranda_summary.transcript import Transcript, transcribe
 logger = logging.getLogger(__name__)
 
 MAX_ANSWER_LENGTH = 200_000
-"""The most characters that an answer may have; a longer one is no summary."""
+"""The most characters that an answer may have; a longer one is not a summary."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the model answered for one template, under the name that the configuration has for it.
+class TemplateAnswer:
+    """The answers of the model for one template, under its name in the configuration.
 
     ``readings`` are the answers, each with the transcript that it is about. ``origins`` are the sources of what was
     itself a summary of a part.
@@ -42,11 +42,11 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What the model said."""
+        """All answers of the model as one text."""
         return "\n".join(text for text, _ in self.readings)
 
     def items(self) -> list[SummaryMemory]:
-        """Return what the answers hold, each thing once, with the ids of what was said first of all as its sources."""
+        """Return the items that the answers hold, each once, with the ids of the original messages as its sources."""
         found: dict[object, SummaryMemory] = {}
         for text, transcript in self.readings:
             for item in self._parsed(text, transcript):
@@ -74,8 +74,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """Asks for one template. ``instructions`` replaces the template's own.
+class Prompter:
+    """Prompts the model for one template. ``instructions`` replaces the template's own.
 
     ``limit`` is the most tokens of a prompt, by ``count``; None is no limit. ``timeout`` is for each prompt.
     """
@@ -88,7 +88,7 @@ class Asker:
     limit: int | None
     count: TokenCounter
 
-    async def answer(self, items: Sequence[MemoryItem]) -> Answer:
+    async def answer(self, items: Sequence[MemoryItem]) -> TemplateAnswer:
         """Return the answer on items given oldest first, each result of a tool behind its call.
 
         What is longer than one prompt is asked for in parts. Things that last, such as facts, are put together from
@@ -98,7 +98,7 @@ class Asker:
         parts = await aside(len(items), self._parts, items)
         origins: dict[str, Sequence[str]] = {}
         while True:
-            answer = Answer(self.name, self.template, await self._readings(parts), origins)
+            answer = TemplateAnswer(self.name, self.template, await self._readings(parts), origins)
             if len(parts) == 1 or self.template.lasting or not (found := answer.items()):
                 return answer
             summaries = [_intermediate(item, number, items) for number, item in enumerate(found)]
@@ -120,7 +120,7 @@ class Asker:
                 logger.info("Asking for a summary of %s.", what)
             transcript = await aside(len(part), transcribe, part)
             prompt = self.template.build_prompt(transcript, self.instructions)
-            readings.append((await _asked(self.summarize, prompt, what, self.name, self.timeout), transcript))
+            readings.append((await _answer_to(self.summarize, prompt, what, self.name, self.timeout), transcript))
         return readings
 
     def _parts(self, items: Sequence[MemoryItem]) -> list[Sequence[MemoryItem]]:
@@ -137,7 +137,7 @@ class Asker:
         """Return the items in parts that fit a prompt each; a tool call and its results are in the same one."""
         assert self.limit is not None, "without a limit everything fits"
         bare = self._tokens(())
-        if 2 * bare > self.limit:  # Else a long history would go out in crumbs, each of them at the price of a prompt.
+        if 2 * bare > self.limit:  # Otherwise a long history would need a prompt for every few messages.
             raise InputError(
                 f"The instructions for the template {self.name!r} take {bare} tokens, and max_prompt_tokens is "
                 f"{self.limit}; give it at least {2 * bare}.",
@@ -166,7 +166,7 @@ class Asker:
             yield from self._fitted(self._cut(item, called), called)
 
     def _cut(self, item: MemoryItem, called: Sequence[MemoryItem]) -> list[list[MemoryItem]]:
-        """Return an item as two with half of its text each. Raises SummaryError where that does not help."""
+        """Return an item as two with half of its text each. Raises SummaryError if that does not help."""
         text = item.content
         assert self.limit is not None, "without a limit everything fits"
         if len(text) < 2 or 2 * self._tokens(called) > self.limit + self._tokens(()):
@@ -180,20 +180,22 @@ class Asker:
 
 
 def _units(items: Sequence[MemoryItem]) -> list[list[MemoryItem]]:
-    """Return the items, each result behind its call, as what must stay together."""
+    """Return the items, each result behind its call, in the units that must stay together."""
     callers, _ = pairs(items)
     starts = [position for position in range(len(items)) if position not in callers]
     return [list(items[start:end]) for start, end in zip(starts, [*starts[1:], len(items)], strict=True)]
 
 
-def _intermediate(item: SummaryMemory, number: int, said: Sequence[MemoryItem]) -> SummaryMemory:
+def _intermediate(item: SummaryMemory, number: int, items: Sequence[MemoryItem]) -> SummaryMemory:
     """Return a summary of a part as an entry for the next one, at the time of its last source; it is never stored."""
     sources = set(item.sources)
-    moment = max((source.created_at for source in said if source.id in sources), default=said[-1].created_at)
+    moment = max((source.created_at for source in items if source.id in sources), default=items[-1].created_at)
     return item.model_copy(update={"id": f"part-{number}", "memory_type": "summary", "created_at": moment})
 
 
-async def _asked(summarize: Callable[[str], Any], prompt: str, what: str, template: str, timeout: float | None) -> str:
+async def _answer_to(
+    summarize: Callable[[str], Any], prompt: str, what: str, template: str, timeout: float | None
+) -> str:
     try:
         async with asyncio.timeout(timeout):
             answer = summarize(prompt)
@@ -207,18 +209,18 @@ async def _asked(summarize: Callable[[str], Any], prompt: str, what: str, templa
         running = asyncio.current_task()
         if running is not None and running.cancelling():
             raise
-        # Nobody cancelled this: a request of the summarizer's own was.
+        # The caller did not cancel: the summarizer cancelled a request of its own.
         raise SummaryError(f"The summarizer gave up on {what} by itself; nothing was changed.") from error
     except Exception as error:  # whatever a summarizer raises means that there is no summary
         raise SummaryError(
             f"The summarizer failed on {what} with {type(error).__name__}; nothing was changed."
         ) from error
     if not isinstance(answer, str) or not answer.strip():
-        said = "an empty answer" if isinstance(answer, str) else f"{type(answer).__name__} instead of text"
-        raise SummaryError(f"The summarizer gave {said} for {what}; nothing was changed.")
+        given = "an empty answer" if isinstance(answer, str) else f"{type(answer).__name__} instead of text"
+        raise SummaryError(f"The summarizer gave {given} for {what}; nothing was changed.")
     if len(answer) > MAX_ANSWER_LENGTH:
         raise SummaryError(
-            f"The summarizer gave {len(answer)} characters for {what}, which is no summary "
+            f"The summarizer gave {len(answer)} characters for {what}, which is not a summary "
             f"(at most {MAX_ANSWER_LENGTH}); nothing was changed."
         )
     return answer

@@ -1,4 +1,4 @@
-"""The model that summaries are asked of: any OpenAI-compatible service, or a command of yours."""
+"""The models that write summaries for programs: any OpenAI-compatible service, or a command of yours."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from memoranda.errors import InputError, SummaryError
 from memoranda.urls import redacted
-from memoranda_summary import installed_summarizer
+from memoranda_summary.generation import installed_summarizer
 
 if TYPE_CHECKING:
-    from memoranda_summary import Summarizer
+    from memoranda_summary.generation import Summarizer
 
 MODEL_VARIABLE = "MEMORANDA_MODEL"
+"""The environment variable that names the model where no option does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,26 @@ class CommandModel:
             await process.wait()
             raise
         if process.returncode:
-            said = " ".join(complaint.decode(errors="replace").split())[:300]
-            raise SummaryError(
-                f"The command {self.command!r} failed with exit code {process.returncode}: {said or 'it said nothing'}."
-            )
+            reason = " ".join(complaint.decode(errors="replace").split())[:300] or "no reason given"
+            raise SummaryError(f"The command {self.command!r} failed with exit code {process.returncode}: {reason}.")
         return written.decode(errors="replace")
 
 
 @asynccontextmanager
+async def openai_model(model: str, base_url: str | None) -> AsyncIterator[Summarizer]:
+    """Give a model of OpenAI, or of the compatible service at a URL, for the block; it is closed afterwards."""
+    summarizer = installed_summarizer("openai", model=model, base_url=base_url)
+    try:
+        yield summarizer
+    finally:
+        close = getattr(summarizer, "aclose", None)
+        if close is not None:
+            await close()
+
+
+@asynccontextmanager
 async def chosen_model(base_url: str | None, model: str | None, command: str | None) -> AsyncIterator[Summarizer]:
-    """Give the model that the options name for the block. Raises InputError, saying what is missing."""
+    """Give the model that the options name, for the block. Raises InputError, saying what is missing."""
     if command:
         yield CommandModel(command)
         return
@@ -64,10 +75,5 @@ async def chosen_model(base_url: str | None, model: str | None, command: str | N
         )
     if base_url is not None and not base_url.startswith(("http://", "https://")):
         raise InputError(f"--base-url starts with https:// or http://, not {redacted(base_url)!r}.", field="base_url")
-    summarizer = installed_summarizer("openai", model=model, base_url=base_url)
-    try:
+    async with openai_model(model, base_url) as summarizer:
         yield summarizer
-    finally:
-        close = getattr(summarizer, "aclose", None)
-        if close is not None:
-            await close()

@@ -1,40 +1,53 @@
-"""What can be done, each with a look at what it would do first, and a way back where there is one."""
+"""The actions that change something. Each has a preview, and an undo where there is one.
+
+A read-only inspector has none of these pages.
+"""
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from memoranda.errors import InputError
-from memoranda.items import MemoryItem, MemoryMetadata, SummaryMemory, now_text
-from memoranda.store import BaseStore, Capability, Erasing
-from memoranda_inspector.pages import number_of
-from memoranda_inspector.scopes import Owner
+from memoranda.items import MemoryItem, MemoryMetadata, SummaryMemory
+from memoranda.store import BaseStore, Capability
+from memoranda_cli.exporting import export_lines
+from memoranda_cli.forgetting import count_user, erase_user
+from memoranda_cli.jsonl import Digest
+from memoranda_cli.transfer import hidden_items
+from memoranda_inspector.pages import form_of, number_of, rendered
+from memoranda_inspector.scopes import Owner, Owners
 from memoranda_inspector.text import count, shown_name
 from memoranda_summary import SummaryConfig, compact, expand, plan, undo
 
 Form = Mapping[str, str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an act would do: a sentence, the items that it is about, and what has to be said to do it."""
+    """What an action would do: a sentence, the items that it affects, and what the form needs to do it."""
 
     title: str
     sentence: str
     items: list[MemoryItem] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
-    """What the form of the act sends along."""
+    """The hidden fields of the form."""
     button: str = ""
-    """Empty if there is nothing to do."""
+    """The label of the button; empty if there is nothing to do."""
     typed: str = ""
-    """What has to be typed by hand, for what cannot be taken back."""
+    """What the person has to type to confirm an action that has no undo."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an act did, and the act that takes it back."""
+    """What an action did, and the action that undoes it."""
 
     sentence: str
     undo: str = ""
@@ -42,13 +55,15 @@ class Done:
     receipt: dict[str, Any] | None = None
 
 
-class Acts:
-    """Everything that changes something, through the store's public methods and within the owner's bounds."""
+class Actions:
+    """Runs the actions through the store's public methods, each within the scope of the owner that was chosen.
 
-    def __init__(
-        self, store: BaseStore, summarizer: Any = None, templates: tuple[str, ...] = ("conversation",)
-    ) -> None:
+    ``name`` is what receipts call the store.
+    """
+
+    def __init__(self, store: BaseStore, name: str, summarizer: Any, templates: tuple[str, ...]) -> None:
         self._store = store
+        self._name = name
         self._summarizer = summarizer
         self._templates = templates
         self.previews: dict[str, Callable[[Owner, Form], Awaitable[Preview]]] = {
@@ -58,7 +73,7 @@ class Acts:
             "compact": self._preview_compact,
             "forget": self._preview_forget,
         }
-        self.doings: dict[str, Callable[[Owner, Form], Awaitable[Done]]] = {
+        self.runs: dict[str, Callable[[Owner, Form], Awaitable[Done]]] = {
             "delete": self._delete,
             "restore": self._restore,
             "undo": self._undo,
@@ -69,8 +84,8 @@ class Acts:
     async def _preview_delete(self, owner: Owner, form: Form) -> Preview:
         item = await self._item(owner, form)
         if Capability.DELETE not in self._store.capabilities:
-            return Preview("Delete", "This store keeps nothing that was deleted, so nothing is deleted here.", [item])
-        together = "" if item.group is None else " Models are shown what belongs to its group only as a whole."
+            return Preview("Delete", "This store cannot restore what is deleted, so nothing is deleted here.", [item])
+        together = "" if item.group is None else " Models are shown its group only as a whole."
         return Preview(
             "Delete",
             f"One item is hidden from every search and every model. It can be restored.{together}",
@@ -82,12 +97,12 @@ class Acts:
     async def _delete(self, owner: Owner, form: Form) -> Done:
         key = form.get("item", "")
         if not await self._store.delete(owner.item_id(key), metadata=owner.metadata):
-            raise InputError("There is no such item any more.", field="item")
+            raise InputError("This item does not exist any more.", field="item")
         return Done("One item is deleted.", "restore", {"item": key})
 
     async def _preview_restore(self, owner: Owner, form: Form) -> Preview:
         key, item_id = _one_or_all(owner, form)
-        hidden = [item for item in await self._hidden(owner.metadata) if item_id in (None, item.id)]
+        hidden = [item for item in await self._deleted(owner.metadata) if item_id in (None, item.id)]
         if not hidden:
             return Preview("Restore", "Nothing is deleted here.")
         return Preview(
@@ -124,9 +139,9 @@ class Acts:
         size = f"{count(messages, 'message')}, about {tokens:,} tokens: {due}."
         if not planned.older:
             return Preview("Compact", f"There is nothing to summarize. {size}")
-        sentence = f"{count(len(planned.older), 'item')} would be archived, with a summary in their place. {size}"
+        sentence = f"{count(len(planned.older), 'item')} would be archived, and a summary shown instead. {size}"
         if self._summarizer is None:
-            sentence += " No model was named when the inspector was started (--model), so this is all that can be done."
+            sentence += " No model was named when the inspector was started (--model), so this is only a dry run."
             return Preview("Compact", sentence, list(planned.older))
         return Preview("Compact", sentence, list(planned.older), {"keep": str(keep)}, "Ask the model and compact")
 
@@ -143,81 +158,44 @@ class Acts:
 
     async def _preview_forget(self, owner: Owner, form: Form) -> Preview:
         user = _user_of(owner)
-        found, deleted = await self._counted(owner.metadata)
+        receipt = await count_user(self._store, self._name, user)
         sentence = (
-            f"{count(found, 'item')} and {deleted:,} deleted already are erased for good, in every session. "
-            "There is no way back. What others' memories say about this user stays."
+            f"{count(receipt.found, 'item')} and {receipt.deleted:,} deleted already are erased for good, in every "
+            "session. This cannot be undone. What others' memories say about this user stays."
         )
         return Preview("Forget this user", sentence, [], {}, "Erase for good", shown_name(user))
 
     async def _forget(self, owner: Owner, form: Form) -> Done:
-        user, store = _user_of(owner), self._store
+        user = _user_of(owner)
         if form.get("typed", "") != shown_name(user):
             raise InputError("What was typed is not the user's id; nothing was erased.", field="typed")
-        found, deleted = await self._counted(owner.metadata)
-        purges = Capability.PURGE in store.capabilities
-        removed = await (store.purge(metadata=owner.metadata) if purges else store.clear(metadata=owner.metadata))
-        left = await self._traces(owner.metadata)
-        pending = await store.erase() if isinstance(store, Erasing) else ""
-        complete = not any(left.values()) and not pending
-        receipt = {
-            "user_id": user,
-            "found": found,
-            "deleted": deleted,
-            "method": "purge" if purges else "clear",
-            "removed": removed,
-            "left": left,
-            "pending": pending,
-            "complete": complete,
-            "at": now_text(),
-        }
-        verdict = "Nothing is left." if complete else pending or "Something is left: somebody may still be writing."
-        return Done(f"{count(removed, 'item')} erased. {verdict}", receipt=receipt)
+        receipt = await count_user(self._store, self._name, user)
+        await erase_user(self._store, receipt)
+        verdict = "Nothing is left."
+        if not receipt.complete:
+            verdict = receipt.pending or "Something is left: another process may still be writing."
+        return Done(f"{count(receipt.removed, 'item')} erased. {verdict}", receipt=receipt.as_json())
 
     def _config(self, form: Form) -> tuple[SummaryConfig, int]:
         keep = number_of(form, "keep", 4, 1000)
         # A template that is not installed works too, with a prompt of its own.
-        prompts = {"notes": "Summarize what was said.\n{content}"} if "notes" in self._templates else {}
+        prompts = {"notes": "Summarize the conversation.\n{content}"} if "notes" in self._templates else {}
         return SummaryConfig(templates=self._templates, prompts=prompts, keep_recent=keep), keep
 
     async def _item(self, owner: Owner, form: Form) -> MemoryItem:
         item = await self._store.get(owner.item_id(form.get("item", "")), metadata=owner.metadata)
         if item is None:
-            raise InputError("There is no such item any more.", field="item")
+            raise InputError("This item does not exist any more.", field="item")
         return item
 
-    async def _hidden(self, metadata: MemoryMetadata | None) -> list[MemoryItem]:
+    async def _deleted(self, metadata: MemoryMetadata | None) -> list[MemoryItem]:
         if Capability.DELETE not in self._store.capabilities:
             return []
-        # In this order, so that an item that is added meanwhile is not taken for a deleted one.
-        found = {item.id: item async for item in self._store.scan(metadata=metadata, include_deleted=True)}
-        async for item in self._store.scan(metadata=metadata):
-            found.pop(item.id, None)
-        return list(found.values())
-
-    async def _counted(self, metadata: MemoryMetadata | None) -> tuple[int, int]:
-        found = await self._store.count(metadata=metadata)
-        hides = Capability.DELETE in self._store.capabilities
-        return found, await self._store.count(metadata=metadata, include_deleted=True) - found if hides else 0
-
-    async def _traces(self, metadata: MemoryMetadata | None) -> dict[str, int]:
-        """Look for an owner by every way that leads to an item, and return how many each still finds."""
-        found, deleted = await self._counted(metadata)
-        left = {
-            "counted": found,
-            "deleted": deleted,
-            "scanned": sum([1 async for _ in self._store.scan(metadata=metadata)]),
-            "searched": len(await self._store.search(metadata=metadata, limit=1000, mode="substring")),
-        }
-        for mode in (Capability.TEXT, Capability.SEMANTIC, Capability.HYBRID):
-            if mode in self._store.capabilities:
-                ranked = await self._store.search_ranked(query="the", metadata=metadata, limit=1000, mode=mode.value)  # type: ignore[arg-type]  # these three are modes
-                left[mode.value] = len(ranked)
-        return left
+        return [item async for item in hidden_items(self._store, metadata)]
 
 
 def _one_or_all(owner: Owner, form: Form) -> tuple[str, str | None]:
-    """Return the key and the id of the item that a form names; it names all by naming none."""
+    """Return the key and the id of the item that a form names. A form that names none means all items."""
     key = form.get("item", "")
     return key, owner.item_id(key) if key else None
 
@@ -226,3 +204,64 @@ def _user_of(owner: Owner) -> str:
     if owner.user is None:
         raise InputError("Only a user can be forgotten: choose one without a session or an agent.", field="user")
     return owner.user
+
+
+class ActionPages:
+    """The pages of previews, actions, receipts and exports."""
+
+    def __init__(self, store: BaseStore, name: str, owners: Owners, actions: Actions, shared: dict[str, Any]) -> None:
+        self._store = store
+        self._name = name
+        self._owners = owners
+        self._actions = actions
+        self._shared = shared
+        self._receipts: dict[str, dict[str, Any]] = {}
+
+    async def overview(self, request: Request) -> Response:
+        """List the actions for all of an owner's memories."""
+        can_restore = Capability.DELETE in self._store.capabilities
+        return self._page("actions.html", request, can_restore=can_restore)
+
+    async def preview(self, request: Request) -> Response:
+        """Show what an action would do."""
+        action = self._named(request, self._actions.previews)
+        preview = await action(self._owners.chosen(request), await form_of(request))
+        return self._page("preview.html", request, preview=preview, action=request.path_params["action"])
+
+    async def run(self, request: Request) -> Response:
+        """Run an action, and show its result and how to undo it."""
+        action = self._named(request, self._actions.runs)
+        done = await action(self._owners.chosen(request), await form_of(request))
+        receipt = ""
+        if done.receipt is not None:
+            receipt = secrets.token_hex(16)
+            self._receipts[receipt] = done.receipt
+        return self._page("done.html", request, done=done, receipt=receipt)
+
+    def _named(
+        self, request: Request, actions: dict[str, Callable[[Owner, Form], Awaitable[T]]]
+    ) -> Callable[[Owner, Form], Awaitable[T]]:
+        found = actions.get(request.path_params["action"])
+        if found is None:
+            raise InputError("There is no such action.", field="action")
+        return found
+
+    async def receipt(self, request: Request) -> Response:
+        """Send the receipt of a forgotten user as a file."""
+        found = self._receipts.get(request.path_params["key"])
+        if found is None:
+            raise InputError("There is no such receipt since the inspector was started.", field="receipt")
+        headers = {"Content-Disposition": 'attachment; filename="receipt.json"'}
+        text = json.dumps(found, ensure_ascii=False, indent=2) + "\n"
+        return Response(text, media_type="application/json", headers=headers)
+
+    async def export(self, request: Request) -> Response:
+        """Send an owner's memories as a file."""
+        owner = self._owners.chosen(request)
+        await form_of(request)
+        headers = {"Content-Disposition": 'attachment; filename="memories.jsonl"'}
+        lines = export_lines(self._store, self._name, Digest(), metadata=owner.metadata)
+        return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+
+    def _page(self, template: str, request: Request, **values: Any) -> Response:
+        return rendered(template, {**self._shared, "owner": self._owners.chosen(request), **values})

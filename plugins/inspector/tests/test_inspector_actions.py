@@ -23,12 +23,12 @@ async def test_a_preview_changes_nothing(client: Any, store: BaseStore) -> None:
     address = await client.owner("ada")
     item, summary = await client.key(address, "window seat, and"), await client.key(address, "Asked so far")
     before = await snapshot(store)
-    for act, form in (
+    for action, form in (
         ("delete", {"item": item}),
         ("undo", {"item": summary}),
-        *((act, {}) for act in ("compact", "restore", "forget")),
+        *((action, {}) for action in ("compact", "restore", "forget")),
     ):
-        await client.post(f"{address}preview/{act}", form)
+        await client.post(f"{address}preview/{action}", form)
     assert await snapshot(store) == before
 
 
@@ -92,7 +92,7 @@ async def test_a_user_is_forgotten_with_a_receipt_and_nobody_else(client: Any, s
 async def test_only_a_whole_user_can_be_forgotten(client: Any, store: BaseStore) -> None:
     before = await store.count()
     address = await client.owner("trip", "session_id")
-    assert "Forget" not in await client.get(address + "acts")
+    assert "Forget" not in await client.get(address + "actions")
     assert (await client.http.post(f"{address}do/forget", data={"typed": "trip"})).status_code == 400
     assert await store.count() == before
 
@@ -114,8 +114,8 @@ async def test_an_act_on_what_is_gone_is_a_sentence(client: Any, plain: Any) -> 
     assert answer.status_code == 400
     assert "no such item" in plain(answer.text)
     assert (await client.http.post(f"{address}preview/burn")).status_code == 400
-    for act in ("preview/restore", "do/restore", "do/delete", "do/undo"):
-        assert (await client.http.post(f"{address}{act}", data={"item": "gone"})).status_code == 400
+    for action in ("preview/restore", "do/restore", "do/delete", "do/undo"):
+        assert (await client.http.post(f"{address}{action}", data={"item": "gone"})).status_code == 400
 
 
 async def test_names_that_look_odd_can_be_forgotten(demo: BaseStore, inspecting: Any) -> None:

@@ -1,4 +1,4 @@
-"""Settings and fixtures that the command's tests share."""
+"""Fixtures that run the ``memoranda`` command, for the suites of all plugins that have commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.plugins import default_registry
+from memoranda.plugins import CommandSpec, default_registry
 
 # What a shell, nox or a CI sets and a terminal's library heeds: no test may look different because of it.
 INHERITED = (
@@ -21,7 +21,7 @@ INHERITED = (
 )
 OURS = ("MEMORANDA_URL", "MEMORANDA_PLUGINS", "MEMORANDA_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
 
-SHELF = Path(__file__).parent / "shelf"
+SHELF = Path(__file__).parent / "cli" / "tests" / "shelf"
 """The folder of a plugin for tests of the command: a store that outlives a process, and commands."""
 
 
@@ -43,6 +43,40 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
     runner = CliRunner()
     yield lambda *arguments, **options: runner.invoke(app, [str(argument) for argument in arguments], **options)
     default_registry.cache_clear()
+
+
+@pytest.fixture
+def talk(command: Callable[..., Any], tmp_path: Path) -> str:
+    """A conversation: an instruction, two rounds, one with parallel calls, and a call that nobody answered."""
+    url = f"shelf:///{tmp_path / 'memories'}"
+    lines: list[tuple[str, ...]] = [
+        ("Be brief.", "--type", "system"),
+        ("How is the weather in Oslo and Rome?",),
+        (
+            "",
+            "--type",
+            "ai",
+            "--tool-calls",
+            '[{"id": "a", "name": "weather"}, {"id": "b", "name": "weather"}]',
+        ),
+        ("Oslo: snow", "--type", "tool", "--tool-call-id", "a", "--tool-name", "weather"),
+        ("Rome: sun", "--type", "tool", "--tool-call-id", "b", "--tool-name", "weather"),
+        ("Thanks. Book a flight.",),
+        ("", "--type", "ai", "--tool-calls", '[{"id": "c", "name": "book"}]'),
+    ]
+    for second, line in enumerate(lines):
+        added = command(
+            "add", *line, "--user", "ada", "--session", "s", "--at", f"2024-01-01T00:00:{second:02}", "--store", url
+        )
+        assert added.exit_code == 0, added.output
+    return url
+
+
+@pytest.fixture
+def our_commands() -> list[str]:
+    """The names of the commands that come with the command itself: its own, and those of summaries and contexts."""
+    ours = [plugin for plugin in default_registry().plugins if plugin.name in ("cli", "context", "summary")]
+    return [spec.name for plugin in ours for spec in plugin.specs if isinstance(spec, CommandSpec)]
 
 
 @pytest.fixture

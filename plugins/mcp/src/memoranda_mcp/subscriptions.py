@@ -1,7 +1,7 @@
-"""Subscriptions to resources: who wants to know of which, and finding out that one has changed, by whomever.
+"""Subscriptions to resources, and how a change is noticed, whichever process made it.
 
-A store may be written by many processes, and engines do not tell each other. So what is subscribed to is read again
-every few seconds, and at once after a call of this server. A resource has changed when it reads differently.
+Many processes may write to a store, and engines do not tell each other. So every subscribed resource is read again
+every few seconds, and at once after a call to this server. A resource has changed when it reads differently.
 """
 
 from __future__ import annotations
@@ -12,45 +12,49 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
 from memoranda.errors import InputError
 
-if TYPE_CHECKING:
-    from memoranda_mcp.contents import Content
-
 logger = logging.getLogger(__name__)
 
 INTERVAL = 2.0
-"""The seconds between two looks at what is subscribed to."""
+"""The seconds between two checks of the subscribed resources."""
 
 MAX_SUBSCRIPTIONS = 1000
-"""How many resources of one desk are watched at the most."""
+"""How many resources of one scope can be watched at the most."""
 
 SETTLING = 10
-"""How often a resource is read at the most that looks different each time, before its change is told."""
+"""How often a resource that reads differently each time is read at the most before its change is published."""
 
 
-class Changes:
-    """The subscriptions of one desk: ``check`` raises for an address that it does not offer, ``read`` reads one."""
+class Content(NamedTuple):
+    """The text of a resource and its media type."""
+
+    text: str
+    mime_type: str
+
+
+class Subscriptions:
+    """The subscriptions of one scope. ``check_address`` raises for one that is not offered; ``read`` reads one."""
 
     def __init__(
         self,
-        check: Callable[[str], object],
+        check_address: Callable[[str], object],
         read: Callable[[str], Awaitable[Content | None]],
         interval: float = INTERVAL,
     ) -> None:
         self.bus = InMemorySubscriptionBus()
         self.listener = ListenHandler(self.bus)
-        self._check = check
+        self._check_address = check_address
         self._read = read
         self._interval = interval
         self._wanted: Counter[str] = Counter()
         self._seen: dict[str, bytes | None] = {}
         self._watcher: asyncio.Task[None] | None = None
-        self._looking = asyncio.Lock()
+        self._checking = asyncio.Lock()
 
     @asynccontextmanager
     async def watched(self, uris: Iterable[str]) -> AsyncIterator[None]:
@@ -65,18 +69,18 @@ class Changes:
     async def watch(self, uris: Iterable[str]) -> None:
         """Watch resources from now on: all of them, or none if this raises.
 
-        Raises InputError for an address that this desk does not offer and for more than MAX_SUBSCRIPTIONS.
+        Raises InputError for an address that this scope does not offer and for more than MAX_SUBSCRIPTIONS.
         """
         uris = list(uris)
         for uri in uris:
-            self._check(uri)
+            self._check_address(uri)
         if len(self._wanted.keys() | set(uris)) > MAX_SUBSCRIPTIONS:
             raise InputError(f"No more than {MAX_SUBSCRIPTIONS} resources can be subscribed to. Unsubscribe from some.")
         self._wanted.update(uris)
         try:
             for uri in uris:
                 if uri not in self._seen:
-                    # Of two that begin at once, the first to have read it knows the older state.
+                    # If two begin at once, the first to have read it knows the older state.
                     self._seen.setdefault(uri, await self._digest(uri))
         except BaseException:
             self.unwatch(uris)
@@ -85,7 +89,7 @@ class Changes:
             self._watcher = asyncio.create_task(self._watch())
 
     def unwatch(self, uris: Iterable[str]) -> None:
-        """Watch resources once less each; with nothing left to watch, nothing is read any more."""
+        """Drop one watch of each resource. When none is watched any more, reading stops."""
         for uri in uris:
             self._wanted[uri] -= 1
             if self._wanted[uri] <= 0:
@@ -95,14 +99,14 @@ class Changes:
             self._watcher.cancel()
             self._watcher = None
 
-    async def look(self) -> None:
-        """Read all that is watched, and tell of each resource that has changed.
+    async def check(self) -> None:
+        """Read all watched resources, and publish each that has changed.
 
-        One that cannot be read is told of later: the engine may be away for a while, and who asks for it is told so.
+        A resource that cannot be read is tried again later: the engine may be away for a while.
         """
         if not self._seen:
             return
-        async with self._looking:
+        async with self._checking:
             for uri in list(self._seen):
                 try:
                     found = await self._settled(uri)
@@ -123,13 +127,13 @@ class Changes:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            await self.look()
+            await self.check()
 
     async def _settled(self, uri: str) -> bytes | None:
-        """Return what a resource looks like, once it looks as it did last, or the same twice in a row.
+        """Return the digest of a resource once it is the last one known, or the same twice in a row.
 
-        To read a long conversation takes several queries. A write between two of them would look like one change now,
-        and like another one at the next look.
+        Reading a long conversation takes several queries. A write between two of them would look like one change now
+        and like another at the next check.
         """
         last = self._seen.get(uri)
         found = await self._digest(uri)
@@ -140,6 +144,6 @@ class Changes:
         return found
 
     async def _digest(self, uri: str) -> bytes | None:
-        """Return a digest of what a resource holds; None if there is nothing."""
+        """Return a digest of what a resource holds, or None if there is nothing."""
         content = await self._read(uri)
         return None if content is None else hashlib.sha256(content.text.encode("utf-8", "surrogatepass")).digest()

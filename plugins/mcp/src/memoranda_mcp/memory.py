@@ -1,0 +1,159 @@
+"""The memories of one scope as the server offers them: to tools, and as resources.
+
+The addresses of resources are ``memory://items/ID``, ``memory://conversations/NAME`` and ``memory://recent``; that of a
+graph is ``memory://knowledge-graph``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from memoranda.errors import InputError, quoted
+from memoranda.integrity import results_behind_calls
+from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda_context.prompt import conversation_entry
+from memoranda_mcp.graph import Graph
+from memoranda_mcp.subscriptions import Content, Subscriptions
+from memoranda_mcp.tools.memories import memory_of
+
+if TYPE_CHECKING:
+    from memoranda.store import ScopedStore
+    from memoranda_summary import Summarizer
+
+RECENT = "memory://recent"
+GRAPH = "memory://knowledge-graph"
+ITEM = "memory://items/{id}"
+CONVERSATION = "memory://conversations/{conversation}"
+
+MOST_RECENT = 50
+"""How many memories the list of recent ones has at the most."""
+
+MOST_SHOWN = 200
+"""How many memories the text of a conversation has at the most: its newest."""
+
+UNDOABLE_CALLS = 1000
+"""How many of the last calls to forget can be undone."""
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the server lets an assistant do. Only the options that it was started with say so."""
+
+    read_only: bool = False
+    allow_purge: bool = False
+    graph: bool = False
+
+
+@dataclass(slots=True)
+class ScopedMemory:
+    """The memories of one scope. Every request of a user goes through their own, and through no other.
+
+    ``store`` is bound to the scope and cannot see beyond it; ``graph_store`` is bound to the user alone, so that a
+    graph is the same in all of their conversations. Without a ``summarizer`` the assistant writes summaries itself.
+    """
+
+    store: ScopedStore
+    graph_store: ScopedStore
+    rights: Rights = Rights()
+    summarizer: Summarizer | None = None
+    forgotten: list[tuple[str, ...]] = field(default_factory=list)
+    subscriptions: Subscriptions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.subscriptions = Subscriptions(self.place_of, self.read)
+
+    def within(self, conversation: str | None) -> MemoryMetadata | None:
+        """Return the filter for one conversation of this scope; None for all of it.
+
+        Raises InputError for a conversation that is not the one that the server is bound to.
+        """
+        bound = self.store.scope.session_id
+        if conversation is None:
+            return None
+        if bound is not None and conversation != bound:
+            raise InputError(
+                "This server is bound to one conversation, and that is not its name. Leave `conversation` out.",
+                field="conversation",
+            )
+        return MemoryMetadata(session_id=conversation)
+
+    def place_of(self, uri: str) -> tuple[str, str]:
+        """Return the kind and the name of a resource that is offered here, there now or later.
+
+        Raises InputError for others: a conversation other than the one that the server is bound to is never there, nor
+        is the graph without the right.
+        """
+        place = _place(uri)
+        if place is None or (place[0] == "knowledge-graph" and not self.rights.graph):
+            raise InputError(f"There is no such resource here: {quoted(uri, text=True)}.", field="uri")
+        if place[0] == "conversations":
+            self.within(place[1])
+        return place
+
+    async def read(self, uri: str) -> Content | None:
+        """Return what a resource holds now, or None if there is nothing at its address. Raises as place_of() does."""
+        kind, name = self.place_of(uri)
+        if kind == "items":
+            item = await self.store.get(name)
+            return None if item is None else _json(memory_of(item).model_dump(mode="json"))
+        if kind == "knowledge-graph":
+            return _json(await Graph(self.graph_store).read(), indent=2)
+        if kind == "recent":
+            newest = await self.store.search(limit=MOST_RECENT)
+            return _json([memory_of(item).model_dump(mode="json") for item in newest])
+        metadata = self.within(name)
+        items = await self.store.window(metadata=metadata, limit=MOST_SHOWN)
+        if not items and not await self.store.count(metadata=metadata):
+            return None
+        return Content("\n".join(conversation_entry(item) for item in results_behind_calls(items)), "text/plain")
+
+    async def find(self, item_id: str) -> MemoryItem:
+        """Return the item of this id. Raises InputError if there is none here, whether or not others have one."""
+        item = await self.store.get(item_id)
+        if item is None:
+            raise InputError(
+                "There is no memory with this id here. Ids come from search, recall and recent, and must be copied "
+                "exactly.",
+                field="id",
+            )
+        return item
+
+    def note_forgotten(self, ids: Iterable[str]) -> None:
+        """Remember what a call removed, so that it can be undone while this server runs."""
+        self.forgotten.append(tuple(ids))
+        del self.forgotten[:-UNDOABLE_CALLS]
+
+
+_KINDS = ("items", "conversations")
+
+
+def address(kind: str, name: str) -> str:
+    """Return the address of an item or a conversation. Its name is quoted, so that it is one element of the path."""
+    return f"memory://{kind}/{quote(name, safe='')}"
+
+
+def _place(uri: str) -> tuple[str, str] | None:
+    """Return the kind and the name that an address stands for, or None if it is not one of ours."""
+    if uri == RECENT:
+        return "recent", ""
+    if uri == GRAPH:
+        return "knowledge-graph", ""
+    scheme, slashes, path = uri.partition("://")
+    kind, slash, quoted = path.partition("/")
+    if scheme != "memory" or not slashes or kind not in _KINDS or not slash or not quoted or "/" in quoted:
+        return None
+    try:
+        name = unquote(quoted, errors="strict")
+    except UnicodeDecodeError:
+        return None
+    return kind, name
+
+
+def _json(value: Any, indent: int = 1) -> Content:
+    return Content(json.dumps(value, ensure_ascii=False, indent=indent), JSON)
