@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
-from memoranda.history import History, ResponseMem
+from memoranda.history import ResponseMem
 from memoranda.integrity import results_behind_calls, whole_groups
 from memoranda.windowing import last_rounds, newest, rounds_of, rounds_within
 from memoranda_context import ContextManager
-from memoranda_messages import to_anthropic, to_openai
+from memoranda_messages import to_anthropic, to_history, to_openai
 from memoranda_summary.generation import split
 
 
@@ -243,7 +243,7 @@ def test_rounds_are_those_of_a_session() -> None:
 
 
 def test_a_history_gives_results_to_the_response_of_their_session() -> None:
-    responses = [each for each in History.from_items(TWO_SESSIONS).MemoryList if isinstance(each, ResponseMem)]
+    responses = [each for each in to_history(TWO_SESSIONS).MemoryList if isinstance(each, ResponseMem)]
     assert [each.tool_results[0]["result"] for each in responses] == ["Paris call_0", "Rome call_0"]
 
 

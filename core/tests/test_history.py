@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
-from memoranda import AIMemory, HumanMemory, MemoryError, MemoryMetadata, SystemMemory, ToolMemory
-from memoranda.errors import InputError
+from memoranda import MemoryError
 from memoranda.history import History, Memory, ResponseMem, UserMem
-from memoranda.integrity import is_whole
 
 
 def test_the_documented_example_runs() -> None:
@@ -99,53 +96,3 @@ def test_other_sizes_are_refused(size: object) -> None:
         History(size=size)  # type: ignore[arg-type]  # the point of the test
     with pytest.raises(MemoryError):
         History().window(size)  # type: ignore[arg-type]  # the point of the test
-
-
-def test_a_history_becomes_items_with_whole_tool_calls() -> None:
-    metadata = MemoryMetadata(user_id="u")
-    calls = [{"name": "clock", "arguments": {"zone": "UTC"}}, SimpleNamespace(name="map", id="c2", arguments={})]
-    results = [{"name": "map", "result": {"x": 1}}, {"name": "clock", "result": "12:00"}]
-    history = History(
-        [
-            Memory("be brief", datetime(2025, 1, 1, tzinfo=UTC), "system"),
-            UserMem("time?", "2025-01-01T00:00:01Z"),
-            ResponseMem("", 1735689602, calls, results),
-        ]
-    )
-
-    items = history.to_items(metadata)
-
-    assert [type(item) for item in items] == [SystemMemory, HumanMemory, AIMemory, ToolMemory, ToolMemory]
-    assert is_whole(items)
-    assert all(item.metadata == metadata for item in items)
-    assert [item.created_at for item in items[:3]] == [f"2025-01-01T00:00:0{n}.000000+00:00" for n in range(3)]
-    assert items[3].content == '{"x": 1}'
-
-
-def test_items_and_history_meet() -> None:
-    history = History(
-        [
-            UserMem("time?", "2025-01-01T00:00:00.000000+00:00"),
-            ResponseMem(
-                "one moment", "2025-01-01T00:00:01.000000+00:00", [{"id": "c", "name": "clock", "arguments": {}}]
-            ),
-        ]
-    )
-    response = history.MemoryList[1]
-    assert isinstance(response, ResponseMem)
-    response.tool_results.append({"name": "clock", "result": "12:00"})
-
-    again = History.from_items(history.to_items())
-
-    assert [repr(memory) for memory in again.MemoryList] == [repr(memory) for memory in history.MemoryList]
-
-
-def test_a_time_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(ValueError, match="created"):
-        History([UserMem("a", object())]).to_items()
-
-
-@pytest.mark.parametrize("created", [float("inf"), float("nan"), 1e300, -1e18, object()])
-def test_a_number_that_is_no_time_is_an_input_error(created: object) -> None:
-    with pytest.raises(InputError, match="created"):
-        History([Memory("hi", created, "user")]).to_items()

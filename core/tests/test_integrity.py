@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,20 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SystemMemory, ToolMemory
+from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
 from memoranda.integrity import (
     answered_ids,
     answers,
-    are_side_by_side,
     call_ids,
+    has_ties,
     is_whole,
-    linked_by_calls,
     pairs,
     whole_groups,
 )
-from memoranda.store import InMemoryStore
 from memoranda.windowing import last_rounds, newest
-from memoranda_context import ContextManager
 
 
 def conversation(*shapes: str) -> list[MemoryItem]:
@@ -186,9 +182,8 @@ def told_in_turns(draw: Any) -> list[MemoryItem]:
 
 @given(told_in_turns())
 def test_what_is_whole_at_a_glance_is_whole(items: list[MemoryItem]) -> None:
-    looked_at_closely = whole_groups(items, linked=linked_by_calls(items))
-    assert whole_groups(items) == looked_at_closely
-    assert not are_side_by_side(items) or looked_at_closely == items
+    assert has_ties(items) or is_whole(items)
+    assert not is_whole(items) or whole_groups(items) == items
 
 
 def test_pairs_name_the_caller_of_each_result_and_what_is_missing() -> None:
@@ -283,58 +278,3 @@ def test_whatever_is_chosen_groups_and_pairs_are_shown_all_or_none(history: list
         own = [link.call_id for link in answers(history) if position in (link.result, link.caller)]
         if id(item) in kept:
             assert sorted(own) == sorted(call_ids(item) + answered_ids(item))
-
-
-LIVES = st.sampled_from([None, None, 1.0, 2.0, 3.0])
-
-
-@given(
-    lives=st.lists(LIVES, min_size=12, max_size=12),
-    looks=st.lists(st.sampled_from([0.5, 1.0]), min_size=1, max_size=6),
-    swept=st.booleans(),
-    budget=st.integers(1, 60),
-)
-def test_no_reader_is_shown_half_of_a_group_whatever_lifetimes_its_items_have(
-    lives: list[float | None], looks: list[float], swept: bool, budget: int
-) -> None:
-    """Reasoning, two calls at once, their results: in windows, views and contexts."""
-
-    async def play() -> None:
-        clock = [1_000.0]
-        metadata = MemoryMetadata(user_id="ada", session_id="s")
-        store, view = InMemoryStore(), ShortTermMemory()
-        turns = []
-        for number in range(2):
-            calls = [{"id": f"{number}{name}", "name": "look", "arguments": {}} for name in "ab"]
-            tied: dict[str, Any] = {"group": f"g{number}", "group_size": 2, "metadata": metadata}
-            turns.append(
-                [
-                    AIMemory(content=f"reasoning {number}", **tied),
-                    AIMemory(content=f"calls {number}", tool_calls=calls, **tied),
-                    *(ToolMemory(content="blue", tool_call_id=call["id"], metadata=metadata) for call in calls),
-                ]
-            )
-        items = [item for turn in turns for item in (HumanMemory(content="and?", metadata=metadata), *turn)]
-        for kept in (store, view):
-            kept.clock = lambda: clock[0]
-            for item, ttl in zip(items, lives, strict=False):
-                await kept.add(item, ttl=ttl)
-        for look in looks:
-            clock[0] += look
-            if swept:
-                await store.sweep()
-                await view.sweep()
-            manager = ContextManager(recent_limit=50)
-            context = await manager.assemble_context("and?", store, metadata=metadata, token_budget=10 * budget)
-            readers = {
-                "window": await store.window(metadata=metadata),
-                "bounded window": await store.window(metadata=metadata, limit=budget),
-                "view": await view.search(metadata=metadata, limit=budget),
-                "context": context.parts.items(),
-            }
-            for reader, shown in readers.items():
-                there = {item.id for item in shown}
-                for turn in turns:
-                    assert sum(item.id in there for item in turn) in (0, len(turn)), reader
-
-    asyncio.run(play())

@@ -28,9 +28,9 @@ from google.genai.types import Content, Part
 
 import memoranda
 from memoranda import MemoryItem
-from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import BaseStore
 from memoranda_messages import agrees
+from memoranda_messages.payload_json import decode_payload, encode_payload
 
 SESSION, EVENT = "adk-session", "adk-event"
 

@@ -27,9 +27,9 @@ from langchain_core.messages import (
 
 import memoranda.sync
 from memoranda import MemoryItem
-from memoranda.payloads import decode_payload, encode_payload
 from memoranda.sync import SyncStore
 from memoranda_messages import agrees
+from memoranda_messages.payload_json import decode_payload, encode_payload
 
 
 class MemorandaHistory(BaseChatMessageHistory):

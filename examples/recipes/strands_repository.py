@@ -23,9 +23,9 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 
 import memoranda.sync
 from memoranda import MemoryItem, MemoryMetadata
-from memoranda.payloads import decode_payload, encode_payload
 from memoranda.sync import SyncStore
 from memoranda_messages import agrees
+from memoranda_messages.payload_json import decode_payload, encode_payload
 
 
 class MemorandaRepository(SessionRepository):

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memoranda.items import MemoryItem
 
@@ -66,9 +66,7 @@ def answered_ids(item: MemoryItem) -> list[str]:
     return [first, *map(str, further)] if further and isinstance(further, (list, tuple)) else [first]
 
 
-def whole_groups(
-    items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None, linked: Linked | None = None
-) -> list[MemoryItem]:
+def whole_groups(items: Sequence[MemoryItem], history: Sequence[MemoryItem] | None = None) -> list[MemoryItem]:
     """Return the items, oldest first, without incomplete tool-call groups; nothing else is dropped.
 
     An AI item with calls stays if every one of its calls has a result after it, and a result stays if it answers a call
@@ -78,14 +76,12 @@ def whole_groups(
 
     ``history`` is what the items were chosen from, the same objects. Pairs and groups are then made in it, so that a
     result whose own call was not chosen cannot pass for the answer to another call of that id, and what is left of a
-    group does not stay. ``linked`` is what they were found to be linked by, where that is known.
+    group does not stay.
     """
     said = items if history is None else history
-    if linked is None and not has_ties(said):
+    if not has_ties(said):
         return list(items)
-    if linked is None and len(items) == len(said) and are_side_by_side(items):
-        return list(items)
-    links, missing, orphans, _ = linked_by_calls(said) if linked is None else linked
+    links, missing, orphans, _ = linked_by_calls(said)
     hidden = orphans | {caller for caller, count in missing.items() if count}
     positions: Iterable[int] = range(len(items))
     if history is not None:
@@ -106,32 +102,6 @@ def remnants(history: Sequence[MemoryItem]) -> set[int]:
     sized = [(at, (*conversation_of(item), item.group)) for at, item in enumerate(history) if item.group_size]
     counts = Counter(group for _, group in sized)
     return {at for at, group in sized if counts[group] < (history[at].group_size or 0)}
-
-
-def are_side_by_side(items: Sequence[MemoryItem]) -> bool:
-    """Return True if all results stand right behind their calls and there are no groups, as in most conversations.
-
-    All items are whole then, which shows at a glance; whose results are whose otherwise takes several times as long.
-    """
-    waiting: list[str] = []
-    owner: Any = None
-    for item in items:
-        held = item.__dict__
-        kind = held["memory_type"]
-        if held["group"] is not None or (waiting and kind != "tool"):
-            return False
-        if kind == "tool":
-            call_id, theirs = held.get("tool_call_id"), held["metadata"]
-            if call_id not in waiting or held.get("also_answers", True):
-                return False
-            if theirs is not owner and _whose(theirs.__dict__) != _whose(owner.__dict__):
-                return False
-            waiting.remove(call_id)
-        elif kind == "ai" and held.get("tool_calls", True):
-            waiting, owner = call_ids(item), held["metadata"]
-            if "" in waiting:
-                return False
-    return not waiting
 
 
 class Answer(NamedTuple):

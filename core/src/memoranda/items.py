@@ -6,6 +6,7 @@ order of time. Fields that a class does not know are kept, so that reading an it
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,6 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from memoranda.errors import InputError, quoted
-from memoranda.payloads import payload_text
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,27 @@ except Exception as error:  # noqa: BLE001 - foreign metadata may be wrong in an
         "'memoranda plugins' may say which.",
         type(error).__name__,
     )
+
+
+def _held_by(value: Any) -> Any:
+    """Return the fields that were set of an object of a provider's SDK, for JSON."""
+    if not isinstance(value, BaseModel):
+        raise TypeError("not an object of an SDK")
+    return value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=_held_by).encode
+
+
+def _payload_text(value: Any) -> str | None:
+    """Return a payload as an item holds it: text as it is, None for none, anything else as JSON in ASCII."""
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return _encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = type(value).__name__
+        raise InputError(f"A payload of type {kind} holds what JSON cannot.", field="payload") from error
 
 
 class MemoryStatus(StrEnum):
@@ -190,9 +211,8 @@ class MemoryItem(_Model):
 
     Items of one conversation with the same ``group`` are shown all or none, such as a model's reasoning and the call it
     led to; ``group_size``, where it is known, says how many they are, so that what is left of them can be told.
-    ``payload`` is the item as a provider gave it, as JSON text: text is kept to the byte, anything else is encoded (see
-    :mod:`memoranda.payloads`); ``payload_format`` names what it is in, which is how :mod:`memoranda_messages` knows its
-    own.
+    ``payload`` is the item as a provider gave it, as JSON text: text is kept to the byte, anything else is encoded.
+    ``payload_format`` names what it is in, which is how :mod:`memoranda_messages` knows its own.
     """
 
     # Non-finite numbers must survive the dump to be refused by name instead of turning into null.
@@ -212,7 +232,7 @@ class MemoryItem(_Model):
     expires_at: Annotated[str | None, BeforeValidator(_utc_or_none)] = None
     group: str | None = None
     group_size: int | None = None
-    payload: Annotated[str | None, BeforeValidator(payload_text)] = None
+    payload: Annotated[str | None, BeforeValidator(_payload_text)] = None
     payload_format: str | None = None
 
     @classmethod

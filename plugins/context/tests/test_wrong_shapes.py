@@ -17,7 +17,7 @@ from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ToolMem
 from memoranda.errors import InputError
 from memoranda.history import History, Memory, ResponseMem, UserMem
 from memoranda_context import ContextManager
-from memoranda_messages import from_anthropic, from_openai, to_anthropic, to_openai
+from memoranda_messages import from_anthropic, from_history, from_openai, to_anthropic, to_history, to_openai
 
 OPENAI: list[Any] = [
     {"role": "system", "content": "Be brief."},
@@ -191,7 +191,7 @@ def test_a_wrong_value_is_not_repeated() -> None:
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("write", [to_openai, to_anthropic, History.from_items])
+@pytest.mark.parametrize("write", [to_openai, to_anthropic, to_history])
 @pytest.mark.parametrize(
     ("items", "place"), [(5, "items"), ("ab", "items"), ([HumanMemory(content=""), 1], "items[1]")]
 )
@@ -254,7 +254,7 @@ def odd_items(draw: st.DrawFn) -> MemoryItem:
 def test_only_input_errors_come_of_writing_messages(items: list[Any]) -> None:
     only_input_errors(lambda: to_openai(items))
     only_input_errors(lambda: to_anthropic(items))
-    only_input_errors(lambda: History.from_items(items))
+    only_input_errors(lambda: to_history(items))
 
 
 @st.composite
@@ -274,15 +274,15 @@ def test_only_input_errors_come_of_a_history(memories: list[Any], anything: Any)
     only_input_errors(lambda: History(anything))
     only_input_errors(lambda: History().add(anything))
     only_input_errors(lambda: ResponseMem("", None, anything, anything))
-    only_input_errors(lambda: History(memories).to_items())
-    only_input_errors(lambda: History([UserMem("hi", None)]).to_items(anything))
+    only_input_errors(lambda: from_history(History(memories)))
+    only_input_errors(lambda: from_history(History([UserMem("hi", None)]), metadata=anything))
     only_input_errors(lambda: History(size=anything))
 
 
 def test_a_wrong_result_is_named_with_its_place() -> None:
     history = History([UserMem("hi", 1), ResponseMem("", 2, [{"name": "f"}], [1])])
     with pytest.raises(InputError, match=r"MemoryList\[1\]: tool_results\[0\]"):
-        history.to_items()
+        from_history(history)
 
 
 @pytest.mark.parametrize("conversation", [5, "ab", [1]])

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from memoranda import MemoryMetadata
-from memoranda.payloads import decode_payload
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_messages import to_responses
+from memoranda_messages.payload_json import decode_payload
 from memoranda_openai_agents import MemorandaSession
 
 START = 1_714_557_600.0

@@ -29,7 +29,7 @@ _DISTRIBUTIONS = {
     "context": _Distribution(needs="messages ranking", public="ContextManager context"),
     "embed-static": _Distribution(offers="static minilm"),
     "inspector": _Distribution(needs="messages ranking context summary cli", offers="inspect"),
-    "langgraph": _Distribution(needs="ranking", offers="langgraph-store langgraph-checkpointer"),
+    "langgraph": _Distribution(needs="messages ranking", offers="langgraph-store langgraph-checkpointer"),
     "mcp": _Distribution(needs="messages ranking context summary cli", offers="mcp"),
     "messages": _Distribution(
         public="messages to_openai from_openai to_anthropic from_anthropic to_responses from_responses"
@@ -41,20 +41,21 @@ _DISTRIBUTIONS = {
     "ranking": _Distribution(offers="text hashing", public="ranking HashingEmbeddings"),
     "redact": _Distribution(offers="redact"),
     "redis": _Distribution(
-        needs="ranking",
+        needs="messages ranking",
         offers="redis rediss redis+cluster rediss+cluster episodic",
         public="ShortTermMemoryManager EpisodicMemory get_short_term_memory",
     ),
     "sql": _Distribution(public="sql"),
     "sqlite": _Distribution(needs="ranking sql", offers="sqlite", public="SQLiteMemoryStore"),
     "summary": _Distribution(
+        needs="messages",
         public="summary Summarizer SummaryConfig SummaryResult SummaryTemplate TriggerResult check_trigger compact "
-        "expand generate_summary undo"
+        "expand generate_summary undo",
     ),
-    "summary-conversation": _Distribution(needs="summary", offers="conversation"),
-    "summary-facts": _Distribution(needs="summary", offers="facts"),
-    "summary-profiles": _Distribution(needs="summary", offers="profiles"),
-    "testing": _Distribution(needs="ranking summary"),
+    "summary-conversation": _Distribution(needs="messages summary", offers="conversation"),
+    "summary-facts": _Distribution(needs="messages summary", offers="facts"),
+    "summary-profiles": _Distribution(needs="messages summary", offers="profiles"),
+    "testing": _Distribution(needs="messages ranking summary"),
     "vector": _Distribution(needs="ranking", offers="vector", public="VectorMemoryStore OpenAIEmbeddings"),
 }
 

@@ -16,12 +16,12 @@ from typing import Any, Literal
 from memoranda.errors import InputError
 from memoranda.integrity import results_behind_calls
 from memoranda.items import HumanMemory, MemoryItem, SystemMemory
-from memoranda.speakers import is_role, plain_name, speaker
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages.anthropic import to_anthropic
 from memoranda_messages.chat import to_openai
 from memoranda_messages.request import Dropped
 from memoranda_messages.responses import to_responses
+from memoranda_messages.speakers import is_role, plain_name, speaker
 
 Source = Literal["soul", "query", "conversation", "recent", "long-term"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from memoranda.integrity import answers, call_ids
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.speakers import speaker
 from memoranda.store import BaseStore, Capability
 from memoranda.tool_calls import call_arguments, call_name
+from memoranda_messages.speakers import speaker
 
 PAGE = 50
 """How many items a page shows."""

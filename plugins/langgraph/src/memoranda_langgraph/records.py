@@ -14,10 +14,10 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, now_text, utc_text
-from memoranda.payloads import decode_payload, encode_payload
 from memoranda.shapes import check_text
 from memoranda_langgraph.opaque import comparable, is_plain, packed, packed_json, unpacked, unpacked_json
 from memoranda_langgraph.serializing import RefusedTypeError
+from memoranda_messages.payload_json import decode_payload, encode_payload
 
 CHECKPOINT = "langgraph.checkpoint"
 WRITE = "langgraph.write"

@@ -27,7 +27,6 @@ from langgraph.store.base import (
 
 from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
-from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import BaseStore, Capability
 from memoranda_langgraph.blocking import awaitable_store, blocking
 from memoranda_langgraph.filters import Asked
@@ -35,6 +34,7 @@ from memoranda_langgraph.listing import list_namespaces
 from memoranda_langgraph.meaning import Meaning, pack
 from memoranda_langgraph.opaque import is_plain, packed_json, unpacked_json
 from memoranda_langgraph.places import Namespace, Places
+from memoranda_messages.payload_json import decode_payload, encode_payload
 
 if TYPE_CHECKING:
     from memoranda.sync import SyncStore

@@ -17,10 +17,10 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
-from memoranda.payloads import plain
 from memoranda.shapes import each, owner_of, wrong
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
+from memoranda_messages.payload_json import plain
 from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda_messages.shapes import JsonObject, calls_of, joined_text

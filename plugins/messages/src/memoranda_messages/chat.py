@@ -9,12 +9,12 @@ from typing import Any
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.shapes import owner_of, wrong
-from memoranda.speakers import is_role, plain_name
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda_messages import shapes
 from memoranda_messages.payloads import Fields, Message, UsablePayload, item_from, messages_of, refuse_calls_of_others
 from memoranda_messages.request import Dropped, Request, Turn, answer_text, legal_tool_name, spoken, with_first_ids
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, joined_text, parsed
+from memoranda_messages.speakers import is_role, plain_name
 
 FORMAT = "openai"
 _TYPES = {

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from memoranda.errors import InputError
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata
-from memoranda.payloads import decode_payload, encode_payload, plain
 from memoranda.shapes import each, json_text, wrong
 from memoranda.tool_calls import call_arguments, call_name
+from memoranda_messages.payload_json import decode_payload, encode_payload, plain
 from memoranda_messages.shapes import JsonObject, calls_of, is_foreign, json_object
 
 Message = dict[str, Any]

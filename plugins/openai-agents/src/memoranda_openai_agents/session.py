@@ -19,11 +19,11 @@ from agents.memory.session_settings import resolve_session_limit
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.integrity import linked_by_calls, remnants, shown_together
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
-from memoranda.payloads import decode_payload, encode_payload
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.tool_calls import call_arguments, call_name
 from memoranda.turns import aside, sifting
 from memoranda_messages import agrees, from_responses, to_responses
+from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_openai_agents.settings import ShownLimit, ShownSettings
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from pydantic_core import from_json
 
 from memoranda.errors import CorruptStoreError
 from memoranda.items import BUILTIN_TYPES, SCOPE_FIELDS, AIMemory, MemoryItem, MemoryMetadata, MemoryStatus, Payload
-from memoranda.payloads import json_value
-from memoranda.shapes import json_text
+from memoranda.shapes import json_text, json_value
 from memoranda.store.codec import bare_item, bare_metadata, dump_metadata, further_values, make_item
 from memoranda.store.fields import TRUSTED
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from memoranda import HumanMemory, MemoryItem
 from memoranda.errors import InputError
-from memoranda.payloads import decode_payload, encode_payload
+from memoranda_messages.payload_json import decode_payload, encode_payload
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
