@@ -241,7 +241,15 @@ def test_the_first_program_of_the_readme_runs_as_a_script(tmp_path: Path) -> Non
     assert agrees(block.output, result.stdout), result.stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+# They run the whole conformance kit, as other tests do.
+KIT_PAGES = {ROOT / "docs" / "pages" / "how-to" / "test-a-plugin.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if page in KIT_PAGES else page for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_the_blocks_of_a_page_run(
     page: Path, addresses: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

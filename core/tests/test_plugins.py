@@ -239,7 +239,7 @@ def test_what_cannot_be_made_is_a_load_error_that_tells_no_secret(make_plugin: M
     with pytest.raises(PluginLoadError, match="RuntimeError") as refused:
         registry.embeddings("bad", key="sk-secret")
     assert "sk-secret" not in str(refused.value)
-    for name, reason in (("bad", "RuntimeError"), ("other", "no template")):
+    for name, reason in (("bad", "RuntimeError"), ("other", "not a template")):
         with pytest.raises(PluginLoadError, match=reason):
             installed_template(name, registry)
     with pytest.raises(PluginLoadError, match="RuntimeError"):

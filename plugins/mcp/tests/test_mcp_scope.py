@@ -98,7 +98,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 NAMES = st.sampled_from(["ada", "grace", "ad", "ada ", "Ada", "*", "%"])
 
 
-@settings(max_examples=10)
+@settings(max_examples=settings.default.max_examples // 6)
 @every(said=st.lists(st.tuples(NAMES, TEXTS, TEXTS), min_size=1, max_size=8))
 async def test_several_people_in_one_store_never_meet(said: list[tuple[str, str, str]]) -> None:
     async with InMemoryStore() as store:

@@ -47,6 +47,10 @@ class TestFourMethodStore(StoreConformance):
         async with wrong.DictStore() as store:
             yield store
 
+    @pytest.mark.slow
+    async def test_sizes_match_the_model(self, store: BaseStore) -> None:
+        await super().test_sizes_match_the_model(store)
+
 
 @pytest.mark.parametrize(
     ("store", "case"), wrong.WRONG_STORES, ids=[f"{store.__name__}-{case}" for store, case in wrong.WRONG_STORES]
@@ -89,6 +93,7 @@ def test_the_kit_passes_the_in_memory_store_outside_pytest(chosen: Any) -> None:
     }
 
 
+@pytest.mark.slow
 async def test_a_shared_store_is_left_as_it_was() -> None:
     others = MemoryItem(content="somebody's", metadata=MemoryMetadata(user_id="somebody"))
     memories = {others.id: others}
