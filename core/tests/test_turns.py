@@ -13,9 +13,9 @@ import pytest
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, ShortTermMemory, SummaryMemory, SystemMemory
 from memoranda.errors import InputError, StoreClosedError, VersionConflictError
+from memoranda.offloading import in_short_steps
 from memoranda.store import BaseStore, InMemoryStore, Owner
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Page
-from memoranda.turns import brief
 from memoranda_ranking import HashingEmbeddings, Passage, index_terms, rank_text
 from memoranda_testing.event_loop import longest_block
 
@@ -511,7 +511,7 @@ async def test_what_takes_long_over_a_few_items_lets_others_have_their_turns() -
 
     ticks = asyncio.create_task(ticking())
     seen: list[int] = []
-    async for some in brief(range(100)):
+    async for some in in_short_steps(range(100)):
         seen += some
         time.sleep(0.005)
     ticks.cancel()

@@ -388,7 +388,11 @@ def anthropic_conversations(draw: st.DrawFn) -> list[dict[str, Any]]:
     return messages
 
 
-@settings(max_examples=settings.default.max_examples // 3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(messages=openai_conversations(), indent=st.sampled_from([None, 1]), held=st.booleans())
 def test_whatever_an_openai_conversation_says_it_comes_back(
     command: Command, tmp_path: Path, messages: list[dict[str, Any]], indent: int | None, held: bool
@@ -403,7 +407,11 @@ def test_whatever_an_openai_conversation_says_it_comes_back(
     assert to_openai(stored(url)) == messages
 
 
-@settings(max_examples=settings.default.max_examples // 3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(messages=anthropic_conversations(), system=text_of().filter(lambda text: not text or text.strip()))
 def test_whatever_an_anthropic_conversation_says_it_comes_back(
     command: Command, tmp_path: Path, messages: list[dict[str, Any]], system: str
@@ -418,7 +426,11 @@ def test_whatever_an_anthropic_conversation_says_it_comes_back(
     assert to_anthropic(stored(url)) == ([{"type": "text", "text": system}] if system else [], messages)
 
 
-@settings(max_examples=settings.default.max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     values=st.lists(
         st.recursive(

@@ -25,6 +25,7 @@ from memoranda.errors import (
 )
 from memoranda.items import BUILTIN_TYPES, MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay, LoopLock, undivided
+from memoranda.offloading import in_slices, offload, ranking_weight
 from memoranda.store.conditions import Condition, Expiry, FieldEquals
 from memoranda.store.filters import Filter, Order, Page, check_order
 from memoranda.store.lifetimes import Lifetimes, end_of_life
@@ -34,7 +35,6 @@ from memoranda.store.protocol import BASE_CAPABILITIES, Access, Capability, Sear
 from memoranda.store.ranked import RankedItem, Ranker, Reranker, installed_ranker, rank_items
 from memoranda.store.values import Value
 from memoranda.store.writes import Packer, Write, check_expected, check_owner, kept
-from memoranda.turns import aside, ranking_weight, slices
 
 SWEEP_AGAIN = 60.0
 """After how many seconds a sweep that failed is tried again."""
@@ -222,7 +222,7 @@ class Engine(ABC):
             return sum([await self._remove_one(item_id, within, purge=purge) for item_id in ids])
         # A plain _clear() looks at all there is, so it is asked for many at once.
         wanted, removed = Filter(metadata=within, archived=None), 0
-        async for some in slices(ids, 500):
+        async for some in in_slices(ids, 500):
             removed += await self._clear(wanted.also(Value("id", False, "$in", list(some))))
         return removed
 
@@ -265,7 +265,7 @@ class Engine(ABC):
         chosen = sought.matches if sought.conditions else None
         index = (await self._text_ranker()).index()
         weight = ranking_weight(len(scope), (item.content for item in scope))
-        return await aside(weight, rank_items, index, query, scope, chosen, limit)
+        return await offload(weight, rank_items, index, query, scope, chosen, limit)
 
     async def _text_ranker(self) -> Ranker:
         """Return this store's ranker. Raises UnsupportedError, saying what to install, if there is none."""
@@ -297,7 +297,7 @@ class Engine(ABC):
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
         """Yield the owners of the items that match, in order; see :class:`memoranda.store.Listing`."""
         items = await self._search(wanted, Page())
-        for owner in await aside(len(items), listing.of, items):
+        for owner in await offload(len(items), listing.of, items):
             yield owner
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:

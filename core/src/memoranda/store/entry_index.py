@@ -9,10 +9,10 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.offloading import AT_ONCE
 from memoranda.store.conditions import Below, InScope, metadata_conditions
 from memoranda.store.filters import Filter, Order, metadata_matches
 from memoranda.store.ranked import Entry as Entry
-from memoranda.turns import AT_ONCE
 from memoranda.windowing import STAYING, stays
 
 _SPARSE = 64

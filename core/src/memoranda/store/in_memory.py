@@ -11,6 +11,16 @@ from typing import NamedTuple
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded
+from memoranda.offloading import (
+    AT_ONCE,
+    CHANGED_AT_ONCE,
+    LETTERS_SIFTED_AT_ONCE,
+    SIFTED_AT_ONCE,
+    filter_weight,
+    in_slices,
+    offload,
+    ranking_weight,
+)
 from memoranda.store.base import BaseStore
 from memoranda.store.codec import copy_item, stored_copy
 from memoranda.store.conditions import Archived, Below, Expiry, InBranch, InScope
@@ -31,16 +41,6 @@ from memoranda.store.protocol import BASE_CAPABILITIES, Capability, SearchMode
 from memoranda.store.ranked import RankedItem, Ranker, ScopeIndex
 from memoranda.store.window import ONLY_STAYING
 from memoranda.store.writes import Write, check_expected, kept, successor
-from memoranda.turns import (
-    AT_ONCE,
-    CHANGED_AT_ONCE,
-    LETTERS_SIFTED_AT_ONCE,
-    SIFTED_AT_ONCE,
-    aside,
-    ranking_weight,
-    sifting,
-    slices,
-)
 from memoranda.urls import take_options
 
 _ATTEMPTS = 3
@@ -111,7 +111,7 @@ class InMemoryStore(BaseStore):
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
         if len(items) > 1:
             batch = await self._carried_out(Write(items, within), compared=True)
-            return await aside(len(items), _item_copies, batch.items)
+            return await offload(len(items), _item_copies, batch.items)
         live = self._live.get(items[0].id)
         check_expected(items[0], live.item if live else None, within)
         updated = successor(self._stored(items[0].id), items[0], within)
@@ -131,7 +131,7 @@ class InMemoryStore(BaseStore):
             self._check_turn(write)  # A turn that comes too late is the first thing to report.
             weight, left = len(ids) if left else 0, left - 1
             seen, first = self._seen(ids), self._added + (_ROOM if weight > AT_ONCE else 1)
-            batch = await aside(weight, self._batch, write, seen, first, compared)
+            batch = await offload(weight, self._batch, write, seen, first, compared)
             # Nothing can come in between from here on.
             if weight <= AT_ONCE or (self._added < first and all(map(is_, self._seen(ids), seen))):
                 break
@@ -192,20 +192,20 @@ class InMemoryStore(BaseStore):
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         entries = [entry for item_id in ids if (entry := self._live.get(item_id)) is not None]
-        return await aside(len(entries), _copies, entries)
+        return await offload(len(entries), _copies, entries)
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         entries, wanted = self._looked_at(self._live, await self._with_past(wanted))
         if page.order != "created" and not (
             page.order == "added" and isinstance(entries, EntryList) and entries.as_added
         ):
-            return await aside(sifting(len(entries)), _sorted_copies, entries.copy(), wanted, page)
+            return await offload(filter_weight(len(entries)), _sorted_copies, entries.copy(), wanted, page)
         limit, at_once = page.end, _sifted_at_once(entries, wanted)
         found = _newest(islice(reversed(entries), at_once), wanted, limit)
         older = entries[: len(entries) - at_once] if len(found) < limit else []
         if older:
-            found += await aside(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
-        return await aside(len(found), _copies, found[page.offset :])
+            found += await offload(AT_ONCE + 1, _newest, older[::-1], wanted, limit - len(found))
+        return await offload(len(found), _copies, found[page.offset :])
 
     def _page(self, wanted: Filter, page: Page) -> list[Entry]:
         return _sorted(matching(self._live.candidates(wanted.metadata), wanted), page)
@@ -217,7 +217,7 @@ class InMemoryStore(BaseStore):
         ranker = await self._text_ranker()
         index = self._index_of(wanted.scope(), ranker) if large else ranker.index()
         weight = ranking_weight(len(row), (entry.item.content for entry in row if not entry.terms))
-        return await aside(weight, _ranked, query, row, wanted, limit, index)
+        return await offload(weight, _ranked, query, row, wanted, limit, index)
 
     def _index_of(self, scope: Filter, ranker: Ranker) -> ScopeIndex:
         """Return the index of a scope: a new one unless the scope depends on the names of its owners alone.
@@ -244,7 +244,7 @@ class InMemoryStore(BaseStore):
             return sum(len(index.candidates(wanted.metadata)) for index in indexes)
         counted = 0
         for entries, rest in [self._looked_at(index, wanted) for index in indexes]:
-            counted += len(await aside(sifting(len(entries)), matching, entries.copy(), rest))
+            counted += len(await offload(filter_weight(len(entries)), matching, entries.copy(), rest))
         return counted
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
@@ -255,7 +255,7 @@ class InMemoryStore(BaseStore):
             entries = sorted(entries + self._looked_at(self._hidden, branched)[0])
         if order != "created":
             entries.sort(key=BY[order])
-        async for some in slices(entries, AT_ONCE):
+        async for some in in_slices(entries, AT_ONCE):
             for entry in some:
                 if wanted.matches(entry.item):
                     yield copy_item(entry.item)
@@ -277,7 +277,9 @@ class InMemoryStore(BaseStore):
         # All are taken note of now; what is deleted or restored meanwhile is found in the index where it is then.
         candidates = [self._candidates(index, item_id, wanted) for index in indexes]
         for entries in candidates:
-            async for some in slices(await aside(sifting(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE):
+            async for some in in_slices(
+                await offload(filter_weight(len(entries)), matching, entries, wanted), CHANGED_AT_ONCE
+            ):
                 purged += sum(len(_take(index, some)) for index in indexes)
         if purged:
             self._rankings.clear()
@@ -309,7 +311,7 @@ class InMemoryStore(BaseStore):
 
     async def _soonest_expiry(self) -> str | None:
         entries = [*self._live.candidates(None), *self._hidden.candidates(None)]
-        return await aside(sifting(len(entries)), _soonest, entries)
+        return await offload(filter_weight(len(entries)), _soonest, entries)
 
     async def _place(self, item_id: str) -> int | None:
         entry = self._live.get(item_id) or self._hidden.get(item_id)
@@ -343,7 +345,7 @@ class InMemoryStore(BaseStore):
     async def _chosen(self, index: EntryIndex, item_id: str | None, wanted: Filter) -> list[Entry]:
         """Return the entries of an index that match, oldest first: all, or the one of an id."""
         entries = self._candidates(index, item_id, wanted)
-        return await aside(sifting(len(entries)), matching, entries, wanted)
+        return await offload(filter_weight(len(entries)), matching, entries, wanted)
 
     def _candidates(self, index: EntryIndex, item_id: str | None, wanted: Filter) -> list[Entry]:
         """Return the entries of an index that may match, oldest first, as they are now."""
@@ -355,7 +357,7 @@ class InMemoryStore(BaseStore):
     async def _move(self, chosen: Sequence[Entry], source: EntryIndex, target: EntryIndex) -> int:
         """Take entries from one index to the other and return how many were still there."""
         moved = 0
-        async for some in slices(chosen, CHANGED_AT_ONCE):
+        async for some in in_slices(chosen, CHANGED_AT_ONCE):
             for entry in _take(source, some):
                 target.put(entry)
                 moved += 1

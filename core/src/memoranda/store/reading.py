@@ -7,6 +7,7 @@ from typing import Any
 
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata, MemoryStatus, Payload
+from memoranda.offloading import filter_weight, offload
 from memoranda.shapes import check_text, each, truth
 from memoranda.store.conditions import Expiry
 from memoranda.store.engine import Engine
@@ -18,7 +19,6 @@ from memoranda.store.ranked import RERANKED, RankedItem, reranked
 from memoranda.store.window import read_window
 from memoranda.store.writes import HEAD_ONLY
 from memoranda.tokens import TokenCounter
-from memoranda.turns import aside, sifting
 
 
 class Reading(Engine):
@@ -57,7 +57,9 @@ class Reading(Engine):
         if not wanted:
             return []
         held = await self._get_many(wanted)
-        return await self._refreshed(await aside(sifting(len(held)), self._of_ids, held, wanted, metadata), refresh)
+        return await self._refreshed(
+            await offload(filter_weight(len(held)), self._of_ids, held, wanted, metadata), refresh
+        )
 
     def _of_ids(
         self, held: Iterable[MemoryItem], ids: Iterable[str], metadata: MemoryMetadata | None

@@ -9,13 +9,13 @@ from typing import Any
 from memoranda.errors import InputError, MemoryError
 from memoranda.integrity import call_ids, whole_groups
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus
+from memoranda.offloading import filter_weight, offload
 from memoranda.store.base import BaseStore, ScopedStore
 from memoranda.store.branches import as_one_session
 from memoranda.store.filters import Filter, Moment, Order, Page, check_filter, merge_scope, names_nothing
 from memoranda.store.in_memory import InMemoryStore
 from memoranda.store.protocol import SearchMode
 from memoranda.store.window import read_window
-from memoranda.turns import aside, sifting
 from memoranda.windowing import as_said, check_rounds, last_rounds, newest
 
 SCOPES: dict[str, tuple[str, ...]] = {
@@ -107,7 +107,7 @@ class Conversation(BaseStore):
         if not listing and any(item.group or item.memory_type == "tool" or call_ids(item) for item in found):
             # Which result answers which call shows only in the whole conversation.
             said = (await self._search(_scope_of(wanted), Page(order="added")))[::-1]
-        return await aside(sifting(len(said or found)), self._cut, found, said, page, session, listing=listing)
+        return await offload(filter_weight(len(said or found)), self._cut, found, said, page, session, listing=listing)
 
     def _cut(
         self,

@@ -7,12 +7,12 @@ from itertools import chain
 
 from memoranda.integrity import answers_another_agent, conversation_of, whole_groups
 from memoranda.items import MemoryItem
+from memoranda.offloading import filter_weight, offload
 from memoranda.shapes import whole_number
 from memoranda.store.branches import as_one_session
 from memoranda.store.filters import EVERYTHING, Filter, Page
 from memoranda.store.values import Value
 from memoranda.tokens import TokenCounter, estimate_tokens
-from memoranda.turns import aside, sifting
 from memoranda.windowing import STAYING, as_said, check_rounds, last_rounds, newest, rounds_of, rounds_within, stays
 
 _FIRST_LOOK = 64
@@ -113,17 +113,17 @@ async def read_window(
     while True:
         said = await read(wanted, Page(size, order="added"))
         if len(said) < size:
-            return await aside(sifting(len(said)), much.cut, as_said(said))
-        if await aside(len(said), much.has_enough, said, is_one=is_one) and not answers_another_agent(said):
+            return await offload(filter_weight(len(said)), much.cut, as_said(said))
+        if await offload(len(said), much.has_enough, said, is_one=is_one) and not answers_another_agent(said):
             break
         size *= _FURTHER
     known = {item.id for item in said}
     staying = [item for item in await read(wanted.also(ONLY_STAYING), Page(order="added")) if item.id not in known]
     whole = as_said([*staying, *said])
-    shown = await aside(sifting(len(whole)), much.cut, whole)
+    shown = await offload(filter_weight(len(whole)), much.cut, whole)
     groups = sorted({item.group for item in shown if item.group is not None})
     if not groups:
         return shown
     known.update(item.id for item in staying)
     members = await read(wanted.also(Value("group", False, "$in", groups)), Page(order="added"))
-    return await aside(sifting(len(whole)), much.cut, whole, [item for item in members if item.id not in known])
+    return await offload(filter_weight(len(whole)), much.cut, whole, [item for item in members if item.id not in known])

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from memoranda.errors import IdConflictError, InputError, VersionConflictError
 from memoranda.items import BranchMemory, MemoryItem, MemoryMetadata
+from memoranda.offloading import AT_ONCE, LETTERS_SIFTED_AT_ONCE, in_short_steps, in_slices
 from memoranda.shapes import check_text, each, seconds
 from memoranda.store.checks import storable
 from memoranda.store.codec import copy_item, dump_item, load_item, stored_copy
@@ -18,7 +19,6 @@ from memoranda.store.filters import check_filter
 from memoranda.store.lifetimes import end_of_life, with_lifetime
 from memoranda.store.protocol import Capability
 from memoranda.store.writes import Expected, Packer, Write, conversation_filter
-from memoranda.turns import AT_ONCE, LETTERS_SIFTED_AT_ONCE, brief, slices
 
 T = TypeVar("T")
 
@@ -232,7 +232,7 @@ class Writing(Engine):
             return self._finished(self._validated(given), ttl)
         finished = []
         shared: dict[int, MemoryMetadata] = {}
-        async for some in slices(given, AT_ONCE):
+        async for some in in_slices(given, AT_ONCE):
             finished += self._finished(await self._validated_aside(some, shared), ttl)
         self._ensure_open()
         return finished
@@ -241,7 +241,7 @@ class Writing(Engine):
         """Return the rows of a large batch. They are made where the items are validated, so that nothing is copied."""
         rows: list[Any] = []
         shared: dict[int, MemoryMetadata] = {}
-        async for some in brief(items):
+        async for some in in_short_steps(items):
             texts = [getattr(item, "content", "") for item in some]
             if sum([len(text) for text in texts if isinstance(text, str)]) > LETTERS_SIFTED_AT_ONCE:
                 validated = await self._validated_aside(some, shared)

@@ -19,9 +19,9 @@ from agents.memory.session_settings import resolve_session_limit
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.integrity import linked_by_calls, remnants, shown_together
 from memoranda.items import AIMemory, MemoryItem, MemoryMetadata, SystemMemory, ToolMemory
+from memoranda.offloading import filter_weight, offload
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.tool_calls import call_arguments, call_name
-from memoranda.turns import aside, sifting
 from memoranda_messages import agrees, from_responses, to_responses
 from memoranda_messages.payload_json import decode_payload, encode_payload
 from memoranda_openai_agents.settings import ShownLimit, ShownSettings
@@ -82,8 +82,8 @@ class MemorandaSession:
         said = await self._newest(most)
         if self._ttl is not None or _may_have_ended(said, is_all=len(said) < most):
             whole = said if len(said) < most else await self._newest(EVERYTHING)
-            said = await aside(sifting(len(whole)), self._lasting, whole, min(most, len(whole)))
-        return await aside(sifting(len(said)), _given, said)
+            said = await offload(filter_weight(len(whole)), self._lasting, whole, min(most, len(whole)))
+        return await offload(filter_weight(len(said)), _given, said)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items, all or none. When it raises, a cancellation included, that has been decided."""

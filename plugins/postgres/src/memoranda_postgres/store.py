@@ -13,11 +13,11 @@ from asyncpg import InvalidCatalogNameError
 
 from memoranda.errors import EmbeddingError, InputError, StoreUnavailableError
 from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.offloading import offload
 from memoranda.plugins import embedder
 from memoranda.shapes import seconds, whole_number
 from memoranda.store import Capability, Finding, RankedItem, SearchMode, copy_item
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Write
-from memoranda.turns import aside
 from memoranda_postgres.conditional_writes import ConditionalWrites
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.expiry import ExpiryWriter
@@ -260,7 +260,7 @@ class PostgresMemoryStore(ReadingStore):
             with self._server.writing(_users(write.adds)):
                 await self._writer.add_large(write.adds, write.within)
             return 0
-        additions = await aside(
+        additions = await offload(
             len(write.adds), self._writer.additions, write.adds, write.within, keep_created=write.keep_created
         )
         if write.hidden:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sys import intern
 from typing import Any, NamedTuple
 
+from memoranda.offloading import offload
 from memoranda.store.backend import Filter, Page
-from memoranda.turns import aside
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import has_term
@@ -98,7 +98,7 @@ class TextSearch:
         missing = {_id_of(mark): mark for mark, turn in found.items() if turn is None}
         if missing:
             rows = await self.rows(list(missing), f"{_MARK} AS mark, {_TURN_COLUMNS}", scope)
-            read = await aside(len(rows), _turns_of, rows)
+            read = await offload(len(rows), _turns_of, rows)
             cache.add(read)
             found.update((missing[turn.passage.key], turn) for turn in read.values())
         return {mark: turn for mark, turn in found.items() if turn is not None}

@@ -16,9 +16,9 @@ import asyncpg
 
 from memoranda.errors import IdConflictError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.offloading import offload
 from memoranda.store import copy_item
 from memoranda.store.backend import check_expected, metadata_matches, successor
-from memoranda.turns import aside
 from memoranda_postgres.connections import Connection
 from memoranda_postgres.dialect import PostgresStatements
 from memoranda_postgres.rows import CALENDAR_ENDS, Addition, item_of, packed
@@ -175,9 +175,9 @@ class Writer:
         :meth:`add_together` takes 4.1. They keep the given order, so that neighbours are stored together. Raises
         IdConflictError, and then nothing was written.
         """
-        owners = await aside(len(items), _owners_to_copy, items)
+        owners = await offload(len(items), _owners_to_copy, items)
         if owners is None:
-            await self.add_together(await aside(len(items), self.additions, items, within))
+            await self.add_together(await offload(len(items), self.additions, items, within))
             return
         tokens = self._tokens.several(len(items))
         copied = False
@@ -204,7 +204,7 @@ class Writer:
                 return
         except _AddedMeanwhileError:
             pass
-        additions = await aside(len(items), self.additions, items, within)
+        additions = await offload(len(items), self.additions, items, within)
         await self.add_together(
             [addition._replace(token=token) for addition, token in zip(additions, tokens, strict=True)]
         )

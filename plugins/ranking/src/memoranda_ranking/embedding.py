@@ -11,8 +11,8 @@ from zlib import crc32
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError, MemoryError
+from memoranda.offloading import offload, word_weight
 from memoranda.shapes import whole_number
-from memoranda.turns import aside, dividing
 from memoranda_ranking.passage_splitting import divided, is_short
 from memoranda_ranking.passages import Weights
 from memoranda_ranking.terms import query_terms
@@ -60,7 +60,7 @@ class HashingEmbeddings(Embeddings):
 
     async def aembed(self, text: str) -> list[float]:
         """Return the vector of one text."""
-        return await aside(dividing(len(text)), self.embed, text)
+        return await offload(word_weight(len(text)), self.embed, text)
 
     def _add(self, vector: list[float], feature: str, weight: float) -> None:
         """Add a feature at its place, with a sign of its own, so that features that share a place cancel out."""
@@ -81,7 +81,7 @@ async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bo
     vector of zeros. Raises BadVectorError for a vector of the wrong length, an empty one or one
     with values that are not finite; EmbeddingError when the provider fails or returns the wrong number of vectors.
     """
-    asked = await aside(len(texts), _with_text, texts)
+    asked = await offload(len(texts), _with_text, texts)
     vectors = await provided_vectors(embeddings, asked, query=query) if asked else []
     if not hasattr(vectors, "__len__"):
         raise BadVectorError(f"it is {type(vectors).__name__}, and a list of vectors was asked for")
@@ -90,7 +90,7 @@ async def embed_texts(embeddings: Embeddings, texts: Sequence[str], *, query: bo
             f"{type(embeddings).__name__} returned {len(vectors)} vectors for {len(asked)} texts; nothing was changed."
         )
     dimension = embeddings.dimension
-    checked = await aside(len(vectors), _all_checked, vectors, dimension)
+    checked = await offload(len(vectors), _all_checked, vectors, dimension)
     if len(checked) == len(texts):
         return checked
     made = iter(checked)
@@ -102,7 +102,7 @@ async def embed_passages(embeddings: Embeddings, texts: Sequence[str], size: flo
 
     Everything else is as :func:`embed_texts` says, which is called once for all of them.
     """
-    long = await aside(dividing(sum(map(len, texts))), long_texts, texts, size)
+    long = await offload(word_weight(sum(map(len, texts))), long_texts, texts, size)
     if not long:
         return [[vector] for vector in await embed_texts(embeddings, texts)]
     flat = [passage for place, text in enumerate(texts) for passage in long.get(place) or (text,)]

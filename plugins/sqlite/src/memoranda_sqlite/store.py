@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memoranda.errors import CorruptStoreError, StoreClosedError, StoreMisuseError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.loops import CallsUnderWay
+from memoranda.offloading import AT_ONCE, import_in_thread, offload
 from memoranda.plugins import embedder
 from memoranda.shapes import seconds
 from memoranda.store import BaseStore, Capability, Finding, Order, Owner, Progress, RankedItem, SearchMode, copy_item
 from memoranda.store.backend import BASE_CAPABILITIES, Filter, Listing, Page, Write, readable
-from memoranda.turns import AT_ONCE, aside, loaded
 from memoranda.urls import take_options
 from memoranda_sql import PAYLOAD_COLUMNS, Statement, unpack, unpack_payload
 from memoranda_sqlite import erasing
@@ -196,11 +196,11 @@ class SQLiteMemoryStore(BaseStore):
         return removed
 
     async def _aside(self, work: Callable[[Sequence[MemoryItem]], T], items: Sequence[MemoryItem]) -> T:
-        """Call :func:`memoranda.turns.aside` and keep the store from closing meanwhile."""
+        """Call :func:`memoranda.offloading.offload` and keep the store from closing meanwhile."""
         if len(items) <= AT_ONCE:
             return work(items)
         with self._calls.call():
-            return await aside(len(items), work, items)
+            return await offload(len(items), work, items)
 
     def _upsert(
         self, rows: Sequence[BoundRow], within: MemoryMetadata | None, vectors: Sequence[Sequence[Any]]
@@ -363,7 +363,7 @@ class SQLiteMemoryStore(BaseStore):
 
     async def _ranking(self) -> Retrieval:
         if self._retrieval is None:
-            await loaded("memoranda_sqlite.retrieval")  # On use: most programs never rank.
+            await import_in_thread("memoranda_sqlite.retrieval")  # On use: most programs never rank.
         if self._retrieval is None:
             from memoranda_sqlite.retrieval import Retrieval
 

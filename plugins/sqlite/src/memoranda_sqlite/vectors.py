@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from memoranda.embeddings import Embeddings
-from memoranda.turns import aside
+from memoranda.offloading import offload
 from memoranda_ranking import (
     WHITESPACE,
     Weights,
@@ -128,7 +128,7 @@ class Vectors:
     async def embedded(self, texts: Sequence[str]) -> list[bytes]:
         """Return the packed vectors of texts. Raises EmbeddingError when the embedder fails."""
         vectors = await embed_passages(self._embeddings, texts, self.weights.passage)
-        return await aside(sum(map(len, vectors)), _all_packed, vectors, self.dimension)
+        return await offload(sum(map(len, vectors)), _all_packed, vectors, self.dimension)
 
     async def query_vector(self, text: str) -> Sequence[float]:
         """Return the vector of a query."""

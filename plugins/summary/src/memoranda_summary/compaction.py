@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata, MemoryStatus, SummaryMemory, now_text, utc_text
+from memoranda.offloading import offload
 from memoranda.store.base import BaseStore
 from memoranda.store.codec import dump_metadata
 from memoranda.store.conditions import json_equal
 from memoranda.tokens import TokenCounter
-from memoranda.turns import aside
 from memoranda.windowing import as_said
 from memoranda_summary.generation import DEFAULT_TIMEOUT, SummaryConfig, TriggerResult, ask, check_trigger, split
 from memoranda_summary.prompting import TemplateAnswer
@@ -85,7 +85,7 @@ async def plan(
     """
     check_store(store)
     live = await _unarchived(store, metadata)
-    return await aside(len(live), _planned, live, config, counter, force)
+    return await offload(len(live), _planned, live, config, counter, force)
 
 
 async def compact(
@@ -126,10 +126,10 @@ async def compact(
         await give_way(attempt)
         try:
             live = await _unarchived(store, metadata)
-            if left := await aside(len(live), _left_over, live):
+            if left := await offload(len(live), _left_over, live):
                 await store.update_many(left)
                 live = await _unarchived(store, metadata)
-            planned = await aside(len(live), _planned, live, config, counter, force)
+            planned = await offload(len(live), _planned, live, config, counter, force)
             if not planned.older:
                 return CompactionResult(planned.trigger)
             answers = await ask(planned.older, config, summarizer, timeout=timeout, registry=registry, counter=counter)
@@ -145,7 +145,7 @@ async def _unarchived(store: BaseStore, metadata: MemoryMetadata | None) -> list
     bounds = store._bounds(metadata)
     session = None if bounds is None else bounds.session_id
     found = [item async for item in store.scan(metadata=metadata, archived=False, order="added")]
-    return await aside(len(found), _own_part, found, session)
+    return await offload(len(found), _own_part, found, session)
 
 
 def _own_part(found: Sequence[MemoryItem], session: str | None) -> list[MemoryItem]:
@@ -203,8 +203,8 @@ def _turns(live: Sequence[MemoryItem]) -> list[MemoryItem]:
 
 async def _swap(store: BaseStore, planned: CompactionPlan, answers: Sequence[TemplateAnswer]) -> CompactionResult:
     """Store the summaries and archive what they stand for, all or none."""
-    made = await aside(len(planned.older), _new_summaries, answers, planned)
-    changed = await aside(len(planned.older), _changed, made, planned.older)
+    made = await offload(len(planned.older), _new_summaries, answers, planned)
+    changed = await offload(len(planned.older), _changed, made, planned.older)
     written = await store.update_many(changed)
     # Letting go of thousands of items takes its time: those of the store, of this function and of its caller have a
     # turn each.

@@ -16,8 +16,8 @@ from typing import Any
 from memoranda.errors import InputError, MemoryError, SummaryError, SummaryTimeoutError
 from memoranda.integrity import pairs
 from memoranda.items import HumanMemory, MemoryItem, SummaryMemory
+from memoranda.offloading import offload
 from memoranda.tokens import TokenCounter
-from memoranda.turns import aside
 from memoranda_summary.templates import Template
 from memoranda_summary.transcript import Transcript, transcribe
 
@@ -95,7 +95,7 @@ class Prompter:
         them; a summary is made of the summaries of the parts, as often as it takes. Raises SummaryError when that does
         not get shorter, or when the model fails on any part.
         """
-        parts = await aside(len(items), self._parts, items)
+        parts = await offload(len(items), self._parts, items)
         origins: dict[str, Sequence[str]] = {}
         while True:
             answer = TemplateAnswer(self.name, self.template, await self._readings(parts), origins)
@@ -103,7 +103,7 @@ class Prompter:
                 return answer
             summaries = [_intermediate(item, number, items) for number, item in enumerate(found)]
             origins = {item.id: item.sources for item in summaries}
-            shorter = await aside(len(summaries), self._divided, summaries)
+            shorter = await offload(len(summaries), self._divided, summaries)
             if len(shorter) >= len(parts):
                 raise SummaryError(
                     f"Summaries of {len(parts)} parts for the template {self.name!r} are as long as the parts; nothing "
@@ -118,7 +118,7 @@ class Prompter:
             if len(parts) > 1:
                 what = f"part {number} of {len(parts)} of {what}"
                 logger.info("Asking for a summary of %s.", what)
-            transcript = await aside(len(part), transcribe, part)
+            transcript = await offload(len(part), transcribe, part)
             prompt = self.template.build_prompt(transcript, self.instructions)
             readings.append((await _answer_to(self.summarize, prompt, what, self.name, self.timeout), transcript))
         return readings

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.offloading import offload
 from memoranda.store import Owner, namespace_key
 from memoranda.store.backend import Listing
-from memoranda.turns import aside
 from memoranda_vector.facets import NONE, Rows
 from memoranda_vector.table import Table
 
@@ -20,7 +20,7 @@ async def owners(table: Table, rows: Rows | None, listing: Listing) -> list[Owne
     rows = table.listed(rows)
     facet = table.facets[listing.by]
     names = facet.coded_values()
-    groups = await aside(len(rows) // _COUNTING, _groups, facet.codes[rows], table.times[rows])
+    groups = await offload(len(rows) // _COUNTING, _groups, facet.codes[rows], table.times[rows])
     found = [Owner(names[code], count, _text(first), _text(last)) for code, count, first, last in groups]
     return list(listing.shown(sorted(found, key=_key)))
 

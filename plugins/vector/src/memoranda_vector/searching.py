@@ -8,9 +8,9 @@ import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.items import MemoryItem
+from memoranda.offloading import AT_ONCE, import_in_thread, offload, word_weight
 from memoranda.store import RankedItem, copy_item
 from memoranda.store.backend import Filter
-from memoranda.turns import AT_ONCE, aside, dividing, loaded
 from memoranda_ranking import (
     HEARD,
     Weights,
@@ -75,7 +75,7 @@ class Searcher:
         found = best(table, rows, alike.similarities, limit)
         # While a thread compared the vectors, a row may have been freed, or given to somebody else's item.
         shown = [(row, table.items[row], similarity) for row, similarity in found]
-        return await aside(len(shown), _ranked_by_meaning, shown, alike, wanted)
+        return await offload(len(shown), _ranked_by_meaning, shown, alike, wanted)
 
     async def by_words(self, query: str, wanted: Filter, limit: int, *, with_meaning: bool) -> list[RankedItem]:
         """Return the items that share words with the query, themselves or in the turns around them.
@@ -86,7 +86,7 @@ class Searcher:
         # Neighbours count whatever their type and status, so these filters come after the ranking.
         scope = wanted.scope()
         vector = await self._query_vector(query, scope) if with_meaning else None
-        await loaded("numpy.ma")  # What makes rows unique looks for it.
+        await import_in_thread("numpy.ma")  # What makes rows unique looks for it.
         self._words = words = self._words or WordIndex(table)
         await words.build()
         chosen = table.listed(await table.chosen(scope))
@@ -129,8 +129,8 @@ class Searcher:
 
         weight = len(items)
         if weight <= AT_ONCE:  # They may be long.
-            weight = max(weight, dividing(sum(len(item.content) for item in items.values())))
-        return await aside(weight, ranked)
+            weight = max(weight, word_weight(sum(len(item.content) for item in items.values())))
+        return await offload(weight, ranked)
 
     async def _query_vector(self, query: str, scope: Filter) -> Matrix:
         return await embed_one(

@@ -13,6 +13,7 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import InputError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.loops import guarded, undivided
+from memoranda.offloading import AT_ONCE, CHANGED_AT_ONCE, SIFTED_AT_ONCE, filter_weight, in_slices, offload
 from memoranda.plugins import embedder
 from memoranda.shapes import truth, whole_number
 from memoranda.store import BaseStore, Capability, Order, Owner, RankedItem, SearchMode, copy_item
@@ -27,7 +28,6 @@ from memoranda.store.backend import (
     in_order,
     one_thread_at_a_time,
 )
-from memoranda.turns import AT_ONCE, CHANGED_AT_ONCE, SIFTED_AT_ONCE, aside, sifting, slices
 from memoranda.urls import take_options, yes_or_no
 from memoranda_ranking import Weights, has_text, usual_weights
 from memoranda_vector.ann import ApproximateIndex
@@ -162,7 +162,7 @@ class VectorMemoryStore(BaseStore):
         return removed
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        own = await aside(len(items), kept_copies, items)
+        own = await offload(len(items), kept_copies, items)
         if len(own) >= _MANY:
             own = (await self._carried_out(Write(own, within), compared=True)).items
         else:
@@ -170,13 +170,13 @@ class VectorMemoryStore(BaseStore):
             vectors = await self._vectors_of(own)
             self._holdings.check_expected(own, within)
             self._holdings.put(own, vectors)
-        return await aside(len(own), _copies, own)
+        return await offload(len(own), _copies, own)
 
     @undivided
     async def _written(self, write: Write, vectors: Embedded | None = None) -> int:
         """Write a batch, whose vectors may be known, and return how many items it deleted."""
         if len(write.adds) + len(write.deletes) >= _MANY:
-            own = await aside(len(write.adds), kept_copies, write.adds, write.owned)
+            own = await offload(len(write.adds), kept_copies, write.adds, write.owned)
             write = replace(write, adds=own, owned=not write.keep_created)
             return (await self._carried_out(write, vectors)).removed
         own = [kept_copy(item, self._table.kin(item.metadata)) for item in write.adds]
@@ -206,7 +206,7 @@ class VectorMemoryStore(BaseStore):
         if vectors is None:
             self._holdings.check_head(write)
             # Conflicts are told before the embedder is paid for.
-            await aside(len(ids), checked, write, self._holdings.seen(ids), compared)
+            await offload(len(ids), checked, write, self._holdings.seen(ids), compared)
             vectors = await self._vectors_of([item for item in write.adds if item.id not in write.hidden])
         left = ATTEMPTS
         while True:
@@ -214,9 +214,9 @@ class VectorMemoryStore(BaseStore):
             apart = weight > AT_ONCE
             seen, first = self._holdings.seen(ids), self._holdings.next_number(apart=apart)
             if apart and write.adds:  # Memory that is new is slow: little of it in one turn.
-                async for some in slices(range(seen.rows.count(None)), SIFTED_AT_ONCE):
+                async for some in in_slices(range(seen.rows.count(None)), SIFTED_AT_ONCE):
                     self._table.reserve(some[-1] + 1)
-            plan = await aside(weight, planned, write, vectors, seen, first, compared)
+            plan = await offload(weight, planned, write, vectors, seen, first, compared)
             # From here on nobody comes in between.
             if not apart or (self._holdings.is_free(first) and self._holdings.is_as_seen(ids, seen)):
                 break
@@ -243,7 +243,7 @@ class VectorMemoryStore(BaseStore):
         vectors = np.zeros((len(items), self._embeddings.dimension), dtype=np.float32)
         further = {}
         asked = []
-        async for some in slices(range(len(items)), AT_ONCE):
+        async for some in in_slices(range(len(items)), AT_ONCE):
             contents = [items[place].content for place in some]
             rows = self._table.rows_of([items[place].id for place in some])
             for place, content, row in zip(some, contents, rows, strict=True):
@@ -270,18 +270,18 @@ class VectorMemoryStore(BaseStore):
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         rows = [row for item_id in ids if (row := self._table.row_of(item_id)) is not None]
-        return await aside(len(rows), _copies, [self._table.item(row) for row in rows])
+        return await offload(len(rows), _copies, [self._table.item(row) for row in rows])
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
         rows = self._table.newest_first(await self._table.chosen(wanted), page.end, page.order)
         items = self._table.items_of(rows[page.offset :])
-        return await aside(len(items), _copies, items)
+        return await offload(len(items), _copies, items)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
         candidates = self._holdings.candidates(None, wanted) if include_deleted else []
         rows = await self._table.chosen(wanted)
         live = len(self._table) if rows is None else len(rows)
-        return live + len(await aside(sifting(len(candidates)), matching, candidates, wanted))
+        return live + len(await offload(filter_weight(len(candidates)), matching, candidates, wanted))
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
         candidates = self._holdings.candidates(None, wanted) if include_deleted else []
@@ -289,8 +289,8 @@ class VectorMemoryStore(BaseStore):
         items = self._table.items_of(rows)
         if candidates:
             places = self._table.places_of(rows)
-            items = await aside(len(candidates), _merged, items, places, candidates, wanted, order)
-        async for some in slices(items, AT_ONCE):
+            items = await offload(len(candidates), _merged, items, places, candidates, wanted, order)
+        async for some in in_slices(items, AT_ONCE):
             for item in some:
                 yield copy_item(item)
 
@@ -319,7 +319,7 @@ class VectorMemoryStore(BaseStore):
 
     async def _clear(self, wanted: Filter) -> int:
         cleared = 0
-        async for some in slices(await self._live(None, wanted), CHANGED_AT_ONCE):
+        async for some in in_slices(await self._live(None, wanted), CHANGED_AT_ONCE):
             still = [item for item in some if self._table.holds(item)]
             for item in still:
                 self._holdings.hide(item.id)
@@ -331,10 +331,10 @@ class VectorMemoryStore(BaseStore):
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
         candidates = self._holdings.candidates(item_id, wanted)
-        chosen = await aside(sifting(len(candidates)), matching, candidates, wanted)
+        chosen = await offload(filter_weight(len(candidates)), matching, candidates, wanted)
         vectors = await self._vectors_of([hidden.item for hidden in chosen])
         restored = 0
-        async for some in slices(range(len(chosen)), CHANGED_AT_ONCE):
+        async for some in in_slices(range(len(chosen)), CHANGED_AT_ONCE):
             # Meanwhile some may have been purged, or added again.
             restored += sum([self._holdings.show(chosen[number], vectors, number) for number in some])
         return restored
@@ -343,9 +343,9 @@ class VectorMemoryStore(BaseStore):
         # All are taken note of now: what is deleted or restored meanwhile is found where it is then.
         candidates = self._holdings.candidates(item_id, wanted)
         live = [] if deleted_only else await self._live(item_id, wanted)
-        binned = await aside(sifting(len(candidates)), matching, candidates, wanted)
+        binned = await offload(filter_weight(len(candidates)), matching, candidates, wanted)
         purged = 0
-        async for some in slices([hidden.item for hidden in binned] + live, CHANGED_AT_ONCE):
+        async for some in in_slices([hidden.item for hidden in binned] + live, CHANGED_AT_ONCE):
             purged += sum([self._holdings.purge(item, deleted_only=deleted_only) for item in some])
         return purged
 

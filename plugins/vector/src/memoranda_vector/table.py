@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
+from memoranda.offloading import filter_weight, offload
 from memoranda.store import Order
 from memoranda.store.backend import Filter
-from memoranda.turns import aside, sifting
 from memoranda_ranking import has_text
 from memoranda_vector.batches import CONVERSATION, NEVER, Batch, Matrix, Times, facet_key, facet_values
 from memoranda_vector.choosing import microseconds, select, tells
@@ -332,7 +332,7 @@ class Table:
         if all(tells(self, condition) for condition in wanted.conditions):
             return rows
         numbers = self.listed(rows).tolist()
-        matching = await aside(sifting(len(numbers)), self._matching, numbers, wanted)
+        matching = await offload(filter_weight(len(numbers)), self._matching, numbers, wanted)
         return np.array([row for row, item in matching if self.items[row] is item], dtype=np.int32)
 
     def _matching(self, rows: Sequence[int], wanted: Filter) -> list[tuple[int, MemoryItem]]:

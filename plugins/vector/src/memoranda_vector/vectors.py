@@ -13,7 +13,7 @@ import numpy as np
 
 from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError
-from memoranda.turns import AT_ONCE, EMBEDDED_AT_ONCE, aside, dividing, slices
+from memoranda.offloading import AT_ONCE, EMBEDDED_AT_ONCE, in_slices, offload, word_weight
 from memoranda_ranking import checked_vector, has_text, long_texts, normalised, provided_vectors
 from memoranda_vector.batches import Embedded, Matrix
 
@@ -23,7 +23,7 @@ _LARGE = 1e30
 
 async def embed_all(embeddings: Embeddings, texts: Sequence[str], size: float) -> Embedded:
     """Return the vectors of the texts, of long ones those of their passages of about ``size`` terms."""
-    long = await aside(dividing(sum(map(len, texts))), long_texts, texts, size)
+    long = await offload(word_weight(sum(map(len, texts))), long_texts, texts, size)
     if not long:
         return Embedded(await embed_matrix(embeddings, texts))
     made = await embed_matrix(
@@ -46,11 +46,11 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
     dimension = embeddings.dimension
     if getattr(type(embeddings), "aembed_many", None) is not Embeddings.aembed_many:
         given = await provided_vectors(embeddings, texts)
-        return await aside(len(texts), checked_matrix, given, len(texts), dimension)
+        return await offload(len(texts), checked_matrix, given, len(texts), dimension)
     # It embeds one after the other. As a list, numbers take eight times the room that they have here, so only so many
     # are held at a time as stay in the processor's cache: memory that is used again is twice as fast.
     matrix = np.empty((len(texts), dimension), dtype=np.float32)
-    async for some in slices(range(len(texts)), EMBEDDED_AT_ONCE):
+    async for some in in_slices(range(len(texts)), EMBEDDED_AT_ONCE):
         part = slice(some[0], some[-1] + 1)
         _fill(matrix[part], await provided_vectors(embeddings, texts[part]))
     return matrix
@@ -79,7 +79,7 @@ async def checked_vectors(vectors: Any, count: int, dimension: int) -> Matrix:
     if count <= AT_ONCE or not hasattr(vectors, "__len__") or len(vectors) != count:
         return checked_matrix(vectors, count, dimension)
     matrix = np.empty((count, dimension), dtype=np.float32)
-    async for some in slices(range(count), AT_ONCE):
+    async for some in in_slices(range(count), AT_ONCE):
         part = slice(some[0], some[-1] + 1)
         _fill(matrix[part], vectors[part])
     return matrix

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memoranda.items import MemoryItem
 from memoranda.loops import LoopLock
-from memoranda.turns import CHANGED_AT_ONCE, LETTERS_AT_ONCE, aside, dividing, slices
+from memoranda.offloading import CHANGED_AT_ONCE, LETTERS_AT_ONCE, in_slices, offload, word_weight
 from memoranda_ranking import Passage, index_terms, passage_of
 from memoranda_vector.facets import Rows
 from memoranda_vector.table import Table
@@ -67,7 +67,7 @@ class WordIndex:
 
     async def forget(self) -> None:
         """Forget what changed rows said, a part at a time."""
-        async for rows in slices(list(self._unlisted), CHANGED_AT_ONCE):
+        async for rows in in_slices(list(self._unlisted), CHANGED_AT_ONCE):
             for row in rows:
                 if row in self._unlisted:
                     self.changed(row)
@@ -88,7 +88,7 @@ class WordIndex:
                         continue
                     letters += len(item.content)
                     if len(item.content) > LETTERS_AT_ONCE:
-                        said = await aside(dividing(len(item.content)), _said, item)
+                        said = await offload(word_weight(len(item.content)), _said, item)
                         if self._table.items[row] is item:
                             self._put(row, *said)
                     else:

@@ -38,7 +38,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def aside(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+async def offload(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Return what the work returns: done at once for a few items, in a thread for many.
 
     The work is given all that it needs and changes nothing that others see. When the caller is cancelled, a thread goes
@@ -49,29 +49,29 @@ async def aside(size: int, work: Callable[P, T], *arguments: P.args, **named: P.
     return await asyncio.to_thread(work, *arguments, **named)
 
 
-async def loaded(module: str) -> None:
+async def import_in_thread(module: str) -> None:
     """Import a module in a thread, unless that was done: one that is only needed at times may take a while."""
     found = sys.modules.get(module)
     if found is None or getattr(found.__spec__, "_initializing", False):  # Another thread is in the middle of it.
         await asyncio.to_thread(import_module, module)
 
 
-def sifting(count: int) -> int:
-    """Return as how many items so many count for :func:`aside` that are only asked whether they match a filter."""
+def filter_weight(count: int) -> int:
+    """Return as how many items so many count for :func:`offload` that are only asked whether they match a filter."""
     return count * AT_ONCE // SIFTED_AT_ONCE
 
 
-def dividing(letters: int) -> int:
-    """Return as how many items a text of so many letters counts for :func:`aside` that is divided into words."""
+def word_weight(letters: int) -> int:
+    """Return as how many items a text of so many letters counts for :func:`offload` that is divided into words."""
     return letters * AT_ONCE // LETTERS_AT_ONCE
 
 
 def ranking_weight(count: int, new: Iterable[str]) -> int:
-    """Return as how many items a ranking counts for :func:`aside`; ``new`` texts are divided into words first."""
+    """Return as how many items a ranking counts for :func:`offload`; ``new`` texts are divided into words first."""
     return count if count > AT_ONCE or sum(map(len, new)) <= LETTERS_AT_ONCE else AT_ONCE + 1
 
 
-async def slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], None]:
+async def in_slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], None]:
     """Yield the items in slices, with a turn of the event loop between two of them."""
     for start in range(0, len(items), size):
         if start:
@@ -79,7 +79,7 @@ async def slices(items: Sequence[T], size: int) -> AsyncGenerator[Sequence[T], N
         yield items[start : start + size]
 
 
-async def brief(items: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
+async def in_short_steps(items: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
     """Yield the items a few at a time, with a turn of the event loop whenever a few milliseconds have passed."""
     began = time.perf_counter()
     for start in range(0, len(items), _A_FEW):
