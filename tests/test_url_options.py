@@ -86,7 +86,10 @@ def registry() -> Registry:
     """All that is installed, and the example of the documentation."""
     return Registry(
         [
-            *(EntryPoint(name, f"memoranda_{name}.plugin", "memoranda") for name in ("sqlite", "postgres", "redis")),
+            *(
+                EntryPoint(name, f"memoranda_{name}.plugin", "memoranda")
+                for name in ("ranking", "sqlite", "postgres", "redis")
+            ),
             EntryPoint("vector", "memoranda_vector.plugin", "memoranda"),
             EntryPoint("jsonl", "memoranda_jsonl.plugin", "memoranda"),
         ],
