@@ -5,7 +5,7 @@
   its own, with one item per entry and one for the family itself.
 - The version of the family's item grows with every write to one of its records. A write names the version that it
   read, so that no entry of a fork can be removed meanwhile, and nothing that was deleted comes back.
-- Deleted items are first emptied, all at once, and then purged. An item that is ``gone`` is empty and counts as missing.
+- Deleted items are first emptied, all at once, and then purged. A ``gone`` item is empty and counts as missing.
 - The message of an entry is its item's payload. It is returned as long as it agrees with the item's fields (see
   :func:`memoranda_messages.agrees`); if the item was changed since, its fields count.
 """

@@ -20,9 +20,9 @@ from math import log
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from memoranda_ranking.dates import query_dates
-from memoranda_ranking.letters import letter_groups
 from memoranda_ranking.passages import Passage, Weights
 from memoranda_ranking.terms import fold_words, query_terms
+from memoranda_ranking.trigrams import trigrams_of
 
 WHOLE_SCOPE = 1_000
 """A scope of up to this many items is ranked as a whole."""
@@ -78,7 +78,7 @@ class Best(NamedTuple):
     for, and not only its scope.
     """
 
-    told: Mapping[str, float]
+    rarities: Mapping[str, float]
     most: int
     matching: bool
 
@@ -258,7 +258,7 @@ def beginnings(term: str, query: str) -> list[str]:
 
     They come as terms are written, and where the query has accents that terms leave out, as the query has them.
     """
-    if len(term) < _SHORTEST_BEGINNING or not letter_groups(term):
+    if len(term) < _SHORTEST_BEGINNING or not trigrams_of(term):
         return []
     letters = term[: max(_SHORTEST_BEGINNING, round(_BEGINNING * len(term)))]
     words = () if query.isascii() else query.casefold().split()

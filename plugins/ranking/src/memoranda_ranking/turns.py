@@ -26,7 +26,7 @@ class Turn(NamedTuple):
     size: int
 
 
-class KnownTurns(dict[KeyT, Turn]):
+class TurnCache(dict[KeyT, Turn]):
     """Turns by what tells the states of their rows apart; the last added ones up to ``MOST_BYTES``, for any thread."""
 
     def __init__(self, turns: Iterable[tuple[KeyT, Turn]] = (), size: int = 0) -> None:
@@ -42,10 +42,10 @@ class KnownTurns(dict[KeyT, Turn]):
             while self._size > MOST_BYTES:
                 self._size -= self.pop(next(iter(self))).size
 
-    def without(self, keys: Iterable[KeyT]) -> KnownTurns[KeyT]:
+    def without(self, keys: Iterable[KeyT]) -> TurnCache[KeyT]:
         """Return a copy that lacks these."""
         with self._lock:
-            left = KnownTurns(self.items(), self._size)
+            left = TurnCache(self.items(), self._size)
         left._size -= sum(left.pop(key).size for key in keys if key in left)
         return left
 

@@ -32,7 +32,7 @@ def capitalised(query: str) -> frozenset[str]:
     return frozenset(word for word in _WORD.findall(query) if word[0].isupper() and word.lower() not in _NO_NAMES)
 
 
-def called(query: str, contents: Sequence[str]) -> tuple[str, set[int]]:
+def called_by_name(query: str, contents: Sequence[str]) -> tuple[str, set[int]]:
     """Return the name in a query that somebody is greeted by, if it is just one, and which contents call this one.
 
     "That's lovely, Ada!" was not said by Ada. Of several lines each may be somebody else's: they call nobody.
@@ -55,7 +55,7 @@ def _calls(name: str, beginning: str) -> bool:
     return after.startswith(_MARKS) and (first or before.rstrip().endswith(_MARKS))
 
 
-def said_by_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:
+def turns_of_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:
     """Return the turns of those who call somebody: these, and where two take turns, every other from the nearest on.
 
     ``stretch_of`` says where the turns begin and end that follow each other around one. Among several people, in notes

@@ -16,9 +16,9 @@ from math import fsum, inf
 from operator import add, mul
 from typing import TypeVar
 
-from memoranda_ranking.addressees import called, said_by_callers
 from memoranda_ranking.dates import date_terms
 from memoranda_ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
+from memoranda_ranking.participants import called_by_name, turns_of_callers
 from memoranda_ranking.passage_splitting import passage_at, passage_count
 from memoranda_ranking.passages import Passage, Weights, are_apart
 from memoranda_ranking.stemming import stem
@@ -71,7 +71,7 @@ def joined(windows: Iterable[Sequence[Passage]]) -> Sequence[Sequence[Passage]]:
     return runs
 
 
-class Row:
+class PassageSequence:
     """Passages in one row, with the stretches of consecutive turns of the same session that stand in it.
 
     ``items`` are the passages as they were given, and ``item_at`` says which of them stands at a place; at the
@@ -266,13 +266,13 @@ class Row:
         Where nothing tells who speaks, this much is known: nobody calls herself. All others are returned, if any does,
         and where two take turns, every other one.
         """
-        name, calling = called(query, [passage.text for passage in self.items])
+        name, calling = called_by_name(query, [passage.text for passage in self.items])
         words = frozenset(index_terms(name))
         for (term, places), found in zip(own.items(), counts, strict=True):
             if term in words:
                 for place in map(self.first_place.__getitem__, calling):
                     found[place] = found.get(place, 0.0) - places.pop(place, 0.0)
-        return name, set(range(len(self.items))) - said_by_callers(calling, self.sitting_of) if calling else set()
+        return name, set(range(len(self.items))) - turns_of_callers(calling, self.sitting_of) if calling else set()
 
     def sitting_of(self, item: int) -> tuple[int, int]:
         """Return the first of the items that follow each other around this one, and the one after the last."""
