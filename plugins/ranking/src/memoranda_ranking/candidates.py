@@ -1,4 +1,4 @@
-"""Which items of a scope a ranking looks at: one policy, so that a history is ranked alike wherever it is kept.
+"""The candidates of a ranking: one policy, so that every backend ranks a history alike.
 
 A small scope is ranked as a whole. Of a larger one these are ranked, each with the turns around it:
 
@@ -72,10 +72,10 @@ class Frequencies(NamedTuple):
 
 
 class Best(NamedTuple):
-    """Which items have terms that tell most? The first by the sum of what each term tells, and the newest of equals.
+    """Which items have the rarest terms? The first by the sum of their rarities; ties put the newest first.
 
-    Sums that differ by a thousand-millionth are equal. With ``matching`` only those count that match what is searched
-    for, and not only its scope.
+    Sums that differ by a thousand-millionth are equal. With ``matching``, only items that match every filter count, and
+    not all of the scope.
     """
 
     rarities: Mapping[str, float]

@@ -1,8 +1,8 @@
-"""The passages of a ranking in one row, each in its place among its neighbours.
+"""The passages of a ranking in sequence, each among its neighbours.
 
-A long item is several passages of the row, one after the other: each is scored by itself, and the passages beside it
-are its neighbours like the turns around. So what a long answer says somewhere is found, but the turns beside it have
-only what it says close to them.
+A long item is several consecutive passages. Each is scored by itself, and the passages beside it are its neighbours, as
+the turns around a short item are. So every part of a long answer is found, but a turn beside it has only its nearest
+part as a neighbour.
 """
 
 from __future__ import annotations
@@ -239,11 +239,11 @@ class PassageSequence:
         return together
 
     def tells_time(self, item: int) -> bool:
-        """Whether an item mentions a time."""
+        """Return True if an item mentions a time."""
         return not _TIME_TERMS.isdisjoint(self.terms[item])
 
     def states(self, item: int) -> bool:
-        """Whether an item tells something: it does not end in a question, or is long."""
+        """Return True if an item states something: it does not end in a question, or is long."""
         text = self.items[item].text
         return len(self.terms[item]) > _LONG_QUESTION or not text.rstrip().endswith(_QUESTION_MARKS)
 

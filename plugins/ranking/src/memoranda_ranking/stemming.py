@@ -37,7 +37,7 @@ _BY_SCRIPT = {
 
 
 class WordCache(dict[str, ResultT]):
-    """What was made of words before, as far as memory is spent on it; quicker to ask than any cache function."""
+    """A bounded cache of results by word; faster than ``functools.lru_cache``."""
 
     most = 1 << 16
 

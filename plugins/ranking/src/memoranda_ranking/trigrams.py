@@ -1,7 +1,7 @@
-"""Groups of letters, by which a word of the query is found in forms that its stem does not reach.
+"""Character trigrams, which find forms of a query's word that its stem does not reach.
 
-Compounds, inflections and typing errors share most of their letters with the word that was meant, in any language.
-Scripts without spaces need none of this: their terms are groups of letters already.
+Compounds, inflections and typing errors share most of their letters with the intended word, in any language. Scripts
+without spaces do not need this: their terms are groups of characters already.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def _trigrams(term: str) -> frozenset[str]:
 
 
 trigrams_of = WordCache(_trigrams).__getitem__
-"""Return the groups of three letters of a term, with its beginning and end; none of unspaced scripts.
+"""Return the trigrams of a term, including its beginning and end; none for unspaced scripts.
 
-Nor has a term with figures any: "room12" is no form of "room13".
+A term with digits has none either: "room12" is not a form of "room13".
 """
 
 
 def trigram_weights(terms: Mapping[str, float]) -> dict[str, float]:
-    """Return how much each group of these terms counts, where all groups of a term together count as the term does."""
+    """Return the weight of each trigram of these terms; the trigrams of a term share its weight."""
     weights: dict[str, float] = {}
     for term, weight in terms.items():
         groups = trigrams_of(term)
@@ -39,9 +39,9 @@ def trigram_weights(terms: Mapping[str, float]) -> dict[str, float]:
 
 
 def similar_words(words: Iterable[str], terms: Iterable[str]) -> dict[str, list[str]]:
-    """Return the words that may be a form of one of the terms, each with the groups that it shares with these.
+    """Return the words that may be a form of one of the terms, each with the trigrams that it shares with them.
 
-    A form shares more than half of the groups that the shorter of both has; less is coincidence.
+    A form shares more than half of the trigrams of the shorter one; less is coincidence.
     """
     wanted = [groups for groups in map(trigrams_of, terms) if groups]
     every = frozenset[str]().union(*wanted)

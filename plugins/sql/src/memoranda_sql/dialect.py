@@ -1,4 +1,4 @@
-"""What differs between SQL engines, as far as the shared statements are concerned."""
+"""The differences between SQL engines that the shared statements depend on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memoranda_sql.rows import ITEM_COLUMNS
 
 
 class Dialect(ABC):
-    """The engine's own ways of saying what the shared statements need.
+    """How an engine expresses what the shared statements need.
 
     A condition is text with the engine's placeholders; :class:`Parameters` hands out the placeholders in order and
     collects the values.
@@ -36,13 +36,13 @@ class Dialect(ABC):
     """The expression of ``updated_at``, if an engine does not keep it as such."""
 
     read_columns: tuple[str, ...] = ITEM_COLUMNS
-    """What items are read from: ``ITEM_COLUMNS``, and behind them whatever else an engine makes an item of."""
+    """The columns that an item is made from: ``ITEM_COLUMNS``, then those that only this engine has."""
 
     item_columns: str = ", ".join(ITEM_COLUMNS)
     """What is selected to read items: ``read_columns``, under these names and in this order."""
 
     scan_columns: tuple[str, ...] = ()
-    """What a page of a scan shows behind these, so that the next one knows where to begin."""
+    """Further columns of a page of a scan, which say where the next page begins."""
 
     def selected(self, columns: Sequence[str]) -> str:
         """Return what selects these of ``read_columns``, under their names."""
