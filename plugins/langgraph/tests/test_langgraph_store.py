@@ -17,7 +17,7 @@ from memoranda import MemoryMetadata
 from memoranda.errors import BadVectorError, InputError, StoreMisuseError
 from memoranda.store import BaseStore, InMemoryStore
 from memoranda_langgraph import MemorandaStore
-from memoranda_langgraph.filters import Asked, compares, found_at
+from memoranda_langgraph.filters import SplitFilter, compares, found_at
 
 
 def letters(texts: list[str]) -> list[list[float]]:
@@ -229,7 +229,7 @@ def test_what_the_store_looks_for_is_what_the_filter_means(values: list[dict[str
 
 
 def test_plain_conditions_are_the_stores_to_look_for() -> None:
-    asked = Asked.of({"kind": "fact", "n": {"$gt": 3, "$lte": 2.5}, "tags": ["a", "b"], "content": True})
+    asked = SplitFilter.of({"kind": "fact", "n": {"$gt": 3, "$lte": 2.5}, "tags": ["a", "b"], "content": True})
 
     assert asked.rest == {}
     assert set(asked.where) == {"extra.kind", "extra.n", "extra.tags", "extra.content"}

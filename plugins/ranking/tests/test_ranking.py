@@ -28,9 +28,9 @@ from memoranda_ranking import (
     taking_part,
     terms_fingerprint,
 )
-from memoranda_ranking.addressees import called
 from memoranda_ranking.fusion import semantic_share
 from memoranda_ranking.names import asked_person
+from memoranda_ranking.participants import called_by_name
 
 BARE = Weights(before=0, after=0, asked_speaker=0, session=0, time=0, statement=0)
 
@@ -767,12 +767,12 @@ def test_who_is_called_by_name_takes_part(content: str, called: bool) -> None:
     ],
 )
 def test_a_name_is_called_where_it_stands_by_itself(content: str, calls: bool) -> None:
-    assert called("What does Ada sail?", ["Hey Ada!", content]) == ("Ada", {0, 1} if calls else {0})
+    assert called_by_name("What does Ada sail?", ["Hey Ada!", content]) == ("Ada", {0, 1} if calls else {0})
 
 
 @pytest.mark.parametrize("query", ["What does Ada sail?", "What do Ada and Bo sail?", "what does ada sail?"])
 def test_nobody_is_called_who_is_not_greeted_or_not_alone(query: str) -> None:
-    assert called(query, ["Hey Bo!", "Right, Ada!", *(["Hey Ada!"] if "Bo" in query else [])]) == ("", set())
+    assert called_by_name(query, ["Hey Bo!", "Right, Ada!", *(["Hey Ada!"] if "Bo" in query else [])]) == ("", set())
 
 
 def test_who_calls_somebody_by_name_is_not_whom_the_query_names() -> None:

@@ -1,7 +1,7 @@
-"""A folder of files in a store: what the memory tool does to files, each change whole or not at all.
+"""A folder of files in a store: the commands of the memory tool, each applied as a whole or not at all.
 
-Every change is one compare-and-set of all that it touches, the folder above included. Two processes that change the
-same file, or fill a folder and remove it, cannot both succeed on what they read; the one that comes second reads again.
+Every change is one compare-and-set of all the items that it touches, including the parent folder. If two processes
+change the same file, or one fills a folder while another removes it, the second one reads again and retries.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from anthropic.tools import ToolError
 from memoranda.errors import VersionConflictError
 from memoranda.store import ScopedStore
 from memoranda_anthropic import texts
-from memoranda_anthropic.history import Change, changes_of, steps_back
-from memoranda_anthropic.nodes import Filing, Node, Step, new_change
+from memoranda_anthropic.history import Change, changes_of, undo_steps
+from memoranda_anthropic.nodes import Node, NodeCodec, Step, new_change
 from memoranda_anthropic.paths import Parts, parts_of, path_of
 
 T = TypeVar("T")
 
 ATTEMPTS = 1000
-"""How often a change is tried again after others were first. Each time, one of them has got on."""
+"""How often a change is retried after a conflict. In every attempt, some other change has succeeded."""
 
 
 class Folder:
@@ -29,33 +29,33 @@ class Folder:
 
     def __init__(self, store: ScopedStore) -> None:
         self._store = store
-        self._filing = Filing(store.scope)
+        self._codec = NodeCodec(store.scope)
 
     async def view(self, path: str, view_range: list[int] | None) -> str:
-        """Return a file with numbered lines, or what a folder holds."""
+        """Return a file with numbered lines, or the contents of a folder."""
         parts = parts_of(path)
         node = await self._node(parts)
         if node.state == "none":
             raise _missing(path, "Please provide a valid path.")
         if node.state == "file":
             return texts.numbered(path, node.text, view_range)
-        return texts.listing(path, parts, await self._below(parts))
+        return texts.listing(path, parts, await self._contents(parts))
 
     async def create(self, path: str, text: str) -> str:
-        """Make a file that is not there yet, and the folders that lead to it."""
+        """Create a file that does not exist yet, and its parent folders."""
 
         async def work() -> str:
             parts = parts_of(path)
             node = await self._node(parts)
             if node.state != "none":
                 raise ToolError(f"File {path} already exists")
-            await self._write("create", [*await self._lead(parts), node.becomes("file", text)])
+            await self._write("create", [*await self._parent_steps(parts), node.becomes("file", text)])
             return f"File created successfully at: {path}"
 
-        return await _again(work)
+        return await _retried(work)
 
     async def str_replace(self, path: str, old: str, new: str) -> str:
-        """Replace the one place of a file that says ``old``."""
+        """Replace ``old``, which must occur exactly once in a file."""
 
         async def work() -> str:
             node = await self._file(path)
@@ -63,7 +63,7 @@ class Folder:
             await self._write("str_replace", [node.becomes("file", text)])
             return snippet
 
-        return await _again(work)
+        return await _retried(work)
 
     async def insert(self, path: str, line: int, text: str) -> str:
         """Insert lines after a line of a file."""
@@ -73,10 +73,10 @@ class Folder:
             await self._write("insert", [node.becomes("file", texts.inserted(node.text, line, text))])
             return f"The file {path} has been edited."
 
-        return await _again(work)
+        return await _retried(work)
 
     async def delete(self, path: str) -> str:
-        """Remove a file, or a folder with all that it holds."""
+        """Remove a file, or a folder with its contents."""
 
         async def work() -> str:
             parts = parts_of(path)
@@ -85,15 +85,15 @@ class Folder:
             node = await self._node(parts)
             if node.state == "none":
                 raise ToolError(f"The path {path} does not exist")
-            gone = [node, *(await self._below(parts) if node.state == "folder" else ())]
+            gone = [node, *(await self._contents(parts) if node.state == "folder" else ())]
             above = await self._node(parts[:-1])
             await self._write("delete", [above.becomes("folder"), *(one.becomes("none") for one in gone)])
             return f"Successfully deleted {path}"
 
-        return await _again(work)
+        return await _retried(work)
 
     async def rename(self, old_path: str, new_path: str) -> str:
-        """Move a file, or a folder with all that it holds, to where nothing is yet."""
+        """Move a file, or a folder with its contents, to a path that does not exist yet."""
 
         async def work() -> str:
             old, new = parts_of(old_path), parts_of(new_path)
@@ -106,34 +106,34 @@ class Folder:
                 raise ToolError(f"The path {old_path} does not exist")
             if new[: len(old)] == old:
                 raise ToolError(f"The directory {old_path} cannot be moved into itself")
-            await self._write("rename", await self._moved(node, new))
+            await self._write("rename", await self._rename_steps(node, new))
             return f"Successfully renamed {old_path} to {new_path}"
 
-        return await _again(work)
+        return await _retried(work)
 
     async def clear(self) -> str:
-        """Remove everything; it can be undone like any other change."""
+        """Remove everything; this can be undone like any other change."""
 
         async def work() -> str:
-            gone = await self._below(())
+            gone = await self._contents(())
             if gone:
                 root = await self._node(())
                 await self._write("clear", [root.becomes("folder"), *(node.becomes("none") for node in gone)])
             return "All memory cleared"
 
-        return await _again(work)
+        return await _retried(work)
 
     async def history(self, path: str | None) -> list[Change]:
         """Return the changes, newest first; with a path, those that touched it or something in it."""
         wanted = parts_of(path) if path is not None else ()
-        changes = await changes_of(self._store, self._filing)
+        changes = await changes_of(self._store, self._codec)
         return [change for change in changes if any(parts[: len(wanted)] == wanted for parts in change.parts)]
 
     async def undo(self, change_id: str | None) -> str:
-        """Take a change back: the last one that is not taken back already, or the one that is named."""
+        """Revert a change: the one with this id, or the last one that is not reverted yet."""
 
         async def work() -> str:
-            changes = await changes_of(self._store, self._filing)
+            changes = await changes_of(self._store, self._codec)
             undone = {change.undoes for change in changes}
             for change in changes:
                 if change.id == change_id or (change_id is None and not change.undoes and change.id not in undone):
@@ -141,34 +141,34 @@ class Folder:
             else:
                 raise ToolError("There is no such change." if change_id else "There is nothing to undo.")
             nodes = {parts: await self._node(parts) for parts in change.parts}
-            steps = await steps_back(change, nodes, self._below)
-            lead = [step for parts in change.parts for step in await self._lead(parts)]
+            steps = await undo_steps(change, nodes, self._contents)
+            parents = [step for parts in change.parts for step in await self._parent_steps(parts)]
             taken = {step.before.parts for step in steps}
-            lead = list({step.before.parts: step for step in lead if step.before.parts not in taken}.values())
-            await self._write("undo", [*lead, *steps], undoes=change.id)
+            parents = list({step.before.parts: step for step in parents if step.before.parts not in taken}.values())
+            await self._write("undo", [*parents, *steps], undoes=change.id)
             return f"Undone: {change.operation} of {', '.join(map(path_of, change.parts))}"
 
-        return await _again(work)
+        return await _retried(work)
 
-    async def _moved(self, node: Node, new: Parts) -> list[Step]:
-        steps = await self._lead(new)
+    async def _rename_steps(self, node: Node, new: Parts) -> list[Step]:
+        steps = await self._parent_steps(new)
         above = await self._node(node.parts[:-1])
         if above.parts not in {step.before.parts for step in steps}:
             steps.append(above.becomes("folder"))
-        moving = [node, *(await self._below(node.parts) if node.state == "folder" else ())]
+        moving = [node, *(await self._contents(node.parts) if node.state == "folder" else ())]
         targets = await self._nodes([(*new, *one.parts[len(node.parts) :]) for one in moving])
         for one, target in zip(moving, targets, strict=True):
             steps += [one.becomes("none"), target.becomes(one.state, one.text)]
         return steps
 
-    async def _lead(self, parts: Parts) -> list[Step]:
-        """Return the steps that make the folders that lead to a path, or hold those that are there."""
+    async def _parent_steps(self, parts: Parts) -> list[Step]:
+        """Return the steps that create the missing parent folders of a path, or lock the existing ones."""
         steps = []
         folders = await self._nodes([parts[:depth] for depth in range(len(parts))])
         for depth, node in enumerate(folders):
             if node.state == "file":
                 raise ToolError(f"The path {node.path} is not a directory.")
-            # Of those that are there, the last is written too: nobody may remove it meanwhile.
+            # The last existing folder is written too, so that no other process can remove it meanwhile.
             if node.state == "none" or depth + 1 == len(folders) or folders[depth + 1].state == "none":
                 steps.append(node.becomes("folder"))
         return steps
@@ -185,30 +185,30 @@ class Folder:
         return (await self._nodes([parts]))[0]
 
     async def _nodes(self, wanted: list[Parts]) -> list[Node]:
-        """Return what is at each of these paths."""
-        ids = [self._filing.item_id(parts) for parts in wanted]
-        found = {item.id: self._filing.node(item) for item in await self._store.get_many(ids)}
+        """Return the node at each of these paths."""
+        ids = [self._codec.item_id(parts) for parts in wanted]
+        found = {item.id: self._codec.node(item) for item in await self._store.get_many(ids)}
         nodes = [found.get(item_id, Node(parts, "none")) for item_id, parts in zip(ids, wanted, strict=True)]
-        # The folder itself is always there, also before anybody has written its item.
+        # The root folder always exists, even before its item was written.
         return [Node((), "folder", version=node.version) if not node.parts else node for node in nodes]
 
-    async def _below(self, parts: Parts) -> list[Node]:
-        """Return what a folder holds, at any depth."""
-        found = [self._filing.node(item) async for item in self._store.scan(metadata=self._filing.below(parts))]
+    async def _contents(self, parts: Parts) -> list[Node]:
+        """Return the contents of a folder, at any depth."""
+        found = [self._codec.node(item) async for item in self._store.scan(metadata=self._codec.below(parts))]
         return [node for node in found if node.state != "none" and node.parts != parts]
 
     async def _write(self, operation: str, steps: Iterable[Step], undoes: str | None = None) -> None:
-        await self._store.update_many(self._filing.items(list(steps), new_change(), operation, undoes))
+        await self._store.update_many(self._codec.items(list(steps), new_change(), operation, undoes))
 
 
-async def _again(work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work, anew as long as others change what it has read."""
+async def _retried(work: Callable[[], Awaitable[T]]) -> T:
+    """Run the work, and retry as long as others change what it has read."""
     for _ in range(ATTEMPTS):
         try:
             return await work()
         except VersionConflictError:
             continue
-    raise ToolError("Others keep changing the same files. Nothing was changed; try again.")
+    raise ToolError("Other processes keep changing the same files. Nothing was changed; try again.")
 
 
 def _missing(path: str, advice: str) -> ToolError:

@@ -1,4 +1,4 @@
-"""What was changed, and the way back."""
+"""The history of changes, and how to undo them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from anthropic.tools import ToolError
 
 from memoranda.store import ScopedStore
-from memoranda_anthropic.nodes import Filing, Node, State, Step
+from memoranda_anthropic.nodes import Node, NodeCodec, State, Step
 from memoranda_anthropic.paths import Parts, path_of
 
 
 @dataclass(frozen=True, slots=True)
-class Was:
-    """What was at a path before a change, and which changes had made it that and make it what it is after."""
+class PreviousState:
+    """What was at a path before a change, the change that had made it so, and the change that it has after."""
 
     parts: Parts
     state: State
@@ -25,49 +25,49 @@ class Was:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of files: its id, what it was, when, and what was at each path before it.
+    """A change of files: its id, the operation, its time, and what was at each path before.
 
-    ``undoes`` is the id of the change that it took back, if it did.
+    ``undoes`` is the id of the change that it reverted, if any.
     """
 
     id: str
     operation: str
     at: str
-    before: tuple[Was, ...]
+    before: tuple[PreviousState, ...]
     undoes: str | None = None
 
     @property
     def parts(self) -> list[Parts]:
-        """The paths that it changed, as names."""
+        """The changed paths, as tuples of names."""
         return [was.parts for was in self.before]
 
     @property
     def paths(self) -> list[str]:
-        """The paths that it changed."""
+        """The changed paths."""
         return [path_of(was.parts) for was in self.before]
 
 
-async def changes_of(store: ScopedStore, filing: Filing) -> list[Change]:
-    """Return every change that is remembered, newest first."""
+async def changes_of(store: ScopedStore, codec: NodeCodec) -> list[Change]:
+    """Return every stored change, newest first."""
     changes: dict[str, Change] = {}
-    async for item in store.scan(metadata=filing.past(), archived=True, order="added"):
+    async for item in store.scan(metadata=codec.past(), archived=True, order="added"):
         extra = item.metadata.extra
-        was = Was(tuple(extra["parts"]), extra["was"], item.content, extra["before"], extra["after"])
-        known = changes.get(extra["change"])
-        before = (*known.before, was) if known is not None else (was,)
+        was = PreviousState(tuple(extra["parts"]), extra["was"], item.content, extra["before"], extra["after"])
+        earlier = changes.get(extra["change"])
+        before = (*earlier.before, was) if earlier is not None else (was,)
         changes[extra["change"]] = Change(
             extra["change"], extra["operation"], item.created_at, before, extra.get("undoes")
         )
     return list(changes.values())[::-1]
 
 
-async def steps_back(
+async def undo_steps(
     change: Change, nodes: Mapping[Parts, Node], below: Callable[[Parts], Awaitable[list[Node]]]
 ) -> list[Step]:
-    """Return the steps that take a change back.
+    """Return the steps that revert a change.
 
-    A folder that the change made stays if something else is in it by now. Raises ToolError if a file was changed since:
-    what came later is not thrown away.
+    A folder that the change created stays if it has other contents by now. Raises ToolError if a file was changed
+    since: later changes are not thrown away.
     """
     steps: list[Step] = []
     leaving = {was.parts for was in change.before if was.state == "none"}

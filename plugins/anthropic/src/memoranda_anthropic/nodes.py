@@ -1,9 +1,9 @@
-"""Files and folders as items: one for each path, which stays for good and says what is there now.
+"""Files and folders as items: each path has one item, which is never removed and holds the current state.
 
-A path's item has an id that is made from the scope and the path, so that whoever creates a file creates it alone. What
-a path was before a change is kept as an item of its own, archived and grouped by the change; see
-:mod:`memoranda_anthropic.history`. A file that is there is shown by searches like any other memory; folders, what is
-gone and what was before are archived and shown by none.
+The id of a path's item is made from the scope and the path, so that only one process can create a file. The state
+before a change is stored as an archived item of its own, grouped by the change; see
+:mod:`memoranda_anthropic.history`. Searches find existing files like any other memory. Folders, removed files and
+earlier states are archived, and not found.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ FILE = "memory-file"
 FOLDER = "memory-folder"
 PAST = "memory-past"
 PLACE = "anthropic"
-"""The first element of the namespaces in which all of this lies, below that of the scope."""
+"""The first element of the namespaces of these items, below that of the scope."""
 
 _KINDS: dict[State, str] = {"file": FILE, "folder": FOLDER, "none": PAST}
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is at a path: a file with its text, a folder, or nothing. ``version`` is that of its item."""
+    """The state of a path: a file with its text, a folder, or nothing. ``version`` is that of its item."""
 
     parts: Parts
     state: State
     text: str = ""
     version: int = 0
     change: str = ""
-    """The change that made it what it is."""
+    """The id of the change that led to this state."""
 
     @property
     def path(self) -> str:
@@ -50,13 +50,13 @@ class Node:
         return self.parts[-1] if self.parts else ""
 
     def becomes(self, state: State, text: str = "", change: str | None = None) -> Step:
-        """Return the step to another state; one that goes back to what an earlier ``change`` had made names it."""
+        """Return the step to another state; to return to an earlier state, give the ``change`` that had led to it."""
         return Step(self, state, text, change)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a change does at one path."""
+    """What a change does to one path."""
 
     before: Node
     state: State
@@ -65,38 +65,38 @@ class Step:
 
     @property
     def is_touch(self) -> bool:
-        """Whether a folder stays what it is, and is only written so that nobody removes it at the same time."""
+        """True if a folder stays as it is, and is only written so that no other process removes it meanwhile."""
         return self.before.state == self.state == "folder"
 
 
-class Filing:
-    """How the nodes of one scope become items, and back."""
+class NodeCodec:
+    """Converts the nodes of one scope to items and back."""
 
     def __init__(self, scope: MemoryMetadata) -> None:
         self._place = (*scope.namespace, PLACE)
         self._owner = json.dumps([*(getattr(scope, name) for name in SCOPE_FIELDS), list(scope.namespace)])
 
     def item_id(self, parts: Parts) -> str:
-        """Return the id of a path's item. Scopes of one user have items of their own for the same path."""
+        """Return the id of a path's item. Different scopes of one user have different items for the same path."""
         name = json.dumps([self._owner, list(parts)]).encode("utf-8", "surrogatepass")
         return f"memory-file-{hashlib.sha256(name).hexdigest()[:40]}"
 
     def below(self, parts: Parts) -> MemoryMetadata:
-        """Return the filter for what lies in a folder, at any depth."""
+        """Return the filter for the contents of a folder, at any depth."""
         return MemoryMetadata(namespace=(*self._place, "files", *parts))
 
     def past(self) -> MemoryMetadata:
-        """Return the filter for what was before changes."""
+        """Return the filter for earlier states."""
         return MemoryMetadata(namespace=(*self._place, "history"))
 
     def node(self, item: MemoryItem) -> Node:
-        """Return the node that an item stands for."""
+        """Return the node of an item."""
         extra = item.metadata.extra
         state: State = "file" if item.memory_type == FILE else "folder" if item.memory_type == FOLDER else "none"
         return Node(tuple(extra["parts"]), state, item.content, item.version, extra.get("change", ""))
 
     def items(self, steps: list[Step], change: str, operation: str, undoes: str | None = None) -> list[MemoryItem]:
-        """Return the items to write for a change: what each path becomes, and what it was."""
+        """Return the items to write for a change: the new state of each path, and the earlier one."""
         at = now_text()
         items = []
         for order, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Paths of memory files: what names a file, and what is refused because it means to lead out of ``/memories``."""
+"""Paths of memory files: how they are resolved, and which are refused because they lead out of ``/memories``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ROOT = "/memories"
 Parts = tuple[str, ...]
 
 _DECODINGS = 4
-"""How often a path is looked at again with what it has encoded taken out; more is nobody's mistake."""
+"""How many layers of encoding are decoded to check a path; no honest mistake has more."""
 
 
 def parts_of(path: Any) -> Parts:
     """Return the names that lead from ``/memories`` to a file; none for the folder itself.
 
     ``.`` and ``..`` are resolved. Raises ToolError for a path that does not start with ``/memories`` or that leads out
-    of it, also if that shows only after decoding. Nothing here could reach anything else: a path is never more than a
-    name in a store. It is refused all the same, since whoever writes it means something else.
+    of it, even if only after decoding. Such a path could reach nothing, since it is only a name in a store. It is
+    refused all the same, since it is meant to reach something else.
     """
     if not isinstance(path, str):
         raise ToolError("A path is needed, as text that starts with /memories.")
@@ -35,7 +35,7 @@ def parts_of(path: Any) -> Parts:
 
 
 def path_of(parts: Parts) -> str:
-    """Return the path that names lead along."""
+    """Return the path of these names."""
     return "/".join([ROOT, *parts])
 
 

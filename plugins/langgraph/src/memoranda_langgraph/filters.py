@@ -1,8 +1,9 @@
-"""What a filter of LangGraph asks for: most of it is the store's own ``where``, the rest is asked of each value.
+"""LangGraph's filters: most of a filter becomes the store's own ``where``, the rest is tested on each value.
 
-The operators are ``$eq``, ``$ne``, ``$gt``, ``$gte``, ``$lt`` and ``$lte``; a value beside them is compared as it is,
-and a dict as a part of the one that is found. A key with a dot that no value has as it is leads into nested ones.
-Numbers are compared with numbers and texts with texts. What is missing is null.
+- The operators are ``$eq``, ``$ne``, ``$gt``, ``$gte``, ``$lt`` and ``$lte``. Any other value must be equal.
+- A dict matches if it is part of the stored one.
+- A key with a dot that the value does not have literally leads into nested values.
+- Numbers compare with numbers and texts with texts. A missing value counts as null.
 """
 
 from __future__ import annotations
@@ -18,42 +19,42 @@ from memoranda.store.backend import json_equal
 
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 
-_MOST_PUSHED = 64
-"""How many conditions are handed to the store, which takes no more."""
+_MOST_CONDITIONS = 64
+"""How many conditions a store accepts."""
 
 
 @dataclass
-class Asked:
-    """A filter in two parts."""
+class SplitFilter:
+    """A filter, split into what the store searches for and the rest."""
 
     where: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What the store looks for."""
+    """The conditions for the store."""
 
     rest: dict[str, Any] = field(default_factory=dict)
-    """What is asked of each value that the store found."""
+    """The conditions that are tested on each value that the store found."""
 
     @classmethod
-    def of(cls, wanted: Mapping[str, Any] | None) -> Asked:
-        """Return the parts of a filter. Raises ValueError for an operator that does not exist."""
-        asked = cls()
-        pushed = 0
+    def of(cls, wanted: Mapping[str, Any] | None) -> SplitFilter:
+        """Split a filter. Raises ValueError for an operator that does not exist."""
+        split = cls()
+        searched = 0
         for key, condition in (wanted or {}).items():
             check_operators(condition)
             operators = condition if is_operators(condition) else {"$eq": condition}
-            pushed += len(operators)
-            if pushed <= _MOST_PUSHED and is_pushable(key, operators):
-                asked.where[f"extra.{key}"] = dict(operators)
+            searched += len(operators)
+            if searched <= _MOST_CONDITIONS and is_searchable(key, operators):
+                split.where[f"extra.{key}"] = dict(operators)
             else:
-                asked.rest[key] = condition
-        return asked
+                split.rest[key] = condition
+        return split
 
     def passes(self, value: Mapping[str, Any]) -> bool:
-        """Whether a value that the store found passes what is left to ask."""
+        """Return True if a value that the store found passes the rest of the filter."""
         return all(compares(found_at(value, key), condition) for key, condition in self.rest.items())
 
 
 def is_operators(condition: Any) -> bool:
-    """Whether a condition is made of operators rather than a value to be equal to."""
+    """Return True if a condition consists of operators; otherwise it is a value to compare with."""
     return isinstance(condition, Mapping) and any(str(key).startswith("$") for key in condition)
 
 
@@ -65,11 +66,11 @@ def check_operators(condition: Any) -> None:
         if not is_operators(condition):
             check_operators(inner)
         elif key not in ("$eq", "$ne") and key not in _ORDERS:
-            raise InputError(f"Unsupported operator: {str(key)[:20]!r}. There are $eq, $ne, {', '.join(_ORDERS)}.")
+            raise InputError(f"Unsupported operator: {str(key)[:20]!r}. Use $eq, $ne, {', '.join(_ORDERS)}.")
 
 
-def is_pushable(key: str, operators: Mapping[str, Any]) -> bool:
-    """Whether the store's own conditions mean the same."""
+def is_searchable(key: str, operators: Mapping[str, Any]) -> bool:
+    """Return True if the store's own conditions mean the same."""
     if not isinstance(key, str) or "." in key:
         return False  # It may lead into a nested value.
     return all(_is_plain(operator, operand) for operator, operand in operators.items())
@@ -77,13 +78,13 @@ def is_pushable(key: str, operators: Mapping[str, Any]) -> bool:
 
 def _is_plain(operator: str, operand: Any) -> bool:
     if operand is None or _has_dict(operand):
-        return False  # Null stands for a missing key too, and a dict for a part of one.
+        return False  # Null also matches a missing key, and a dict matches a part of one.
     if operator in _ORDERS and not isinstance(operand, str) and not _is_number(operand):
         return False
     try:
         checked_json(operand, "filter")
     except InputError:
-        return False  # No value that is stored is equal to it, but numbers have an order beside infinity.
+        return False  # Infinity equals no stored value, but numbers still sort below it.
     return True
 
 
@@ -94,7 +95,7 @@ def _has_dict(operand: Any) -> bool:
 
 
 def found_at(value: Mapping[str, Any], key: str) -> Any:
-    """Return what a key names: the key as it is, or else the nested value that its dots lead to; None for nothing."""
+    """Return the value of a key, or else the nested value that its dots lead to; None if there is neither."""
     if key in value or not isinstance(key, str) or "." not in key:
         return value.get(key)
     found: Any = value
@@ -106,7 +107,7 @@ def found_at(value: Mapping[str, Any], key: str) -> Any:
 
 
 def compares(found: Any, condition: Any) -> bool:
-    """Whether what was found passes a condition."""
+    """Return True if a value passes a condition."""
     if is_operators(condition):
         return all(_operator(found, operator, operand) for operator, operand in condition.items())
     if isinstance(condition, Mapping):

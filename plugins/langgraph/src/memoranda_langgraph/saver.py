@@ -18,8 +18,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoranda.errors import InputError
-from memoranda_langgraph.ancestors import delta_history
 from memoranda_langgraph.blocking import awaitable_store, blocking
+from memoranda_langgraph.records import delta_history
 from memoranda_langgraph.serializing import CheckpointSerializer
 from memoranda_langgraph.threads import Threads
 
@@ -33,12 +33,11 @@ if TYPE_CHECKING:
 class MemorandaSaver(BaseCheckpointSaver[str]):
     """LangGraph's ``BaseCheckpointSaver`` on any memoranda store: an open one, a handle, or one without async.
 
-    A handle, ``store.scoped(user_id="ada")``, keeps the threads that go through it apart from those of others, whatever
-    their ids are. What ``put`` and ``put_writes`` have returned from is stored, as the store promises it. Methods
-    without async work in every thread that runs no event loop, and raise SyncCallError in one that does.
-
-    Values are read if their types are known to be safe, or are among ``allowed_types``; others raise RefusedTypeError
-    (see CheckpointSerializer). A ``serde`` of your own decides this by itself.
+    - A handle, ``store.scoped(user_id="ada")``, keeps its threads apart from those of others, whatever their ids.
+    - When ``put`` or ``put_writes`` returns, the data is stored as durably as the store promises.
+    - Sync methods work in every thread without a running event loop, and raise SyncCallError in one that has one.
+    - Values are read if their types are known to be safe or are among ``allowed_types``; others raise RefusedTypeError
+      (see CheckpointSerializer). A ``serde`` of your own makes its own rules.
     """
 
     def __init__(
@@ -50,8 +49,8 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
     ) -> None:
         if serde is not None and allowed_types:
             raise InputError(
-                "allowed_types are those of memoranda's serializer; a serde of your own has its own rules. Give one of "
-                "the two.",
+                "allowed_types configures memoranda's serializer, and a serde of your own has its own rules. Give only "
+                "one of the two.",
                 field="allowed_types",
             )
         super().__init__(serde=serde or CheckpointSerializer(allowed_types))
@@ -62,7 +61,7 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
         return f"MemorandaSaver({self._store!r})"
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that a configuration names, or the latest of its thread; None if there is none."""
+        """Return the checkpoint that a configuration names, or the latest one of its thread; None if there is none."""
         return await self._threads.get(self.serde, config)
 
     async def alist(
@@ -93,7 +92,7 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
     ) -> None:
         """Store what a task wrote after a checkpoint, all or nothing.
 
-        A write that is there stays as it is, but for errors, interrupts and their like, of which the last counts.
+        A write that is already stored stays as it is, except for errors, interrupts and the like: the last counts.
         """
         await self._threads.put_writes(self.serde, config, writes, task_id, task_path)
 
@@ -112,18 +111,18 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all checkpoints of threads, or all but the latest of each namespace (``"keep_latest"``, the default).
 
-        A checkpoint that tells only what changed in a channel keeps those before it that the rest is read from. Raises
-        ValueError for a strategy that does not exist.
+        If a checkpoint stores only the changes of a channel, the earlier ones that complete it stay. Raises ValueError
+        for a strategy that does not exist.
         """
         await self._threads.prune(self.serde, thread_ids, strategy)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what was written to channels before a checkpoint, and the last value that was stored whole."""
+        """Return what was written to channels before a checkpoint, and the last value that was stored in full."""
         return await delta_history(self.aget_tuple, config, channels)
 
-    # The same without async
+    # Sync methods
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that a configuration names; see :meth:`aget_tuple`."""
@@ -187,6 +186,6 @@ class MemorandaSaver(BaseCheckpointSaver[str]):
         )
 
     def get_next_version(self, current: str | int | None, channel: None) -> str:
-        """Return the version after this one: a number, and behind it what tells two writers of it apart."""
+        """Return the next version: a number, followed by a random part that tells two writers apart."""
         number = current if isinstance(current, int) else int((current or "0").partition(".")[0])
         return f"{number + 1:032}.{random.random():016}"

@@ -1,4 +1,4 @@
-"""How the values of checkpoints become bytes and back, without running code that the bytes choose."""
+"""Serialize the values of checkpoints, and read them back without running code that the bytes choose."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from memoranda.errors import CorruptStoreError, InputError, StoreError, quoted
+from memoranda.errors import CorruptStoreError, InputError, StoreError
 
 KINDS = ("null", "bytes", "bytearray", "msgpack")
-"""What is written. LangGraph could read pickles and an older JSON, too, which can name any constructor."""
+"""The kinds that are written. LangGraph could also read pickles and an older JSON, which can name any constructor."""
 
 _MOST_NAMES, _MOST_LETTERS = 5, 80
 
 _refused: ContextVar[dict[str, None] | None] = ContextVar("refused", default=None)
-"""The types that the read under way has come upon and not made."""
+"""The types that the current read has refused so far."""
 
 
 class RefusedTypeError(StoreError):
     """A stored value has a type that is not allowed. It was not read, and stays as it is.
 
-    ``types`` are the names of all such types, each once.
+    ``types`` are the names of these types, each once.
     """
 
     def __init__(self, types: Iterable[str], place: str = "A stored value") -> None:
@@ -40,16 +40,16 @@ class RefusedTypeError(StoreError):
 class CheckpointSerializer(JsonPlusSerializer):
     """LangGraph's serializer, which reads the types that LangGraph knows to be safe and those that you allow.
 
-    These are messages, documents, what graphs send and interrupt with, times, ids, numbers, collections, paths and
-    arrays. ``allowed_types`` are classes, or pairs of a module and a name. What has another type is an error and not a
-    dict, so that no graph goes on with, and stores again, something else than it had.
+    The safe types are messages, documents, what graphs send and interrupt with, times, ids, numbers, collections, paths
+    and arrays. ``allowed_types`` are classes, or pairs of a module and a name. A value of any other type raises an
+    error instead of becoming a dict, so that no graph continues with, and stores again, something else than it had.
     """
 
     def __init__(self, allowed_types: Iterable[type | tuple[str, str]] = ()) -> None:
         super().__init__(allowed_msgpack_modules=_checked(allowed_types))
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return a value. Raises RefusedTypeError, or CorruptStoreError for what was never written."""
+        """Return a value. Raises RefusedTypeError, or CorruptStoreError for bytes that were never written."""
         if data[0] not in KINDS:
             raise CorruptStoreError(
                 f"A stored value is of the kind {str(data[0])[:20]!r}; there are {', '.join(KINDS)}. It was not read."
@@ -68,7 +68,7 @@ class CheckpointSerializer(JsonPlusSerializer):
 
 
 def _checked(allowed: Any) -> list[type | tuple[str, str]]:
-    """Return the types that are allowed. Raises InputError for what is no type, or can never be found again."""
+    """Return the allowed types. Raises InputError for a value that is no type, or a class that cannot be imported."""
     if not isinstance(allowed, Iterable) or isinstance(allowed, str):
         raise _not_allowed(allowed)
     types = list(allowed)
@@ -77,7 +77,7 @@ def _checked(allowed: Any) -> list[type | tuple[str, str]]:
             if getattr(sys.modules.get(each.__module__), each.__name__, None) is not each:
                 raise InputError(
                     f"{each.__module__}.{each.__qualname__} cannot be allowed: reading finds a class by its module and "
-                    f"name, so it has to stand at the top of its module.",
+                    f"name, so it has to be at the top of its module.",
                     field="allowed_types",
                 )
         elif not (isinstance(each, tuple) and len(each) == 2 and all(isinstance(part, str) for part in each)):
@@ -87,13 +87,13 @@ def _checked(allowed: Any) -> list[type | tuple[str, str]]:
 
 def _not_allowed(value: object) -> InputError:
     return InputError(
-        f"allowed_types is a list of classes, or of pairs such as ('app.models', 'Plan'), not {quoted(value)}.",
+        f"allowed_types must be a list of classes, or of pairs such as ('app.models', 'Plan'), not {quoted(value)}.",
         field="allowed_types",
     )
 
 
 def _note(event: SerdeEvent) -> None:
-    """Remember that the serializer made a plain value of one whose type is not allowed."""
+    """Note that the serializer replaced a value whose type is not allowed by a plain one."""
     refused = _refused.get()
     if refused is not None and event["kind"] in ("msgpack_blocked", "msgpack_method_blocked"):
         method = event.get("method")

@@ -29,24 +29,23 @@ from memoranda.errors import CorruptStoreError, InputError
 from memoranda.items import MemoryItem, MemoryMetadata, Payload
 from memoranda.store import BaseStore, Capability
 from memoranda_langgraph.blocking import awaitable_store, blocking
-from memoranda_langgraph.filters import Asked
-from memoranda_langgraph.listing import list_namespaces
-from memoranda_langgraph.meaning import Meaning, pack
-from memoranda_langgraph.opaque import is_plain, packed_json, unpacked_json
-from memoranda_langgraph.places import Namespace, Places
+from memoranda_langgraph.encoding import is_safe, packed_json, unpacked_json
+from memoranda_langgraph.filters import SplitFilter
+from memoranda_langgraph.namespaces import HandleScope, Namespace, list_namespaces
+from memoranda_langgraph.semantic_index import SemanticIndex, pack
 from memoranda_messages.payload_json import decode_payload, encode_payload
 
 if TYPE_CHECKING:
     from memoranda.sync import SyncStore
 
 ITEM = "langgraph.item"
-"""The type of what is put: ``name`` is the key, ``metadata.extra`` the value, and ``content`` what is indexed.
+"""The type of an item that is put: ``name`` is its key, ``metadata.extra`` its value, ``content`` its indexed text.
 
-A key that observers may take for an address or a number is the payload too, which they leave alone.
+A key that observers may take for an address or a number is also stored as the payload, which they leave alone.
 """
 
 VECTORS = "langgraph.vectors"
-"""The type of an item's vectors, which lie beside it and live as long."""
+"""The type of an item's vectors, which are stored beside it and expire with it."""
 
 _OF_VECTORS = ".vectors"
 _AT_ONCE = 256
@@ -56,15 +55,15 @@ _MINUTE = 60
 class MemorandaStore(LangGraphStore):
     """LangGraph's ``BaseStore`` on any memoranda store: an open one, a handle, or one without async.
 
-    Namespaces are those of memoranda, below the handle's own; a handle, ``store.scoped(user_id="ada")``, keeps what is
-    put apart from what others put under the same names, and reaches nothing else. ``index`` turns on search by meaning:
-    ``embed``, ``dims``, ``fields``, and ``distance_type`` (``"cosine"``, ``"inner_product"`` or ``"l2"``). ``ttl`` is
-    LangGraph's: ``default_ttl`` in minutes, and ``refresh_on_read``, which is on unless it says otherwise; what has
-    expired is never shown, and sweeps itself.
-
-    A batch reads first and then writes, all of it or nothing; of several puts of one key the last one counts. Results
-    without a query come last changed first. With one they come nearest first, and behind them what has no vectors.
-    Methods without async work in every thread that runs no event loop, and raise SyncCallError in one that does.
+    - Namespaces are those of memoranda, below the handle's own. A handle, ``store.scoped(user_id="ada")``, keeps its
+      items apart from those of others under the same names, and reaches nothing else.
+    - ``index`` turns on search by meaning: ``embed``, ``dims``, ``fields``, and ``distance_type`` (``"cosine"``,
+      ``"inner_product"`` or ``"l2"``).
+    - ``ttl`` is LangGraph's: ``default_ttl`` in minutes, and ``refresh_on_read``, which is on by default. Expired items
+      are never returned, and are removed without further calls.
+    - A batch reads first and then writes, all or nothing. If one key is put several times, the last one counts.
+    - Results without a query come last changed first. With a query they come nearest first, then those without vectors.
+    - Sync methods work in every thread without a running event loop, and raise SyncCallError in one that has one.
     """
 
     supports_ttl = True
@@ -74,10 +73,10 @@ class MemorandaStore(LangGraphStore):
     ) -> None:
         super().__init__()
         self._store = awaitable_store(store)
-        self._places = Places(self._store)
-        self._meaning = Meaning(index) if index else None
+        self._scope = HandleScope(self._store)
+        self._index = SemanticIndex(index) if index else None
         self.index_config = index
-        self.embeddings = self._meaning.embeddings if self._meaning else None
+        self.embeddings = self._index.embeddings if self._index else None
         self.ttl_config = ttl
         self.supports_ttl = Capability.TTL in self._store.capabilities
 
@@ -85,28 +84,28 @@ class MemorandaStore(LangGraphStore):
         return f"MemorandaStore({self._store!r})"
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry out operations and return their results; see :meth:`abatch`."""
+        """Run operations and return their results; see :meth:`abatch`."""
         return blocking("batch", lambda: self.abatch(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry out operations and return the result of each, in their order.
+        """Run operations and return their results in order.
 
-        All are checked before any is carried out. Raises InvalidNamespaceError for a namespace that LangGraph does not
+        All are checked before any is run. Raises InvalidNamespaceError for a namespace that LangGraph does not
         allow, InputError for a value that JSON cannot hold.
         """
         operations = list(ops)
         for op in operations:
             if not isinstance(op, (GetOp, PutOp, SearchOp, ListNamespacesOp)):
-                raise InputError(f"{type(op).__name__} is no operation of a store.", field="ops")
+                raise InputError(f"{type(op).__name__} is not an operation of a store.", field="ops")
             validate_op_namespace(op)
         results: list[Result] = [None] * len(operations)
         await self._get([(at, op) for at, op in enumerate(operations) if isinstance(op, GetOp)], results)
-        questions = await self._questions([op for op in operations if isinstance(op, SearchOp)])
+        vectors = await self._query_vectors([op for op in operations if isinstance(op, SearchOp)])
         for at, op in enumerate(operations):
             if isinstance(op, SearchOp):
-                results[at] = await self._search(op, questions.get(op.query or ""))
+                results[at] = await self._search(op, vectors.get(op.query or ""))
             elif isinstance(op, ListNamespacesOp):
-                results[at] = await list_namespaces(self._store, self._places, op)
+                results[at] = await list_namespaces(self._store, self._scope, op)
         await self._put([op for op in operations if isinstance(op, PutOp)])
         return results
 
@@ -137,32 +136,32 @@ class MemorandaStore(LangGraphStore):
             return [] if item is None else [item]
         return await self._store.get_many(ids)
 
-    async def _questions(self, asked: Sequence[SearchOp]) -> dict[str, array[float]]:
-        """Return the vectors of the queries, where there is an index."""
+    async def _query_vectors(self, asked: Sequence[SearchOp]) -> dict[str, array[float]]:
+        """Return the vectors of the queries, if there is an index."""
         queries = list(dict.fromkeys([op.query for op in asked if op.query]))
-        if self._meaning is None or not queries:
+        if self._index is None or not queries:
             return {}
-        vectors = await asyncio.gather(*[self._meaning.question(query) for query in queries])
+        vectors = await asyncio.gather(*[self._index.query_vector(query) for query in queries])
         return dict(zip(queries, vectors, strict=True))
 
-    async def _search(self, op: SearchOp, question: array[float] | None) -> list[SearchItem]:
+    async def _search(self, op: SearchOp, query: array[float] | None) -> list[SearchItem]:
         scores: Mapping[str, float] = {}
-        if question is None:
+        if query is None:
             page = await self._newest(op)
         else:
-            page, scores = await self._nearest(op, question)
+            page, scores = await self._nearest(op, query)
         if op.refresh_ttl:
             await self._refresh(page)
         return [self._found(item, scores.get(item.id) if scores else None) for item in page]
 
     async def _newest(self, op: SearchOp) -> list[MemoryItem]:
         """Return a page of the items that match, last changed first."""
-        asked = Asked.of(op.filter)
-        if not asked.rest:
-            return await self._changed(op, asked, op.limit, op.offset)
+        split = SplitFilter.of(op.filter)
+        if not split.rest:
+            return await self._changed(op, split, op.limit, op.offset)
         page: list[MemoryItem] = []
         position = 0
-        async for item in self._matching(op, asked):
+        async for item in self._matching(op, split):
             position += 1
             if position > op.offset + op.limit:
                 break
@@ -170,43 +169,43 @@ class MemorandaStore(LangGraphStore):
                 page.append(item)
         return page
 
-    async def _changed(self, op: SearchOp, asked: Asked, limit: int, offset: int) -> list[MemoryItem]:
+    async def _changed(self, op: SearchOp, split: SplitFilter, limit: int, offset: int) -> list[MemoryItem]:
         return await self._store.search(
-            metadata=self._places.below(tuple(op.namespace_prefix)),
+            metadata=self._scope.below(tuple(op.namespace_prefix)),
             memory_type=ITEM,
-            where=asked.where or None,
+            where=split.where or None,
             limit=limit,
             offset=offset,
             order="updated",
         )
 
-    async def _matching(self, op: SearchOp, asked: Asked) -> AsyncIterator[MemoryItem]:
-        """Yield the items that pass the whole filter, last changed first. What changes meanwhile comes once."""
+    async def _matching(self, op: SearchOp, split: SplitFilter) -> AsyncIterator[MemoryItem]:
+        """Yield the items that pass the whole filter, last changed first. An item that changes meanwhile comes once."""
         seen: set[str] = set()
         while True:
-            some = await self._changed(op, asked, _AT_ONCE, len(seen))
+            some = await self._changed(op, split, _AT_ONCE, len(seen))
             fresh = [item for item in some if item.id not in seen]
             seen.update(item.id for item in fresh)
             for item in fresh:
-                if asked.passes(item.metadata.extra):
+                if split.passes(item.metadata.extra):
                     yield item
             if len(some) < _AT_ONCE or not fresh:
                 return
 
-    async def _nearest(self, op: SearchOp, question: array[float]) -> tuple[list[MemoryItem], Mapping[str, float]]:
-        """Return a page of the items that match, nearest first and then those without vectors, and all scores."""
-        assert self._meaning is not None
-        asked = Asked.of(op.filter)
+    async def _nearest(self, op: SearchOp, query: array[float]) -> tuple[list[MemoryItem], Mapping[str, float]]:
+        """Return a page of the items that match, nearest first, then those without vectors; and all scores."""
+        assert self._index is not None
+        split = SplitFilter.of(op.filter)
         matching: dict[str, MemoryItem] | None = None
-        if asked.where or asked.rest:
-            matching = {item.id: item async for item in self._matching(op, asked)}
+        if split.where or split.rest:
+            matching = {item.id: item async for item in self._matching(op, split)}
             ids = [item_id + _OF_VECTORS for item_id in matching]
             vectors = list(map(Payload.of, await self._store.get_many(ids)))
         else:
-            below = self._places.below(tuple(op.namespace_prefix))
+            below = self._scope.below(tuple(op.namespace_prefix))
             vectors = await self._store.payloads(metadata=below, memory_type=VECTORS)
-        kept = {each.item_id.removesuffix(_OF_VECTORS): decode_payload(each.text or "null") for each in vectors}
-        scores = self._meaning.best(question, kept)
+        stored = {each.item_id.removesuffix(_OF_VECTORS): decode_payload(each.text or "null") for each in vectors}
+        scores = self._index.best(query, stored)
         end = op.offset + op.limit
         chosen = list(scores)[op.offset : end]
         if matching is not None:
@@ -214,16 +213,16 @@ class MemorandaStore(LangGraphStore):
         else:
             page = await self._store.get_many(chosen)
         if len(scores) < end:
-            others = matching.values() if matching is not None else await self._changed(op, asked, len(scores) + end, 0)
+            others = matching.values() if matching is not None else await self._changed(op, split, len(scores) + end, 0)
             unscored = [item for item in others if item.id not in scores]
             page += unscored[max(0, op.offset - len(scores)) : end - len(scores)]
         return page, scores
 
     async def _refresh(self, found: Iterable[MemoryItem]) -> None:
-        """Let items and their vectors live their time once more."""
-        mortal = dict.fromkeys([item.id for item in found if item.ttl is not None])
-        if mortal:
-            await self._store.touch([each for item_id in mortal for each in (item_id, item_id + _OF_VECTORS)])
+        """Renew the lifetime of items and their vectors."""
+        expiring = dict.fromkeys([item.id for item in found if item.ttl is not None])
+        if expiring:
+            await self._store.touch([each for item_id in expiring for each in (item_id, item_id + _OF_VECTORS)])
 
     def _found(self, item: MemoryItem, score: float | None) -> SearchItem:
         created = changed = datetime.fromisoformat(item.created_at)
@@ -231,7 +230,7 @@ class MemorandaStore(LangGraphStore):
             changed = datetime.fromisoformat(item.updated_at)
         metadata = item.metadata
         return SearchItem(
-            namespace=self._places.relative(metadata.namespace),
+            namespace=self._scope.relative(metadata.namespace),
             key=_key_of(item),
             value=metadata.extra,
             created_at=created,
@@ -242,14 +241,14 @@ class MemorandaStore(LangGraphStore):
     # Writing
 
     async def _put(self, asked: Iterable[PutOp]) -> None:
-        """Store and delete, all or nothing. Of several operations on one key the last one counts."""
+        """Store and delete items, all or nothing. Of several operations on one key, the last one counts."""
         last = {self._id(tuple(op.namespace), op.key): op for op in asked}
         if not last:
             return
         texts = {item_id: self._texts(op) for item_id, op in last.items()}
         vectors: dict[str, array[float]] = {}
-        if self._meaning is not None:
-            vectors = await self._meaning.embedded(text for each in texts.values() for text in each)
+        if self._index is not None:
+            vectors = await self._index.embedded(text for each in texts.values() for text in each)
         adds: list[MemoryItem] = []
         deletes: list[str] = []
         for item_id, op in last.items():
@@ -265,25 +264,25 @@ class MemorandaStore(LangGraphStore):
         await self._store.apply(adds=adds, deletes=deletes, keep_created=True, purge=purge)
 
     def _texts(self, op: PutOp) -> list[str]:
-        if self._meaning is None or op.value is None:
+        if self._index is None or op.value is None:
             return []
-        return self._meaning.texts(op.value, op.index)
+        return self._index.texts(op.value, op.index)
 
     def _item(self, item_id: str, op: PutOp, texts: Sequence[str]) -> MemoryItem:
         if not isinstance(op.value, Mapping):
-            raise InputError(f"A value is a dict, not {type(op.value).__name__}.", field="value")
+            raise InputError(f"A value must be a dict, not {type(op.value).__name__}.", field="value")
         return MemoryItem(
             id=item_id,
             content="\n".join(texts),
             memory_type=ITEM,
             name=op.key,
-            payload=None if is_plain(op.key) else encode_payload(packed_json(op.key)),
-            metadata=MemoryMetadata(namespace=self._places.base + tuple(op.namespace), extra=dict(op.value)),
+            payload=None if is_safe(op.key) else encode_payload(packed_json(op.key)),
+            metadata=MemoryMetadata(namespace=self._scope.base + tuple(op.namespace), extra=dict(op.value)),
             ttl=None if op.ttl is None else op.ttl * _MINUTE,
         )
 
     def _id(self, namespace: Namespace, key: str) -> str:
-        return self._places.id_of(ITEM, namespace, key)
+        return self._scope.id_of(ITEM, namespace, key)
 
 
 def _key_of(item: MemoryItem) -> str:
@@ -296,7 +295,7 @@ def _key_of(item: MemoryItem) -> str:
 
 
 def _vectors(item: MemoryItem, vectors: Sequence[array[float]]) -> MemoryItem:
-    """Return what keeps the vectors of an item."""
+    """Return the item that stores the vectors of another one."""
     payload: dict[str, Any] = {"dims": len(vectors[0]), "vectors": pack(vectors)}
     return MemoryItem(
         id=item.id + _OF_VECTORS,

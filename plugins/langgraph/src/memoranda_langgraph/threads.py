@@ -1,8 +1,8 @@
 """The threads of a checkpointer in a store.
 
-A checkpoint is one item, with all that it holds, and so is each write. ``session_id`` is the thread's, which no
-conversation of another kind has, and ``task_id`` leads to what is read together: of a checkpoint to its thread's
-namespace, of a write to its checkpoint. Stores find both by an index.
+A checkpoint with all that it holds is one item, and so is each write. ``session_id`` is the thread's, with a prefix
+that no other conversation has. ``task_id`` groups what is read together: the checkpoints of a namespace, and the writes
+of a checkpoint. Stores have an index on both.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from memoranda.errors import InputError, VersionConflictError
 from memoranda.items import MemoryItem, MemoryMetadata
 from memoranda.store import EVERYTHING, BaseStore, Capability
 from memoranda.store.backend import json_equal
-from memoranda_langgraph.ancestors import needed
+from memoranda_langgraph.encoding import comparable
 from memoranda_langgraph.filters import found_at
-from memoranda_langgraph.opaque import comparable
-from memoranda_langgraph.places import Places
+from memoranda_langgraph.namespaces import HandleScope
 from memoranda_langgraph.records import (
     CHECKPOINT,
     WRITE,
-    Place,
-    Spot,
+    CheckpointKey,
+    WriteKey,
     as_tuple,
     conditions,
     encoded,
     filterable,
+    needed_checkpoints,
     time_of,
 )
 
@@ -45,15 +45,15 @@ _AT_ONCE = 50
 
 
 class Threads:
-    """What a checkpointer reads and writes through one handle."""
+    """Reads and writes the threads of a checkpointer through one handle."""
 
     def __init__(self, store: BaseStore) -> None:
         self._store = store
-        self._places = Places(store)
-        if self._places.scope.session_id is not None or self._places.scope.task_id is not None:
+        self._scope = HandleScope(store)
+        if self._scope.scope.session_id is not None or self._scope.scope.task_id is not None:
             raise InputError(
-                "A checkpointer has sessions and tasks of its own. Give it a handle that binds a user, an agent or a "
-                "namespace.",
+                "A checkpointer uses sessions and tasks of its own. Give it a handle that binds only a user, an agent "
+                "or a namespace.",
                 field="store",
             )
 
@@ -61,11 +61,11 @@ class Threads:
 
     async def get(self, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint with its writes."""
-        spot = Spot.of(config)
-        if spot.checkpoint is not None:
-            item = await self._store.get(self._checkpoint_id(spot))
+        key = CheckpointKey.of(config)
+        if key.checkpoint is not None:
+            item = await self._store.get(self._checkpoint_id(key))
         else:
-            newest = await self._store.search(metadata=self._lane(spot), memory_type=CHECKPOINT, limit=1)
+            newest = await self._store.search(metadata=self._namespace(key), memory_type=CHECKPOINT, limit=1)
             item = newest[0] if newest else None
         if item is None:
             return None
@@ -79,7 +79,7 @@ class Threads:
         before: RunnableConfig | None,
         limit: int | None,
     ) -> AsyncIterator[list[CheckpointTuple]]:
-        """Yield the checkpoints that match, newest first, several at once."""
+        """Yield the checkpoints that match in pages, newest first."""
         left = EVERYTHING if limit is None else limit
         where, rest = conditions(wanted)
         metadata = self._reach(config, where, before)
@@ -101,20 +101,20 @@ class Threads:
     def _reach(
         self, config: RunnableConfig | None, where: dict[str, Any], before: RunnableConfig | None
     ) -> MemoryMetadata | None:
-        """Return the scope of a listing, and add to its conditions."""
+        """Return the scope of a listing, and add its conditions to ``where``."""
         if before is not None and (earlier := (before.get("configurable") or {}).get("checkpoint_id")):
             where["extra.checkpoint_id"] = {"$lt": comparable(str(earlier))}
         if config is None:
             return None
-        spot = Spot.of(config)
-        if spot.checkpoint is not None:
-            where.setdefault("extra.checkpoint_id", {})["$eq"] = comparable(spot.checkpoint)
+        key = CheckpointKey.of(config)
+        if key.checkpoint is not None:
+            where.setdefault("extra.checkpoint_id", {})["$eq"] = comparable(key.checkpoint)
         if (config.get("configurable") or {}).get("checkpoint_ns") is None:
-            return self._session(spot.thread)
-        return self._lane(spot)
+            return self._session(key.thread)
+        return self._namespace(key)
 
     async def _tuples(self, serde: SerializerProtocol, items: Sequence[MemoryItem]) -> list[CheckpointTuple]:
-        """Return checkpoints with their writes, which are read once for each thread."""
+        """Return checkpoints with their writes, read with one search for each thread."""
         writes: dict[str, list[MemoryItem]] = {item.id: [] for item in items}
         for session in dict.fromkeys([item.metadata.session_id for item in items]):
             ids = [item.id for item in items if item.metadata.session_id == session]
@@ -139,21 +139,21 @@ class Threads:
         self, serde: SerializerProtocol, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> RunnableConfig:
         """Store a checkpoint."""
-        before = Spot.of(config)
-        spot = before._replace(checkpoint=str(checkpoint["id"]), parent=before.checkpoint)
-        kept = get_checkpoint_metadata(config, metadata)
+        before = CheckpointKey.of(config)
+        key = before._replace(checkpoint=str(checkpoint["id"]), parent=before.checkpoint)
+        all_metadata = get_checkpoint_metadata(config, metadata)
         time = time_of(checkpoint)
         item = MemoryItem(
-            id=self._checkpoint_id(spot),
+            id=self._checkpoint_id(key),
             content="",
             memory_type=CHECKPOINT,
-            metadata=self._owner(spot, self._lane_id(spot), spot.kept | filterable({**kept})),
+            metadata=self._owner(key, self._namespace_id(key), key.extra | filterable({**all_metadata})),
             created_at=time,
-            payload=encoded(serde, {"checkpoint": checkpoint, "metadata": kept}),
+            payload=encoded(serde, {"checkpoint": checkpoint, "metadata": all_metadata}),
             payload_format=CHECKPOINT,
         )
         await self._store.add(item)
-        return spot.config
+        return key.config
 
     async def put_writes(
         self,
@@ -163,21 +163,24 @@ class Threads:
         task_id: str,
         task_path: str,
     ) -> None:
-        """Store writes, all or nothing. Whoever else stores some of them at the same time is not overwritten."""
-        spot = Spot.of(config)
-        if spot.checkpoint is None:
-            raise InputError("Writes belong to a checkpoint: the configuration names none.", field="checkpoint_id")
+        """Store writes, all or nothing. Writes that another process stores at the same time are not overwritten."""
+        key = CheckpointKey.of(config)
+        if key.checkpoint is None:
+            raise InputError(
+                "Writes need a checkpoint: the configuration has no checkpoint_id.",
+                field="checkpoint_id",
+            )
         items: dict[str, MemoryItem] = {}
-        places: dict[str, Place] = {}
+        keys: dict[str, WriteKey] = {}
         for position, (channel, value) in enumerate(writes):
-            place = Place(task_path, task_id, WRITES_IDX_MAP.get(channel, position), channel)
-            item_id = self._write_id(spot, place)
-            places[item_id] = place
+            write_key = WriteKey(task_path, task_id, WRITES_IDX_MAP.get(channel, position), channel)
+            item_id = self._write_id(key, write_key)
+            keys[item_id] = write_key
             items[item_id] = MemoryItem(
                 id=item_id,
                 content="",
                 memory_type=WRITE,
-                metadata=self._owner(spot, self._checkpoint_id(spot), spot.kept | place.kept),
+                metadata=self._owner(key, self._checkpoint_id(key), key.extra | write_key.extra),
                 payload=encoded(serde, {"value": value}),
                 payload_format=WRITE,
             )
@@ -185,11 +188,11 @@ class Threads:
             there = {item.id: item.version for item in await self._store.get_many(list(items))}
             for item in items.values():
                 item.version = there.get(item.id, 0)
-            fresh = [item for item in items.values() if item.id not in there or places[item.id].position < 0]
+            fresh = [item for item in items.values() if item.id not in there or keys[item.id].position < 0]
             try:
                 await self._store.update_many(fresh)
             except VersionConflictError:
-                continue  # Somebody stored one of them meanwhile.
+                continue  # Another process stored one of them meanwhile.
             return
 
     # Removing and copying
@@ -219,22 +222,22 @@ class Threads:
         """Copy a thread, all or nothing."""
         copies = []
         async for item in self._store.scan(metadata=self._session(source), order="added"):
-            spot = Spot.at(item)._replace(thread=target)
+            key = CheckpointKey.at(item)._replace(thread=target)
             if item.memory_type == CHECKPOINT:
-                item.id, group = self._checkpoint_id(spot), self._lane_id(spot)
+                item.id, group = self._checkpoint_id(key), self._namespace_id(key)
             else:
-                item.id, group = self._write_id(spot, Place.at(item)), self._checkpoint_id(spot)
-            item.metadata = self._owner(spot, group, item.metadata.extra | spot.kept)
+                item.id, group = self._write_id(key, WriteKey.at(item)), self._checkpoint_id(key)
+            item.metadata = self._owner(key, group, item.metadata.extra | key.extra)
             copies.append(item)
         await self._store.add_many(copies)
 
     async def prune(self, serde: SerializerProtocol, threads: Sequence[str], strategy: str) -> None:
         """Remove what a strategy does not keep."""
         if isinstance(threads, str):
-            raise TypeError("thread_ids must be a list of ids, not one text.")
+            raise TypeError("thread_ids must be a list of ids, not a single text.")
         if strategy not in STRATEGIES:
             raise InputError(
-                f"{str(strategy)[:20]!r} is no strategy; there are {' and '.join(STRATEGIES)}.", field="strategy"
+                f"{str(strategy)[:20]!r} is not a strategy. Use {' or '.join(STRATEGIES)}.", field="strategy"
             )
         if strategy == "delete":
             await self.delete(map(str, threads))
@@ -243,41 +246,41 @@ class Threads:
             await self._keep_latest(serde, thread)
 
     async def _keep_latest(self, serde: SerializerProtocol, thread: str) -> None:
-        lanes: dict[str, list[MemoryItem]] = {}
+        namespaces: dict[str, list[MemoryItem]] = {}
         writes: list[MemoryItem] = []
         async for item in self._store.scan(metadata=self._session(thread)):
             if item.memory_type == CHECKPOINT:
-                lanes.setdefault(item.metadata.task_id or "", []).append(item)
+                namespaces.setdefault(item.metadata.task_id or "", []).append(item)
             else:
                 writes.append(item)
-        kept = [needed(serde, lane) for lane in lanes.values()]
+        kept = [needed_checkpoints(serde, items) for items in namespaces.values()]
         ids = {item.id for items in kept for item in items}
-        gone = [item.id for lane in lanes.values() for item in lane if item.id not in ids]
+        gone = [item.id for items in namespaces.values() for item in items if item.id not in ids]
         gone += [write.id for write in writes if write.metadata.task_id not in ids]
         if gone:
-            orphans = [_without_parent(items[-1]) for items in kept if Spot.at(items[-1]).parent]
+            orphans = [_without_parent(items[-1]) for items in kept if CheckpointKey.at(items[-1]).parent]
             await self._remove(gone, instead=orphans)
 
-    # Places
+    # Ids and scopes
 
     def _session(self, thread: str) -> MemoryMetadata:
         return MemoryMetadata(session_id=f"langgraph:{thread}")
 
-    def _lane(self, spot: Spot) -> MemoryMetadata:
-        return MemoryMetadata(task_id=self._lane_id(spot))
+    def _namespace(self, key: CheckpointKey) -> MemoryMetadata:
+        return MemoryMetadata(task_id=self._namespace_id(key))
 
-    def _lane_id(self, spot: Spot) -> str:
-        return self._places.id_of("lane", (), spot.thread, spot.namespace)
+    def _namespace_id(self, key: CheckpointKey) -> str:
+        return self._scope.id_of("lane", (), key.thread, key.namespace)
 
-    def _checkpoint_id(self, spot: Spot) -> str:
-        return self._places.id_of(CHECKPOINT, (), spot.thread, spot.namespace, spot.checkpoint or "")
+    def _checkpoint_id(self, key: CheckpointKey) -> str:
+        return self._scope.id_of(CHECKPOINT, (), key.thread, key.namespace, key.checkpoint or "")
 
-    def _write_id(self, spot: Spot, place: Place) -> str:
-        within = (spot.thread, spot.namespace, spot.checkpoint or "")
-        return self._places.id_of(WRITE, (), *within, place.task_id, place.position)
+    def _write_id(self, key: CheckpointKey, write_key: WriteKey) -> str:
+        within = (key.thread, key.namespace, key.checkpoint or "")
+        return self._scope.id_of(WRITE, (), *within, write_key.task_id, write_key.position)
 
-    def _owner(self, spot: Spot, group: str, extra: dict[str, Any]) -> MemoryMetadata:
-        return MemoryMetadata(session_id=f"langgraph:{spot.thread}", task_id=group, extra=extra)
+    def _owner(self, key: CheckpointKey, group: str, extra: dict[str, Any]) -> MemoryMetadata:
+        return MemoryMetadata(session_id=f"langgraph:{key.thread}", task_id=group, extra=extra)
 
 
 def _passes(found: CheckpointTuple, rest: Mapping[str, Any]) -> bool:
@@ -289,6 +292,6 @@ def _is_equal(found: Any, wanted: Any) -> bool:
 
 
 def _without_parent(item: MemoryItem) -> MemoryItem:
-    extra = item.metadata.extra | Spot.at(item)._replace(parent=None).kept
+    extra = item.metadata.extra | CheckpointKey.at(item)._replace(parent=None).extra
     item.metadata = item.metadata.model_copy(update={"extra": extra})
     return item

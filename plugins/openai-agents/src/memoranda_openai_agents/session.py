@@ -1,8 +1,8 @@
 """A session of the OpenAI Agents SDK in any store.
 
-Every item of the SDK is one memory item of the session: what people, the model and tools said can be searched,
-summarised and shown like any other. The SDK's own dict comes back as it was, as long as it says what the memory item
-says: an item that was changed since comes back changed.
+Every item of the SDK is one memory item of the session, which can be searched, summarised and shown like any other. The
+SDK's own dict comes back as it was, as long as it agrees with the memory item: an item that was changed since comes
+back changed.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ RESPONSES = "responses"
 """The format of a payload that the Responses API knows."""
 
 RAW = "openai-agents"
-"""The format of a payload that the Responses API does not know: kept and given back, and shown to nobody else."""
+"""The format of a payload that the Responses API does not know: stored and returned, and used for nothing else."""
 
 _BEFORE = 64
-"""How many items before the first that is shown are looked at for what belongs together with it."""
+"""How many items before the first one shown are read to find groups that it belongs to."""
 
 
 class MemorandaSession:
     """A conversation of the Agents SDK: ``MemorandaSession("chat-1", store.scoped(user_id="ada"))``.
 
-    ``store`` is any store, or better a handle of one user's: a session id alone does not say whose it is. It must be
-    open, and stays open when the session is done with. ``session_settings`` are the SDK's; its ``limit`` holds where
-    :meth:`get_items` is called without one. ``ttl`` is how many seconds an item lives; what belongs together is shown
-    until the first of it ends. A session can be used from several event loops, as ``Runner.run_sync`` does.
+    - ``store`` is any open store, or better a handle bound to a user, since a session id does not say whose it is. The
+      session never closes it.
+    - ``session_settings`` are the SDK's; its ``limit`` applies if :meth:`get_items` is called without one.
+    - ``ttl`` is how many seconds an item lives. A group of items is shown until the first of them expires.
+    - A session can be used from several event loops, as ``Runner.run_sync`` does.
     """
 
     session_settings: SessionSettings | None
@@ -70,68 +71,68 @@ class MemorandaSession:
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the conversation, oldest first: all of it, or exactly the newest ``limit`` items.
 
-        Where some of what belongs together has ended, such as a call and its result or a call and the reasoning that
-        led to it, the rest of that is not part of the conversation any more. Where a runner reads for a model, what its
-        limit cuts through is left out, too: a model is never shown half of it.
+        Some items belong together, such as a call and its result, or a call and the reasoning that led to it. If one of
+        them has expired, the others are no longer part of the conversation. If a runner reads for a model, a group that
+        its limit would cut is left out too: a model is never shown half of it.
         """
         most = resolve_session_limit(limit, self.session_settings)
         if most is None or most < 0:
             most = EVERYTHING
         elif isinstance(limit, ShownLimit):
-            return _given(await self._shown(most))
-        said = await self._newest(most)
-        if self._ttl is not None or _may_have_ended(said, is_all=len(said) < most):
-            whole = said if len(said) < most else await self._newest(EVERYTHING)
-            said = await offload(filter_weight(len(whole)), self._lasting, whole, min(most, len(whole)))
-        return await offload(filter_weight(len(said)), _given, said)
+            return _sdk_items(await self._shown(most))
+        items = await self._newest(most)
+        if self._ttl is not None or _may_have_ended(items, is_all=len(items) < most):
+            whole = items if len(items) < most else await self._newest(EVERYTHING)
+            items = await offload(filter_weight(len(whole)), self._unexpired, whole, min(most, len(whole)))
+        return await offload(filter_weight(len(items)), _sdk_items, items)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Store items, all or none. When it raises, a cancellation included, that has been decided."""
+        """Store items, all or none. If it raises, even for a cancellation, the write has finished or failed by then."""
         batch = _memories(items, MemoryMetadata(session_id=self.session_id))
         for together in shown_together(batch):
             group = next((batch[at].group for at in together if batch[at].group), None) or uuid.uuid4().hex
             for at in together:
                 batch[at].group, batch[at].group_size = group, len(together)
-        await _decided(self._items.add_many(batch, ttl=self._ttl))
+        await _finished(self._items.add_many(batch, ttl=self._ttl))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Remove and return the newest item, for good where the store can; each once, however many ask."""
+        """Remove and return the newest item, for good if the store can. Concurrent callers get different items."""
         purge = Capability.PURGE in self._items.capabilities
-        popped = await _decided(self._pop(purge=purge))
-        return None if popped is None else _given_alone(popped)
+        popped = await _finished(self._pop(purge=purge))
+        return None if popped is None else _single_sdk_item(popped)
 
     async def clear_session(self) -> None:
-        """Remove every item of the session, for good where the store can."""
+        """Remove every item of the session, for good if the store can."""
         if Capability.PURGE in self._items.capabilities:
-            await _decided(self._items.purge())
+            await _finished(self._items.purge())
         else:
-            await _decided(self._items.clear())
+            await _finished(self._items.clear())
 
     async def _pop(self, *, purge: bool) -> MemoryItem | None:
-        """Take the newest item out; what it belonged to is meant to be without it, and has not lost it."""
+        """Remove the newest item, and shrink its group: the others are not left over from an expired item."""
         popped = await self._items.pop(purge=purge)
         while popped is not None and popped.group_size:
-            said = await self._newest(EVERYTHING)
-            left = [item for item in said if item.group_size and item.group == popped.group]
+            items = await self._newest(EVERYTHING)
+            left = [item for item in items if item.group_size and item.group == popped.group]
             for item in left:
                 item.group_size = None
             try:
                 await self._items.update_many(left)
             except VersionConflictError:
-                continue  # Somebody else took one of them.
+                continue  # Another process removed one of them.
             break
         return popped
 
-    def _lasting(self, said: Sequence[MemoryItem], most: int) -> list[MemoryItem]:
-        """Return the newest items of a whole conversation without what is left where something has ended."""
-        lasting = _without(said, self._left(said, is_all=True))
+    def _unexpired(self, items: Sequence[MemoryItem], most: int) -> list[MemoryItem]:
+        """Return the newest items of a whole conversation, without the rest of groups that have expired in part."""
+        lasting = _without(items, self._left(items, is_all=True))
         return lasting[max(len(lasting) - most, 0) :]
 
-    def _left(self, said: Sequence[MemoryItem], *, is_all: bool) -> set[int]:
-        """Return the positions of what is left where something has ended, or lies before what was read."""
-        left = remnants(said)
-        if self._ttl is not None or (is_all and left) or any(item.expires_at is not None for item in said):
-            left |= _unpaired(said)
+    def _left(self, items: Sequence[MemoryItem], *, is_all: bool) -> set[int]:
+        """Return the positions of items whose group has expired in part, or begins before what was read."""
+        left = remnants(items)
+        if self._ttl is not None or (is_all and left) or any(item.expires_at is not None for item in items):
+            left |= _unpaired(items)
         return left
 
     async def _newest(self, most: int) -> list[MemoryItem]:
@@ -140,46 +141,46 @@ class MemorandaSession:
         return found[::-1]
 
     async def _shown(self, most: int) -> list[MemoryItem]:
-        """Return of the newest items those that a model can be shown without what came before them."""
-        said = await self._newest(most + _BEFORE)
-        is_all = len(said) < most + _BEFORE
-        hidden = {*range(len(said) - most), *self._left(said, is_all=is_all)}
+        """Return those of the newest items that a model can be shown without earlier ones."""
+        items = await self._newest(most + _BEFORE)
+        is_all = len(items) < most + _BEFORE
+        hidden = {*range(len(items) - most), *self._left(items, is_all=is_all)}
         if not is_all:
-            hidden |= linked_by_calls(said).orphans  # Their calls may lie further back, or nowhere.
-        return _without(said, hidden)
+            hidden |= linked_by_calls(items).orphans  # Their calls may lie further back, or nowhere.
+        return _without(items, hidden)
 
 
-def _unpaired(said: Sequence[MemoryItem]) -> set[int]:
-    """Return the positions of results without a call, and of calls without a result that does not come any more."""
-    linked = linked_by_calls(said)
-    last = max([at for at, item in enumerate(said) if item.memory_type == "human"], default=0)
+def _unpaired(items: Sequence[MemoryItem]) -> set[int]:
+    """Return the positions of results without a call, and of calls whose result can no longer come."""
+    linked = linked_by_calls(items)
+    last = max([at for at, item in enumerate(items) if item.memory_type == "human"], default=0)
     return linked.orphans | {at for at, count in linked.missing.items() if count and at < last}
 
 
-def _without(said: Sequence[MemoryItem], hidden: set[int]) -> list[MemoryItem]:
-    """Return the items without these and what belongs together with them."""
-    for together in shown_together(said) if hidden else ():
+def _without(items: Sequence[MemoryItem], hidden: set[int]) -> list[MemoryItem]:
+    """Return the items without these and their groups."""
+    for together in shown_together(items) if hidden else ():
         if not hidden.isdisjoint(together):
             hidden.update(together)
-    return [item for position, item in enumerate(said) if position not in hidden]
+    return [item for position, item in enumerate(items) if position not in hidden]
 
 
-def _may_have_ended(said: Sequence[MemoryItem], *, is_all: bool) -> bool:
-    """Return whether some of a session may have ended: an item expires, or a group lacks one of its items.
+def _may_have_ended(items: Sequence[MemoryItem], *, is_all: bool) -> bool:
+    """Return True if part of a session may have expired: an item has a lifetime, or a group lacks an item.
 
-    A limit cuts through groups as well, so that the latter tells only where ``is_all`` of a session is given.
+    A limit cuts groups as well, so the latter counts only if ``is_all`` of the session is given.
     """
-    return any(item.expires_at for item in said) or (is_all and bool(remnants(said)))
+    return any(item.expires_at for item in items) or (is_all and bool(remnants(items)))
 
 
 def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem]:
-    """Return the SDK's items as memory items that hold them as they are, those too that the API does not know."""
+    """Return the SDK's items as memory items that hold them unchanged, including those that the API does not know."""
     try:
         items = from_responses(given, metadata=metadata)
         known = [True] * len(items)
     except InputError:
         known = [_is_known(one) for one in given]
-        # Together, since what belongs together shows only there.
+        # All at once, since only together do they show which items form a group.
         read = iter(from_responses(compress(given, known), metadata=metadata))
         items = [next(read) if is_known else _raw(one, metadata) for one, is_known in zip(given, known, strict=True)]
     return [
@@ -189,9 +190,9 @@ def _memories(given: Sequence[Any], metadata: MemoryMetadata) -> list[MemoryItem
 
 
 def _holding(given: Any, item: MemoryItem, in_format: str) -> MemoryItem:
-    """Return the memory item with what the SDK gave, under the ids that its calls have there."""
+    """Return the memory item with the SDK's dict as its payload, and with the ids of its calls."""
     item.payload, item.payload_format = encode_payload(given), in_format
-    if in_format == RESPONSES and _as_it_was(item) is None:
+    if in_format == RESPONSES and _original(item) is None:
         (alone,) = from_responses([given], metadata=item.metadata)
         return alone.model_copy(update={"group": item.group, "payload": item.payload, "payload_format": in_format})
     return item
@@ -216,18 +217,18 @@ def _raw_type(given: Any) -> str:
     return "system" if role in ("system", "developer") else "item"
 
 
-def _given(items: Sequence[MemoryItem]) -> list[TResponseInputItem]:
-    """Return memory items as the SDK gave them.
+def _sdk_items(items: Sequence[MemoryItem]) -> list[TResponseInputItem]:
+    """Return memory items as the SDK's own dicts.
 
-    Where one came another way, or was changed since, all are written as the Responses API wants them.
+    If one came another way or was changed since, all are converted to the format of the Responses API.
     """
-    found = [_as_it_was(item) for item in items]
+    found = [_original(item) for item in items]
     return cast("list[TResponseInputItem]", to_responses(items) if None in found else found)
 
 
-def _given_alone(item: MemoryItem) -> TResponseInputItem:
-    """Return one memory item as the SDK gave it, or by its fields; a call and a result need not be whole."""
-    if found := _given([item]):
+def _single_sdk_item(item: MemoryItem) -> TResponseInputItem:
+    """Return one memory item as the SDK's dict, or made from its fields; a call or a result may come alone."""
+    if found := _sdk_items([item]):
         return found[-1]
     alone: dict[str, Any] = {"role": "assistant" if item.memory_type == "ai" else "user", "content": item.content}
     if isinstance(item, ToolMemory):
@@ -239,25 +240,27 @@ def _given_alone(item: MemoryItem) -> TResponseInputItem:
     return cast("TResponseInputItem", alone)
 
 
-def _as_it_was(item: MemoryItem) -> Any:
-    """Return the item that the SDK gave, or None if it does not say what the memory item says."""
+def _original(item: MemoryItem) -> Any:
+    """Return the SDK's own dict, or None if it no longer agrees with the memory item."""
     if item.payload is None or item.payload_format not in (RAW, RESPONSES):
         return None
     given = decode_payload(item.payload)
     try:
         (read,) = from_responses([given])
     except InputError:
-        said: dict[str, Any] = {"memory_type": _raw_type(given), "content": "", "provider_parts": [RAW]}
+        fields: dict[str, Any] = {"memory_type": _raw_type(given), "content": "", "provider_parts": [RAW]}
     else:
-        said = {name: getattr(read, name, None) for name in _SAID}
-    return given if agrees(item, {name: value for name, value in said.items() if value or name == "content"}) else None
+        fields = {name: getattr(read, name, None) for name in _COMPARED}
+    return (
+        given if agrees(item, {name: value for name, value in fields.items() if value or name == "content"}) else None
+    )
 
 
-_SAID = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
+_COMPARED = ("memory_type", "content", "name", "tool_calls", "tool_call_id", "tool_name", "is_error", "provider_parts")
 
 
-async def _decided(change: Coroutine[Any, Any, T]) -> T:
-    """Return what a change returns; a caller who is cancelled meanwhile hears of it once that is decided."""
+async def _finished(change: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a change. If the caller is cancelled meanwhile, this is raised once the change is done."""
     task = asyncio.ensure_future(change)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -266,6 +269,6 @@ async def _decided(change: Coroutine[Any, Any, T]) -> T:
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
     if cancelled is not None:
-        task.exception()  # It was looked at: the cancellation is what the caller hears.
+        task.exception()  # Marks it as retrieved: the caller gets the cancellation instead.
         raise cancelled
     return task.result()

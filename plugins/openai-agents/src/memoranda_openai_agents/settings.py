@@ -1,8 +1,8 @@
-"""How a session tells what is read for a model from what is read to look at.
+"""How a session tells reads for a model from other reads.
 
-The runner reads a session for two purposes with the same call: to show a model the newest items, and to compare its end
-with what was written before, which needs each item. It takes the limit of the first from the session's settings and
-hands it on as it is. So a limit that comes from here is marked, and one that anybody names is not.
+The runner reads a session for two purposes with the same call: to show a model the newest items, and to compare the end
+of the session with what was written before, which needs every item. It takes the limit of the first from the session's
+settings and passes it on unchanged. So a limit from these settings is marked, and any other is not.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from agents.memory.session_settings import coerce_session_settings
 
 
 class ShownLimit(int):
-    """A limit on what a model is shown: what it cuts through is left out."""
+    """A limit on what a model is shown: groups that it would cut are left out."""
 
 
 class ShownSettings(SessionSettings):
-    """The SDK's settings, whose limit is one on what a model is shown."""
+    """The SDK's settings, with a limit on what a model is shown."""
 
     def __init__(self, given: SessionSettings | dict[str, Any] | None) -> None:
         settings = SessionSettings() if given is None else coerce_session_settings(given)
@@ -32,5 +32,5 @@ class ShownSettings(SessionSettings):
     __hash__ = None  # type: ignore[assignment]  # as the SDK's own, which can be changed
 
     def resolve(self, override: SessionSettings | dict[str, Any] | None) -> SessionSettings:
-        """Return the settings with those of a run over them."""
+        """Return the settings, overridden by those of a run."""
         return ShownSettings(SessionSettings(limit=self.limit).resolve(override))

@@ -1,4 +1,4 @@
-"""Embeddings from OpenAI's API, or from any server that speaks it."""
+"""Embeddings from OpenAI's API or any compatible server."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _FAILURES = Failures(EmbeddingUnavailableError, EmbeddingError)
 
 
 class OpenAIEmbeddings(Embeddings):
-    """An embedder that calls OpenAI's embeddings API, or one that follows its format at ``base_url``.
+    """An embedder that calls OpenAI's embeddings API, or a compatible one at ``base_url``.
 
-    Several texts are sent together, ``batch_size`` in one request and at most ``concurrency`` requests at once from
-    each event loop. Requests that are refused with 429 or 5xx, or do not get through, are repeated up to
-    ``max_retries`` times, with growing pauses or after the time that the server names. ``timeout`` is in seconds, for
-    each request. Without ``api_key``, the environment's ``OPENAI_API_KEY`` is used; a server of your own may need none.
-    Empty texts have the zero vector.
+    - Texts are sent in batches of ``batch_size``, with at most ``concurrency`` requests at once in each event loop.
+    - Requests that fail with 429 or 5xx, or do not get through, are retried up to ``max_retries`` times, with growing
+      pauses or after the time that the server asks for.
+    - ``timeout`` is in seconds, for each request.
+    - Without ``api_key`` the environment's ``OPENAI_API_KEY`` is used; a server of your own may need none.
+    - Empty texts have the zero vector.
 
-    Raises EmbeddingUnavailableError when the API cannot be reached, is overloaded or too slow; BadVectorError for
-    vectors of another length; EmbeddingError for everything else, a wrong key included.
+    Raises EmbeddingUnavailableError if the API cannot be reached, is overloaded or too slow; BadVectorError for vectors
+    of another length; EmbeddingError for everything else, including a wrong key.
     """
 
     def __init__(
@@ -54,8 +55,8 @@ class OpenAIEmbeddings(Embeddings):
             timeout=timeout,
             max_retries=max_retries,
         )
-        # A semaphore belongs to one event loop, and a program may run several after each other.
-        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        # A semaphore belongs to one event loop, and a program may run several in turn.
+        self._semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"OpenAIEmbeddings(model={self.model!r}, dimension={self._dimension})"
@@ -88,10 +89,10 @@ class OpenAIEmbeddings(Embeddings):
     async def aembed_many(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of several texts, in their order, with several requests at once."""
         vectors: list[list[float]] = [[0.0] * self._dimension for _ in texts]
-        client, gate = self._service.client(), self._gate()
+        client, semaphore = self._service.client(), self._semaphore()
 
         async def fetch(places: list[int]) -> None:
-            async with gate:
+            async with semaphore:
                 try:
                     answer = await client.embeddings.create(**self._request([texts[place] for place in places]))
                 except Exception as error:  # noqa: BLE001 - as above
@@ -107,7 +108,7 @@ class OpenAIEmbeddings(Embeddings):
         return vectors
 
     def close(self) -> None:
-        """Close the connections of the calls without async."""
+        """Close the connections of sync calls."""
         self._service.close()
 
     async def aclose(self) -> None:
@@ -115,7 +116,7 @@ class OpenAIEmbeddings(Embeddings):
         await self._service.aclose()
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Yield the places of the texts to send together. The API refuses empty texts."""
+        """Yield the positions of the texts to send together. The API refuses empty texts."""
         places = [place for place, text in enumerate(texts) if text.strip()]
         for start in range(0, len(places), self._batch_size):
             yield places[start : start + self._batch_size]
@@ -123,26 +124,26 @@ class OpenAIEmbeddings(Embeddings):
     def _request(self, texts: list[str]) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "float"}
         if self.model.startswith("text-embedding-3"):
-            request["dimensions"] = self._dimension  # Other models have one dimension and refuse to be asked.
+            request["dimensions"] = self._dimension  # Other models have a fixed dimension and refuse the parameter.
         return request
 
     def _fill(self, vectors: list[list[float]], places: list[int], answer: Any) -> None:
-        """Put the vectors of an answer into their places, checked."""
+        """Check the vectors of an answer and put them into their places."""
         try:
             found = {int(entry.index): entry.embedding for entry in answer.data}
         except (AttributeError, TypeError, ValueError) as error:
-            raise self._service.unusable("answered with something that is no list of embeddings.") from error
+            raise self._service.unusable("returned something that is not a list of embeddings.") from error
         if sorted(found) != list(range(len(places))):
-            raise self._service.unusable(f"answered with {len(found)} embeddings for {len(places)} texts.")
+            raise self._service.unusable(f"returned {len(found)} embeddings for {len(places)} texts.")
         for index, vector in found.items():
             if vector is None:
                 raise BadVectorError("it is missing")
             vectors[places[index]] = checked_vector(vector, self._dimension).tolist()
 
-    def _gate(self) -> asyncio.Semaphore:
-        """Return what bounds the requests of the running event loop."""
+    def _semaphore(self) -> asyncio.Semaphore:
+        """Return the semaphore that limits the requests of the running event loop."""
         loop = asyncio.get_running_loop()
-        found = self._gates.get(loop)
+        found = self._semaphores.get(loop)
         if found is None:
-            found = self._gates[loop] = asyncio.Semaphore(self._concurrency)
+            found = self._semaphores[loop] = asyncio.Semaphore(self._concurrency)
         return found

@@ -1,7 +1,7 @@
-"""The client that embeddings and summaries share: its key, its connections, its retries, and what its errors mean.
+"""The client that embeddings and summaries share: its key, connections, retries and errors.
 
-Neither a key nor what was sent is in any error: a server may repeat both in its refusal, so such an answer stays out
-of tracebacks too.
+No error contains a key or what was sent. A server may repeat both in its refusal, so its answer stays out of
+tracebacks.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ URL_VARIABLE = "OPENAI_BASE_URL"
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The errors that one use of the service raises: while it is away, and when it answers what cannot be used."""
+    """The errors to raise if the service is unavailable, and if it refuses a request or gives an unusable answer."""
 
     unavailable: type[MemoryError]
     refused: type[MemoryError]
 
 
 class Service:
-    """One endpoint of OpenAI's API, or of a server that speaks it at ``base_url``.
+    """One endpoint of OpenAI's API, or of a compatible server at ``base_url``.
 
-    Requests that are refused with 429 or 5xx, or do not get through, are repeated up to ``max_retries`` times, with
-    growing pauses or after the time that the server names. ``timeout`` is in seconds, for each request. Without
-    ``api_key`` the environment's ``OPENAI_API_KEY`` is used; a server of your own may need none. ``name`` is how errors
-    call the endpoint, and ``check`` what they advise to look at when it refuses a request.
+    - Requests that fail with 429 or 5xx, or do not get through, are retried up to ``max_retries`` times, with growing
+      pauses or after the time that the server asks for.
+    - ``timeout`` is in seconds, for each request.
+    - Without ``api_key`` the environment's ``OPENAI_API_KEY`` is used; a server of your own may need none.
+    - ``name`` is the endpoint's name in errors, and ``check`` what they advise to check if it refuses a request.
     """
 
     def __init__(
@@ -58,11 +59,11 @@ class Service:
         self._timeout = seconds(timeout, "timeout")
         self._max_retries = whole_number(max_retries, "max_retries")
         self._blocking: OpenAI | None = None
-        # Connections belong to one event loop, and a program may run several after each other.
+        # Connections belong to one event loop, and a program may run several in turn.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
 
     def blocking_client(self) -> OpenAI:
-        """Return the client for calls without async, made when it is first asked for."""
+        """Return the client for sync calls, created on first use."""
         if self._blocking is None:
             from openai import OpenAI  # Loaded on use: it takes longer than all of memoranda.
 
@@ -70,7 +71,7 @@ class Service:
         return self._blocking
 
     def client(self) -> AsyncOpenAI:
-        """Return the client of the running event loop, made when it is first asked for."""
+        """Return the client of the running event loop, created on first use."""
         loop = asyncio.get_running_loop()
         found = self._clients.get(loop)
         if found is None:
@@ -80,7 +81,7 @@ class Service:
         return found
 
     def close(self) -> None:
-        """Close the connections of the calls without async."""
+        """Close the connections of sync calls."""
         if self._blocking is not None:
             self._blocking.close()
             self._blocking = None
@@ -93,11 +94,11 @@ class Service:
             await found.close()
 
     def unusable(self, what: str) -> MemoryError:
-        """Return the error for an answer that came but cannot be used; ``what`` goes on after the endpoint's name."""
+        """Return the error for an unusable answer; ``what`` continues the sentence after the endpoint's name."""
         return self._failures.refused(f"{self.name} {what}")
 
     def translated(self, error: Exception) -> MemoryError:
-        """Return the error to raise for what the client raised, with a cause that can be shown."""
+        """Return the error to raise for an exception of the client, with a cause that is safe to show."""
         made = self._translation(error)
         made.__cause__ = None if getattr(error, "status_code", None) is not None else error
         return made
@@ -116,17 +117,17 @@ class Service:
         if status in (401, 403):
             return refused(f"{self.name} refused the API key ({status}). Check api_key or {KEY_VARIABLE}.")
         if status is not None and (status == 429 or status >= 500):
-            return away(f"{self.name} is overloaded or out of order ({status}). Try again later.")
+            return away(f"{self.name} is overloaded or broken ({status}). Try again later.")
         if status is not None and status >= 400:
             return refused(f"{self.name} refused the request ({status}). Check {self._check}.")
-        return refused(f"{self.name} gave an answer that cannot be read ({type(error).__name__}).")
+        return refused(f"{self.name} returned an unreadable answer ({type(error).__name__}).")
 
     def _options(self) -> dict[str, Any]:
         key = self._api_key or os.environ.get(KEY_VARIABLE)
         if not key and self._base_url is None and not os.environ.get(URL_VARIABLE):
             raise self._failures.refused(f"{self.name} needs an API key: give api_key, or set {KEY_VARIABLE}.")
         return {
-            "api_key": key or "none",  # The client insists on one, also for a server that asks for none.
+            "api_key": key or "none",  # The client insists on a key, even for a server that needs none.
             "base_url": self._base_url,
             "timeout": self._timeout,
             "max_retries": self._max_retries,

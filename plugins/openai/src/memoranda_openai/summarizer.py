@@ -1,4 +1,4 @@
-"""Summaries from OpenAI's chat API, or from any server that speaks it."""
+"""Summaries from OpenAI's chat API or any compatible server."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from memoranda.errors import InputError, SummarizerUnavailableError, SummaryErro
 from memoranda_openai.service import Failures, Service
 
 _FAILURES = Failures(SummarizerUnavailableError, SummaryError)
-# Local servers often hand out what a reasoning model thought before it answered.
+# Local servers often return what a reasoning model thought before it answered.
 _THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
 class OpenAISummarizer:
-    """A summarizer that asks a model behind OpenAI's chat API, or one that follows its format at ``base_url``.
+    """A summarizer that calls a model behind OpenAI's chat API, or a compatible one at ``base_url``.
 
-    Requests that are refused with 429 or 5xx, or do not get through, are repeated up to ``max_retries`` times, with
-    growing pauses or after the time that the server names. ``timeout`` is in seconds, for each request. Without
-    ``api_key``, the environment's ``OPENAI_API_KEY`` is used; a server of your own may need none. ``max_tokens`` and
-    ``temperature`` are sent only where they are given, since some models refuse them.
+    - Requests that fail with 429 or 5xx, or do not get through, are retried up to ``max_retries`` times, with growing
+      pauses or after the time that the server asks for.
+    - ``timeout`` is in seconds, for each request.
+    - Without ``api_key`` the environment's ``OPENAI_API_KEY`` is used; a server of your own may need none.
+    - ``max_tokens`` and ``temperature`` are sent only if given, since some models refuse them.
 
-    Raises SummarizerUnavailableError when the API cannot be reached, is overloaded or too slow; SummaryError for
-    everything else: a wrong key, an answer that cannot be read, was cut off or withheld, or says nothing. Neither the
-    prompt nor the key is in any error. Use it with ``async with``, or call :meth:`aclose`, to close its connections.
+    Raises SummarizerUnavailableError if the API cannot be reached, is overloaded or too slow; SummaryError for
+    everything else: a wrong key, or an answer that is unreadable, cut off, withheld or empty. No error contains the
+    prompt or the key. Use it with ``async with``, or call :meth:`aclose`, to close its connections.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class OpenAISummarizer:
             timeout=timeout,
             max_retries=max_retries,
         )
-        # OpenAI itself wants the newer name; servers that follow its format mostly know the older one.
+        # OpenAI itself wants the newer name; compatible servers mostly know the older one.
         bound = "max_completion_tokens" if base_url is None else "max_tokens"
         given = {bound: max_tokens, "temperature": temperature}
         self._parameters = {name: value for name, value in given.items() if value is not None}
@@ -81,17 +82,17 @@ class OpenAISummarizer:
         return self._text(answer)
 
     def _text(self, answer: Any) -> str:
-        """Return the text of an answer that is whole."""
+        """Return the text of a complete answer."""
         try:
             choice = answer.choices[0]
             text, reason = choice.message.content, choice.finish_reason
         except (AttributeError, IndexError, TypeError) as error:
-            raise self._service.unusable("gave an answer that is no chat completion.") from error
+            raise self._service.unusable("returned an answer that is not a chat completion.") from error
         if reason == "length":
             raise self._service.unusable("was cut off before its answer was complete. Raise max_tokens.")
         if reason == "content_filter" or getattr(choice.message, "refusal", None):
             raise self._service.unusable("withheld its answer.")
         text = _THOUGHTS.sub("", text, count=1).strip() if isinstance(text, str) else ""
         if not text:
-            raise self._service.unusable("gave an empty answer.")
+            raise self._service.unusable("returned an empty answer.")
         return text

@@ -23,8 +23,8 @@ from memoranda_postgres.vectors import Vectors
 from memoranda_ranking import (
     HEARD,
     MOST_COUNTED,
-    KnownTurns,
     Scored,
+    TurnCache,
     Weights,
     embed_texts,
     gather,
@@ -66,12 +66,12 @@ class Retrieval:
         self._vectors = vectors
         self._text = TextSearch(server, statements)
         self._columns = statements.dialect.item_columns
-        self._turn_cache: KnownTurns[str] = KnownTurns()
+        self._turn_cache: TurnCache[str] = TurnCache()
         self._counter = ScopeCounter(server, statements)
 
     def forget(self) -> None:
         """Drop all caches, so that none outlives purged items."""
-        self._turn_cache = KnownTurns()
+        self._turn_cache = TurnCache()
         self._counter.clear()
 
     async def rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode, store: str) -> list[RankedItem]:

@@ -16,7 +16,7 @@ from memoranda.store.backend import Filter, Page
 from memoranda_postgres.dialect import MOMENT, PostgresStatements
 from memoranda_postgres.server import Server
 from memoranda_postgres.terms import has_term
-from memoranda_ranking import LONGEST_LABEL, KnownTurns, Turn, index_terms, make_turn, name_in, taking_part
+from memoranda_ranking import LONGEST_LABEL, Turn, TurnCache, index_terms, make_turn, name_in, taking_part
 from memoranda_sql import Parameters
 
 _MARK = "id || ' ' || xmin::text || ' ' || version::text"
@@ -89,7 +89,7 @@ class TextSearch:
         found = await self._server.fetch(text, parameters.values)
         return found[0][0] if found else None
 
-    async def turns(self, marks: Iterable[str], scope: Filter, cache: KnownTurns[str]) -> dict[str, Turn]:
+    async def turns(self, marks: Iterable[str], scope: Filter, cache: TurnCache[str]) -> dict[str, Turn]:
         """Return the turns of marked rows by their marks; those that are not cached are read, if they still exist.
 
         A row that has changed since it was marked is returned in its present state.

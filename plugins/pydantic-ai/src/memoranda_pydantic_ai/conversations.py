@@ -1,4 +1,4 @@
-"""A conversation store of Pydantic AI in any store that writes batches as a whole."""
+"""Pydantic AI's conversation store on any store with atomic batches."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from memoranda_pydantic_ai.layout import (
 )
 
 _AROUND = 16
-"""How many entries more than asked for are read at once: those of forks lie between them."""
+"""How many more entries than asked for are read at once, since those of forks lie between them."""
 
 
 class _Stored(NamedTuple):
-    """A record as it is stored, and its family as it was before the record was read."""
+    """A stored record, and its family as it was before the record was read."""
 
     item: MemoryItem
     record: ConversationRecord
@@ -46,9 +46,9 @@ class _Stored(NamedTuple):
 class MemorandaConversationStore(ConversationStore):
     """Conversations of Pydantic AI: ``MemorandaConversationStore(store.scoped(user_id="ada"))``.
 
-    ``store`` is any store with the capabilities ``atomic`` and ``purge``, or better a handle of one user's: two users
-    may then give their conversations the same ids. It must be open, and stays open. Record and entries are written all
-    or none: a conflict leaves neither. Deleting a conversation erases every message that no other one shares with it.
+    ``store`` is any open store with the capabilities ``atomic`` and ``purge``, or better a handle bound to a user: two
+    users may then use the same conversation ids. A record and its entries are written all or none. Deleting a
+    conversation erases every message that it shares with no other one.
     """
 
     def __init__(self, store: BaseStore) -> None:
@@ -85,10 +85,10 @@ class MemorandaConversationStore(ConversationStore):
         new_entries: Sequence[ConversationEntry] = (),
         expected_revision: str | None,
     ) -> None:
-        """Store a record and its new entries, all or none, in the place of the record with ``expected_revision``.
+        """Store a record and its new entries, all or none, instead of the record with ``expected_revision``.
 
         Raises ConversationConflict if another revision is stored, or if an entry that the record or its new entries
-        follow is not there any more.
+        follow no longer exists.
         """
         new = {self._layout.id_of(ENTRY, entry.id) for entry in new_entries}
         while True:
@@ -134,7 +134,7 @@ class MemorandaConversationStore(ConversationStore):
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
         """Return the entries up to ``head_id``, oldest first, or the last ``limit`` of them.
 
-        Raises KeyError if one of them is not there, and CorruptStoreError if they follow each other in a circle.
+        Raises KeyError if one of them is missing, and CorruptStoreError if they form a cycle.
         """
         if head_id is None or limit == 0:
             return []
@@ -151,7 +151,7 @@ class MemorandaConversationStore(ConversationStore):
         return history_of(list(history.values())[::-1])
 
     async def _record_item(self, conversation_id: str) -> MemoryItem | None:
-        """Return the item of a record; what was being deleted is deleted to the end."""
+        """Return the item of a record; an unfinished deletion is completed first."""
         while (item := await self._items.get(self._layout.id_of(RECORD, conversation_id))) is not None:
             if not is_gone(item):
                 return item
@@ -159,9 +159,9 @@ class MemorandaConversationStore(ConversationStore):
         return None
 
     async def _stored(self, conversation_id: str) -> _Stored | None:
-        """Return what is stored of a conversation.
+        """Return the record and family of a conversation.
 
-        The family is read before the record, so that no change after the one goes unseen with the other.
+        The family is read before the record, so that a change between the two reads is detected later.
         """
         item = await self._record_item(conversation_id)
         while item is not None:
@@ -172,7 +172,7 @@ class MemorandaConversationStore(ConversationStore):
             if family is not None and not is_gone(family):
                 return _Stored(item, record_of(item), family)
             if item.version == before.version:
-                raise CorruptStoreError("A conversation is stored without the item that stands for its family.")
+                raise CorruptStoreError("A conversation is stored without the item of its family.")
         return None
 
     async def _joined(
@@ -180,7 +180,7 @@ class MemorandaConversationStore(ConversationStore):
     ) -> MemoryItem:
         """Return the family that a record belongs to: its own, that of the entries it follows, or a new one.
 
-        Raises ConversationConflict where an entry that it follows is not there.
+        Raises ConversationConflict if an entry that it follows is missing.
         """
         new = {entry.id for entry in new_entries}
         followed = {record.head_id, *(entry.parent_id for entry in new_entries)} - new - {None}
@@ -199,7 +199,7 @@ class MemorandaConversationStore(ConversationStore):
         return family
 
     async def _found(self, entries: Collection[str | None], record: ConversationRecord) -> list[MemoryItem]:
-        """Return the items of entries. Raises ConversationConflict if one is not there."""
+        """Return the items of entries. Raises ConversationConflict if one is missing."""
         ids = [self._layout.id_of(ENTRY, entry) for entry in entries if entry is not None]
         found = [item for item in await self._items.get_many(ids) if not is_gone(item)]
         if len(found) < len(ids):
@@ -235,6 +235,6 @@ class MemorandaConversationStore(ConversationStore):
         return item
 
     async def _purge_gone(self, record: MemoryItem) -> None:
-        """Purge what was emptied together with a record, and the record last: who finds it knows what is left."""
+        """Purge what was emptied together with a record, and the record last: as long as it exists, more is left."""
         await self._items.purge(metadata=self._layout.family(family_of(record)), where={"gone": True})
         await self._items.purge(record.id, metadata=self._layout.records, where={"gone": True})

@@ -1,16 +1,13 @@
-"""How conversations lie in a store: which item is what, and where.
+"""How conversations are stored: the items, their ids and their namespaces.
 
-A record is an item whose id follows from its conversation's, so that of two who make one at the same time one is
-refused. Conversations that share entries are a family: a fork belongs to that of its source. A family has a place of
-its own with one item per entry and one that stands for the family itself. Its version goes up with every write to any
-record of the family: whoever writes names the version that was read before, so that nothing can be taken away meanwhile
-from under a fork, and nothing that was deleted comes back.
-
-What is deleted is first emptied, all at once, and then purged: an item that is ``gone`` holds nothing, and counts as
-not there.
-
-The message of an entry is its item's payload. It is given back as long as it says what the item's fields say; see
-:func:`memoranda_messages.agrees`. Where an item was changed since, its fields count.
+- A record is an item whose id is derived from its conversation's. If two processes create the same one, one is refused.
+- Conversations that share entries are a family; a fork belongs to the family of its source. A family has a namespace of
+  its own, with one item per entry and one for the family itself.
+- The version of the family's item grows with every write to one of its records. A write names the version that it
+  read, so that no entry of a fork can be removed meanwhile, and nothing that was deleted comes back.
+- Deleted items are first emptied, all at once, and then purged. A ``gone`` item is empty and counts as missing.
+- The message of an entry is its item's payload. It is returned as long as it agrees with the item's fields (see
+  :func:`memoranda_messages.agrees`); if the item was changed since, its fields count.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ _records: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
 
 
 class Layout:
-    """The ids and places of one owner's conversations, whom the bounds of the store's handle tell."""
+    """The ids and namespaces of one owner's conversations; the owner is what the store's handle is bound to."""
 
     def __init__(self, bounds: MemoryMetadata | None) -> None:
         bounds = bounds or MemoryMetadata()
@@ -55,13 +52,13 @@ class Layout:
         self.records = MemoryMetadata(namespace=(*self._top, "records"))
 
     def family(self, family: str) -> MemoryMetadata:
-        """Return the place of a family."""
+        """Return the namespace of a family."""
         return MemoryMetadata(namespace=(*self._top, "families", family))
 
     def id_of(self, kind: str, name: str) -> str:
-        """Return the id of the item that stands for a conversation, a family or an entry of this name."""
-        told = json.dumps([kind, name, *self._owner])
-        return hashlib.sha256(told.encode()).hexdigest()
+        """Return the item id of a conversation, a family or an entry of this name."""
+        key = json.dumps([kind, name, *self._owner])
+        return hashlib.sha256(key.encode()).hexdigest()
 
     def record_item(self, record: ConversationRecord, family: str, version: int) -> MemoryItem:
         """Return a record as the item that replaces the one of this version."""
@@ -79,7 +76,7 @@ class Layout:
         )
 
     def entry_item(self, entry: ConversationEntry, family: str) -> MemoryItem:
-        """Return an entry as a new item, whose content is what people and the model said in it."""
+        """Return an entry as a new item; its content is the text of users and the model."""
         return MemoryItem(
             id=self.id_of(ENTRY, entry.id),
             **_fields(entry.message),
@@ -89,7 +86,7 @@ class Layout:
         )
 
     def family_item(self, family: str) -> MemoryItem:
-        """Return the item that stands for a new family."""
+        """Return the item of a new family."""
         return MemoryItem(
             id=self.id_of(FAMILY, family),
             content="",
@@ -108,12 +105,12 @@ def family_of(item: MemoryItem) -> str:
 
 
 def is_gone(item: MemoryItem) -> bool:
-    """Whether an item was emptied and waits to be purged."""
+    """Return True if an item was emptied and is yet to be purged."""
     return item.metadata.extra["gone"] is True
 
 
 def gone(item: MemoryItem) -> MemoryItem:
-    """Return an item emptied, to replace it with."""
+    """Return the emptied item to replace an item with."""
     metadata = MemoryMetadata(namespace=item.metadata.namespace, extra={"gone": True, "family": family_of(item)})
     return MemoryItem(id=item.id, content="", memory_type=item.memory_type, metadata=metadata, version=item.version)
 
@@ -124,18 +121,18 @@ def record_of(item: MemoryItem) -> ConversationRecord:
 
 
 def entry_of(item: MemoryItem) -> ConversationEntry:
-    """Return the entry that an item holds; one that was changed since by what its fields say now."""
+    """Return the entry of an item; if the item was changed since, its fields count."""
     return history_of([item])[0]
 
 
 def history_of(items: Sequence[MemoryItem]) -> list[ConversationEntry]:
-    """Return the entries that items hold, oldest first.
+    """Return the entries of items, oldest first.
 
-    Where one was changed since and lost a call or a result by that, what belonged to it is left out as well.
+    If a changed item has lost a call or a result, its counterpart is left out as well.
     """
-    kept = [_kept_message(item) for item in items]
-    messages = [message if message is not None else _by_fields(item) for item, message in zip(items, kept, strict=True)]
-    if None in kept:
+    stored = [_stored_message(item) for item in items]
+    messages = [found if found is not None else _by_fields(item) for item, found in zip(items, stored, strict=True)]
+    if None in stored:
         waiting = _ids(messages[-1:], _CALLS)
         halves = (_ids(messages, _CALLS) ^ _ids(messages, _RESULTS)) - waiting
         messages = [
@@ -163,20 +160,20 @@ def _by_fields(item: MemoryItem) -> ModelMessage:
     return ModelRequest(parts=[UserPromptPart(content=item.content)])
 
 
-def _kept_message(item: MemoryItem) -> ModelMessage | None:
-    """Return the message that an item came as, with its text as it is now; None if the fields say something else."""
+def _stored_message(item: MemoryItem) -> ModelMessage | None:
+    """Return the stored message of an item, with its present text; None if other fields disagree."""
     try:
         (message,) = ModelMessagesTypeAdapter.validate_json(item.payload or "")
     except ValueError:
         return None
-    said = _fields(message)
-    if agrees(item, said):
+    fields = _fields(message)
+    if agrees(item, fields):
         return message
-    if not agrees(item, said | {"content": item.content}):
+    if not agrees(item, fields | {"content": item.content}):
         return None
-    # The same prompts, calls and results; thinking and files may repeat what was taken out of the text.
-    kept = [part for part in message.parts if _told(part) and part.part_kind not in ("compaction", "speech")]
-    return replace(message, parts=[*kept, *(_by_fields(item).parts if item.content else ())])  # type: ignore[arg-type]
+    # Prompts, calls and results stay. Thinking and files may repeat what was removed from the text.
+    unchanged = [part for part in message.parts if _part_key(part) and part.part_kind not in ("compaction", "speech")]
+    return replace(message, parts=[*unchanged, *(_by_fields(item).parts if item.content else ())])  # type: ignore[arg-type]
 
 
 def entry_id(item: MemoryItem) -> str:
@@ -185,7 +182,7 @@ def entry_id(item: MemoryItem) -> str:
 
 
 def unreached(entries: Sequence[MemoryItem], records: Iterable[ConversationRecord]) -> list[MemoryItem]:
-    """Return the entries that are in no history of the records, nor in a branch that one of them left."""
+    """Return the entries that are in no history or branch of these records."""
     parents: dict[str, str | None] = {entry_id(item): item.metadata.extra["parent"] for item in entries}
     reached: set[str] = set()
     for record in records:
@@ -197,24 +194,24 @@ def unreached(entries: Sequence[MemoryItem], records: Iterable[ConversationRecor
     return [item for item in entries if entry_id(item) not in reached]
 
 
-_SAID = frozenset({"text", "user-prompt", "thinking", "file"})
-"""The kinds of parts that bring in neither an instruction nor a call nor a result."""
+_TEXTS = frozenset({"text", "user-prompt", "thinking", "file"})
+"""The kinds of parts that are no instruction, call or result."""
 
 
 def _fields(message: ModelMessage) -> dict[str, Any]:
-    """Return the fields of an item that say what a message is: who speaks, what, and which further parts it has."""
-    told = [*map(_told, message.parts), "instructions" if getattr(message, "instructions", None) else ""]
+    """Return the item fields of a message: its speaker, its text, and its other parts."""
+    parts = [*map(_part_key, message.parts), "instructions" if getattr(message, "instructions", None) else ""]
     return {
         "memory_type": ENTRY,
         "content": _text(message),
         "name": "model" if isinstance(message, ModelResponse) else None,
-        "provider_parts": [each for each in told if each],
+        "provider_parts": [each for each in parts if each],
     }
 
 
-def _told(part: Any) -> str:
-    """Return a part's kind, and the call and the tool that it is about; nothing for parts that only say something."""
-    if part.part_kind in _SAID:
+def _part_key(part: Any) -> str:
+    """Return the kind, call id and tool name of a part; an empty text for parts that are only text."""
+    if part.part_kind in _TEXTS:
         return ""
     named = (part.part_kind, getattr(part, "tool_call_id", None), getattr(part, "tool_name", None))
     return " ".join(str(each) for each in named if each).replace("\0", "")
@@ -226,11 +223,11 @@ def _text(message: ModelMessage) -> str:
         if isinstance(part, TextPart):
             lines.append(part.content)
         elif isinstance(part, UserPromptPart):
-            said = [part.content] if isinstance(part.content, str) else part.content
-            for one in said:
+            pieces = [part.content] if isinstance(part.content, str) else part.content
+            for one in pieces:
                 if isinstance(one, str):
                     lines.append(one)
                 elif isinstance(one, TextContent):
                     lines.append(one.content)
-    # No store holds a NUL; the payload, which is what is given back, has it as an escape.
+    # No store accepts a NUL. The payload, which is what is returned, has it escaped.
     return "\n".join(lines).replace("\0", "")

@@ -1,5 +1,3 @@
-from memoranda_ranking.addressees import capitalised as capitalised
-from memoranda_ranking.addressees import taking_part as taking_part
 from memoranda_ranking.candidates import HEARD as HEARD
 from memoranda_ranking.candidates import MOST_COUNTED as MOST_COUNTED
 from memoranda_ranking.candidates import WHOLE_SCOPE as WHOLE_SCOPE
@@ -32,6 +30,8 @@ from memoranda_ranking.embedding import usual_weights as usual_weights
 from memoranda_ranking.names import LONGEST_LABEL as LONGEST_LABEL
 from memoranda_ranking.names import query_without_names as query_without_names
 from memoranda_ranking.names import speaker_of as speaker_of
+from memoranda_ranking.participants import capitalised as capitalised
+from memoranda_ranking.participants import taking_part as taking_part
 from memoranda_ranking.passage_splitting import divided as divided
 from memoranda_ranking.passage_splitting import held_back as held_back
 from memoranda_ranking.passage_splitting import passage_at as passage_at
@@ -46,8 +46,8 @@ from memoranda_ranking.terms import fold_words as fold_words
 from memoranda_ranking.terms import index_terms as index_terms
 from memoranda_ranking.terms import query_terms as query_terms
 from memoranda_ranking.terms import terms_fingerprint as terms_fingerprint
-from memoranda_ranking.turns import KnownTurns as KnownTurns
 from memoranda_ranking.turns import Turn as Turn
+from memoranda_ranking.turns import TurnCache as TurnCache
 from memoranda_ranking.turns import conversation_key as conversation_key
 from memoranda_ranking.turns import make_turn as make_turn
 from memoranda_ranking.turns import name_in as name_in

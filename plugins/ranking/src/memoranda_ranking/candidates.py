@@ -1,4 +1,4 @@
-"""Which items of a scope a ranking looks at: one policy, so that a history is ranked alike wherever it is kept.
+"""The candidates of a ranking: one policy, so that every backend ranks a history alike.
 
 A small scope is ranked as a whole. Of a larger one these are ranked, each with the turns around it:
 
@@ -20,9 +20,9 @@ from math import log
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from memoranda_ranking.dates import query_dates
-from memoranda_ranking.letters import letter_groups
 from memoranda_ranking.passages import Passage, Weights
 from memoranda_ranking.terms import fold_words, query_terms
+from memoranda_ranking.trigrams import trigrams_of
 
 WHOLE_SCOPE = 1_000
 """A scope of up to this many items is ranked as a whole."""
@@ -72,13 +72,13 @@ class Frequencies(NamedTuple):
 
 
 class Best(NamedTuple):
-    """Which items have terms that tell most? The first by the sum of what each term tells, and the newest of equals.
+    """Which items have the rarest terms? The first by the sum of their rarities; ties put the newest first.
 
-    Sums that differ by a thousand-millionth are equal. With ``matching`` only those count that match what is searched
-    for, and not only its scope.
+    Sums that differ by a thousand-millionth are equal. With ``matching``, only items that match every filter count, and
+    not all of the scope.
     """
 
-    told: Mapping[str, float]
+    rarities: Mapping[str, float]
     most: int
     matching: bool
 
@@ -258,7 +258,7 @@ def beginnings(term: str, query: str) -> list[str]:
 
     They come as terms are written, and where the query has accents that terms leave out, as the query has them.
     """
-    if len(term) < _SHORTEST_BEGINNING or not letter_groups(term):
+    if len(term) < _SHORTEST_BEGINNING or not trigrams_of(term):
         return []
     letters = term[: max(_SHORTEST_BEGINNING, round(_BEGINNING * len(term)))]
     words = () if query.isascii() else query.casefold().split()

@@ -1,4 +1,4 @@
-"""Who speaks, and whom a query is about."""
+"""The speaker of an item, and the person that a query is about."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _COMMON_WORDS = STOPWORDS.union(MONTHS, _NAMES_THAT_ARE_WORDS.split())
 ASSISTANTS = frozenset({"ai", "assistant", "agent", "bot", "model"})
 _ROLES = BUILTIN_TYPES.keys() | ASSISTANTS | {"user"}
 UNKNOWN = frozenset({"", "human"})
-"""What stands for a speaker where nothing is known: most items are stored so."""
+"""The speakers of items that name none, as most do."""
 
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
 LONGEST_LABEL = 100
-"""Within how many letters a content says who speaks, or whom it calls by name."""
+"""Within how many characters a content names its speaker."""
 
 _TOLD_BY_YOU = re.compile(r"\b(?:did|had|have) you\b|\byou (?:\w+ed|told|said|gave|made|wrote)\b", re.IGNORECASE)
 _POSSESSIVE = r"(?:['’]s?(?!\w))?"
@@ -34,7 +34,7 @@ def speaker_of(name: str | None, role: str, content: str) -> str:
 
 
 def is_role(speaker: str) -> bool:
-    """Whether this says what somebody is in the conversation, and not who: such words are no names."""
+    """Return True if a speaker is given by a role, such as "assistant", instead of a name."""
     return speaker.casefold() in _ROLES
 
 

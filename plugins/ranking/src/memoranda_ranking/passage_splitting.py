@@ -34,7 +34,7 @@ def _passage(words: Sequence[str], space: str, number: int, count: int) -> str:
 
 
 def is_short(text: str, size: float) -> bool:
-    """Whether a text is too short to be divided, as most items are; of others only :func:`divided` can tell."""
+    """Return True if a text is surely too short to be divided, as most are; otherwise :func:`divided` decides."""
     # No term is shorter than a letter, and where there are spaces, no two stand side by side.
     return not size or len(text) <= (3 if text.isascii() else 1.5) * size
 

@@ -1,4 +1,4 @@
-"""What is ranked, what comes out, and how much each thing counts."""
+"""The input, the results and the weights of a ranking."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Passage(NamedTuple):
 
 
 def are_apart(one: Passage, following: Passage) -> bool:
-    """Whether two passages, one after the other, are of different sessions or have hours of silence between them."""
+    """Return True if two consecutive passages are of different sessions or have hours of silence between them."""
     if one.session == following.session and one.date[:13] != following.date[:13]:
         try:
             return datetime.fromisoformat(following.date) - datetime.fromisoformat(one.date) > _SILENCE

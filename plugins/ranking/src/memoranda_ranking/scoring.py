@@ -17,10 +17,10 @@ from operator import add
 
 from memoranda_ranking.dates import query_date_terms
 from memoranda_ranking.fusion import semantic_share, standing_out
-from memoranda_ranking.letters import group_weights, letter_groups, sharing
+from memoranda_ranking.passage_sequence import Counts, PassageSequence, joined
 from memoranda_ranking.passages import Passage, Scored, Weights
-from memoranda_ranking.rows import Counts, Row, joined
 from memoranda_ranking.terms import fold_words, index_terms, query_language, query_terms
+from memoranda_ranking.trigrams import similar_words, trigram_weights, trigrams_of
 
 _ASKING_FOR_TIME = frozenset({"when", "date"})
 _ASKING = frozenset({"what", "when", "where", "who", "whom", "whose", "which", "why", "how"})
@@ -79,7 +79,7 @@ def rank_hybrid(
     relative to their best and added in the proportion ``weights.semantic``; the bonuses come on top.
     """
     weights = weights or Weights()
-    row = Row(joined(windows), weights)
+    row = PassageSequence(joined(windows), weights)
     if not row.items:
         return []
     terms = query_terms(query)
@@ -133,7 +133,7 @@ def rank_hybrid(
     ]
 
 
-def _covered(row: Row, own: Mapping[str, Counts], asked: Mapping[str, float]) -> float:
+def _covered(row: PassageSequence, own: Mapping[str, Counts], asked: Mapping[str, float]) -> float:
     """Return the greatest part of what is asked for that one place has, terms by what they tell; figures tell all."""
     every = fsum(asked.values())
     values = [0.0] * len(row)
@@ -145,7 +145,7 @@ def _covered(row: Row, own: Mapping[str, Counts], asked: Mapping[str, float]) ->
 
 
 def _by_letters(
-    row: Row, query: str, times: Mapping[str, float], missing: Sequence[str], passages: float
+    row: PassageSequence, query: str, times: Mapping[str, float], missing: Sequence[str], passages: float
 ) -> Sequence[float]:
     """Return the score of each place by the letters of the query's terms; ``times`` are those of _times_more."""
     weights = row.weights
@@ -153,10 +153,10 @@ def _by_letters(
     looked_for = {term: weight for term in times if (weight := 1.0 if term in missing else found) > 0}
     if not looked_for or not weights.letters:
         return ()
-    groups = group_weights(looked_for)
-    forms = sharing(frozenset[str]().union(*row.terms), looked_for)
+    groups = trigram_weights(looked_for)
+    forms = similar_words(frozenset[str]().union(*row.terms), looked_for)
     shared = {group: counts for group, counts in row.occurrences(forms, groups).items() if counts}
-    more = {group: times[term] for term in looked_for for group in letter_groups(term)}
+    more = {group: times[term] for term in looked_for for group in trigrams_of(term)}
     rarities = _rarities([len(counts) * more[group] for group, counts in shared.items()], passages)
     told = [weights.letters * groups[group] * rarity for group, rarity in zip(shared, rarities, strict=True)]
     return _bm25(list(shared.values()), told, row.lengths, weights.saturation, weights.length)
@@ -171,7 +171,7 @@ class _Scoring:
 
     def __init__(
         self,
-        row: Row,
+        row: PassageSequence,
         words: Sequence[float],
         letters: Sequence[float],
         near: Sequence[float],

@@ -36,8 +36,8 @@ _BY_SCRIPT = {
 """Scripts, as the codes of their letters, that have a stemmer of their own whatever the text around."""
 
 
-class Remembered(dict[str, ResultT]):
-    """What was made of words before, as far as memory is spent on it; quicker to ask than any cache function."""
+class WordCache(dict[str, ResultT]):
+    """A bounded cache of results by word; faster than ``functools.lru_cache``."""
 
     most = 1 << 16
 
@@ -57,7 +57,7 @@ def stemmer_of(language: str | None) -> Callable[[str], str]:
 
     An ordinal number becomes its figure: ``7th`` is ``7``, as dates are written both ways.
     """
-    return Remembered(lambda word: _stem(word, language or "english")).__getitem__
+    return WordCache(lambda word: _stem(word, language or "english")).__getitem__
 
 
 stem = stemmer_of(None)

@@ -120,7 +120,7 @@ def query_language(query: str) -> str | None:
 
 
 def is_unspaced(term: str) -> bool:
-    """Whether a term is of a script that is written without spaces between words."""
+    """Return True if a term is of a script that is written without spaces between words."""
     return not term.isascii() and _UNSPACED_LETTER.match(term) is not None
 
 

@@ -45,7 +45,7 @@ _STRUCTURAL: Mapping[str, frozenset[str]] = {
     "tool": frozenset({"tool_call_id", "also_answers"}),
     "summary": frozenset({"sources", "compaction", "archives"}),
 }
-"""The fields of a type that hold the ids of items and calls, without which these would not find each other again."""
+"""The fields of a type that hold the ids of items and calls, which link them to each other."""
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _QUANTITY = re.compile(
@@ -57,7 +57,7 @@ _QUANTITY = re.compile(
 
 
 def _is_phone(run: str) -> bool:
-    """Whether a run of digits is a phone number rather than a date, an address, a decimal or a short number."""
+    """Return True if a run of digits is a phone number rather than a date, an address, a decimal or a short number."""
     digits = sum(character.isdecimal() for character in run)
     if not 7 <= digits <= 15:
         return False
@@ -81,7 +81,7 @@ def _dialled(run: str) -> str:
 
 
 def _is_phone_number(number: float, key: str) -> bool:
-    """Whether a number can be dialled: ten to fifteen digits that are no time and, by their key, no quantity.
+    """Return True if a number can be dialled: ten to fifteen digits, not a time and, by its key, not a quantity.
 
     Seconds and milliseconds since 1970 start with a one until 2033, which no phone number of their length does.
     """
@@ -94,7 +94,7 @@ def _is_phone_number(number: float, key: str) -> bool:
 
 
 def _is_moment(digits: str) -> bool:
-    """Whether digits are a day and a time of day, such as 20261115020000."""
+    """Return True if digits are a date with a time, such as 20261115020000."""
     if len(digits) != 14 or digits[:2] not in ("19", "20"):
         return False
     try:
@@ -107,21 +107,20 @@ def _is_moment(digits: str) -> bool:
 class Redactor(Observer):
     """Replaces e-mail addresses and phone numbers in an item by hashes, such as ``[email:kdmfpoahegblcnij]``.
 
-    Content, name, ``metadata.extra`` and the fields of the item's own type are searched, at any depth: keys and values,
-    numbers too, and JSON that is kept as text, such as the arguments of a tool call, as the JSON that it is. Ids by
-    which items and calls find each other are not: an item's own, those of its scope, of its tool calls and of the
-    sources of a summary stay what they are, so use no addresses as user ids. An ``id`` within ``extra`` or within
-    arguments is searched like anything else. The same address gives the same hash, in whatever case or spacing it is
-    written, so that memories of one person can still be told from those of another.
+    Content, name, ``metadata.extra`` and the fields of the item's own type are searched at any depth: keys, values and
+    numbers. JSON in a text, such as the arguments of a tool call, is searched as JSON. Ids that link items and calls
+    are not changed: an item's own, those of its scope, of its tool calls and of the sources of a summary. So do not use
+    addresses as user ids. An ``id`` within ``extra`` or within arguments is searched like anything else.
 
-    The hash is keyed, since there are too few phone numbers for a plain one to hide them. The key is ``key``, else the
-    environment's ``MEMORANDA_REDACTION_KEY``, else one that is made up for this object: the hashes of two programs, or
-    of two runs, are then different.
+    The same address has the same hash, whatever its case or spacing, so memories of different people stay distinct. The
+    hash is keyed, since there are too few phone numbers for a plain hash to hide them. The key is ``key``, else the
+    environment's ``MEMORANDA_REDACTION_KEY``, else a random one for this object: then the hashes of two programs, or of
+    two runs, differ.
 
-    What is a phone number is judged by its form: digits with a leading ``+`` or in groups, or ten and more in a row.
-    Long plain numbers may be taken for one; dates, decimals and IP addresses are not, nor are numbers outside of text
-    that are seconds or milliseconds since 1970 or stand under a key such as ``size``, ``version`` or ``timestamp``. A
-    number that is replaced becomes text.
+    A phone number is recognised by its form: digits with a leading ``+`` or in groups, or at least ten in a row. Long
+    plain numbers may be taken for one. Dates, decimals and IP addresses are not, nor are numbers outside of text that
+    are seconds or milliseconds since 1970 or have a key such as ``size``, ``version`` or ``timestamp``. A number that
+    is replaced becomes text.
     """
 
     def __init__(self, key: str | bytes | None = None, *, emails: bool = True, phones: bool = True) -> None:
@@ -136,7 +135,7 @@ class Redactor(Observer):
         return f"Redactor(emails={self._emails}, phones={self._phones})"
 
     def before_add(self, item: MemoryItem) -> MemoryItem:
-        """Return the item without addresses and numbers."""
+        """Return the item with addresses and numbers replaced."""
         changed: dict[str, Any] = {"content": self.redact_text(item.content)}
         if item.metadata.extra:
             changed["metadata"] = item.metadata.model_copy(update={"extra": self._redacted(item.metadata.extra)})
@@ -174,7 +173,7 @@ class Redactor(Observer):
         return text
 
     def _own_value(self, item: MemoryItem, name: str, value: Any) -> Any:
-        """Return the value of a field that not all items have. Calls keep their ids."""
+        """Return the redacted value of a field of the item's own type. Calls keep their ids."""
         if item.memory_type == "ai" and name == "tool_calls" and isinstance(value, (list, tuple)):
             return [self._with_its_id(call) for call in value]
         return self._redacted(value, name)
@@ -184,7 +183,7 @@ class Redactor(Observer):
         return redacted | {"id": call["id"]} if isinstance(call, dict) and isinstance(call.get("id"), str) else redacted
 
     def _redacted(self, value: Any, key: str = "") -> Any:
-        """Return any JSON value without addresses and numbers; ``key`` is what it stands under."""
+        """Return any JSON value with addresses and numbers replaced; ``key`` is its key."""
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, (int, float)):
@@ -201,7 +200,7 @@ class Redactor(Observer):
         return value
 
     def _new_key(self, key: Any, taken: Mapping[Any, Any]) -> Any:
-        """Return a key without addresses and numbers; two ways to write one address stay two keys."""
+        """Return a key with addresses and numbers replaced; two spellings of one address stay two keys."""
         if not isinstance(key, str):
             return key
         redacted = name = self.redact_text(key)
@@ -215,10 +214,10 @@ class Redactor(Observer):
         return self._hash("email", found[0].replace("＠", "@").replace("%40", "@").casefold())
 
     def _hashed_phone(self, found: re.Match[str]) -> str:
-        run = found[0].removesuffix(".0")  # So tables write a number that went through a column of decimals.
+        run = found[0].removesuffix(".0")  # Tables write a number this way if it went through a decimal column.
         return self._hash("phone", _dialled(run)) if _is_phone(run) else found[0]
 
     def _hash(self, kind: str, value: str) -> str:
         digest = hmac.new(self._key, f"{kind}:{value}".encode(), hashlib.sha256).hexdigest()[:16]
-        # Letters alone, so that a hash is never taken for a number itself.
+        # Only letters, so that a hash is never taken for a number itself.
         return f"[{kind}:{digest.translate(_LETTERS)}]"

@@ -1,4 +1,4 @@
-"""What differs between SQL engines, as far as the shared statements are concerned."""
+"""The differences between SQL engines that the shared statements depend on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memoranda_sql.rows import ITEM_COLUMNS
 
 
 class Dialect(ABC):
-    """The engine's own ways of saying what the shared statements need.
+    """How an engine expresses what the shared statements need.
 
     A condition is text with the engine's placeholders; :class:`Parameters` hands out the placeholders in order and
     collects the values.
@@ -36,21 +36,21 @@ class Dialect(ABC):
     """The expression of ``updated_at``, if an engine does not keep it as such."""
 
     read_columns: tuple[str, ...] = ITEM_COLUMNS
-    """What items are read from: ``ITEM_COLUMNS``, and behind them whatever else an engine makes an item of."""
+    """The columns that an item is made from: ``ITEM_COLUMNS``, then those that only this engine has."""
 
     item_columns: str = ", ".join(ITEM_COLUMNS)
     """What is selected to read items: ``read_columns``, under these names and in this order."""
 
     scan_columns: tuple[str, ...] = ()
-    """What a page of a scan shows behind these, so that the next one knows where to begin."""
+    """Further columns of a page of a scan, which say where the next page begins."""
 
     def selected(self, columns: Sequence[str]) -> str:
         """Return what selects these of ``read_columns``, under their names."""
         return ", ".join(columns)
 
+    @abstractmethod
     def moment(self, parameters: Parameters, time: Any) -> str:
         """Return a time, as text or as a page of a scan has it, for the column ``created`` to be compared with."""
-        return parameters.add(time)
 
     def by_id(self, placeholder: str) -> str:
         """Return the condition that finds the row of an id."""
@@ -84,15 +84,9 @@ class Dialect(ABC):
         """Return the condition that a row was added up to this place."""
         return f"{self.sequence} <= {place}"
 
+    @abstractmethod
     def visibility(self, deleted: bool | None, archived: bool | None) -> list[str]:
-        """Return the conditions that choose hidden or other rows, archived or other ones; None takes both.
-
-        An engine that keeps both facts in one indexed column says so here.
-        """
-        found = [] if deleted is None else [f"deleted = {int(deleted)}"]
-        if archived is not None:
-            found.append(self.archived() if archived else f"NOT ({self.archived()})")
-        return found
+        """Return the conditions that choose rows by whether they are deleted and archived; None takes both."""
 
     @abstractmethod
     def contains(self, parameters: Parameters, folded: str) -> str:
@@ -120,9 +114,9 @@ class Dialect(ABC):
         Names of fields come from a closed list and may stand in the text; keys of ``extra`` and values are bound.
         """
 
+    @abstractmethod
     def any_id(self, parameters: Parameters, ids: Sequence[str]) -> str:
         """Return the condition that finds the rows of several ids."""
-        return f"id IN ({', '.join(parameters.add(item_id) for item_id in ids)})"
 
     def owner_column(self, field: str) -> str:
         """Return the column that owners are listed by: an id of the scope, or the key of the namespace."""

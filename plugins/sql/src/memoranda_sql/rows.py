@@ -1,4 +1,4 @@
-"""How an item becomes a row and a row an item.
+"""Convert items to rows and back.
 
 The ten columns: ``id, content, memory_type, status, metadata, extra_json, created_at, updated_at, deleted, version``.
 ``metadata`` and ``extra_json`` are JSON text; ``extra_json`` holds every field that is not a column. An engine may add

@@ -83,7 +83,7 @@ class Statements:
 
         Raises UnsupportedError for a condition of a kind that has no translation.
         """
-        # Whether a row is hidden and whether it is archived are chosen together, as engines keep them in one index.
+        # Deleted and archived rows are chosen together, since engines have both in one index.
         found = self.dialect.visibility(deleted, wanted.archived)
         passed_over = wanted.archived is not None
         for condition in wanted.conditions:
@@ -96,7 +96,7 @@ class Statements:
     def condition(self, parameters: Parameters, condition: Condition) -> str:
         """Return the text of one condition, which AND can join to others.
 
-        The exact type decides, so that a kind nobody translated is refused and never taken for another. Raises
+        The exact type decides, so that an unknown kind is refused and never taken for another one. Raises
         UnsupportedError.
         """
         translate = self._translations.get(type(condition))

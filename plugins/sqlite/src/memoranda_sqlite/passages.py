@@ -12,7 +12,7 @@ from typing import Any
 from memoranda.errors import CorruptStoreError
 from memoranda.items import MemoryItem
 from memoranda.store.backend import left_out
-from memoranda_ranking import KnownTurns, Turn, make_turn, name_in
+from memoranda_ranking import Turn, TurnCache, make_turn, name_in
 from memoranda_sql import ITEM_COLUMNS, unpack
 from memoranda_sqlite import journal
 from memoranda_sqlite.tables import TABLE
@@ -32,11 +32,11 @@ class Passages:
     """Turns by the numbers of their rows, as they are in one state of the file; up to 48 MiB of all scopes."""
 
     def __init__(self) -> None:
-        self._kept: tuple[journal.Position | None, KnownTurns[int]] = None, KnownTurns()
+        self._kept: tuple[journal.Position | None, TurnCache[int]] = None, TurnCache()
 
     def forget(self) -> None:
         """Drop everything: it may hold purged content."""
-        self._kept = None, KnownTurns()
+        self._kept = None, TurnCache()
 
     def of(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Turn]:
         """Return the turns by the numbers of their rows, in this order; rows that cannot be read are left out."""
@@ -49,14 +49,14 @@ class Passages:
             found.update(loaded)
         return {number: turn for number, turn in found.items() if turn is not None}
 
-    def _turns(self, connection: sqlite3.Connection) -> KnownTurns[int]:
+    def _turns(self, connection: sqlite3.Connection) -> TurnCache[int]:
         """Return what is kept of the state that a connection sees, without those that have changed."""
         was, turns = self._kept
         now = journal.position(connection)
         if was != now:
             changed = None if was is None else journal.changed_between(connection, was, now)
             # Those who see another state may still be reading what was kept.
-            turns = KnownTurns() if changed is None else turns.without(changed)
+            turns = TurnCache() if changed is None else turns.without(changed)
             self._kept = now, turns
         return turns
 

@@ -41,10 +41,10 @@ class FactsTemplate(Template):
         facts: dict[str, SummaryMemory] = {}
         for entry in entries(answer, transcript):
             fact = self.item(entry.text, entry.sources)
-            known = facts.setdefault(self.identity(fact), fact)
-            if known is not fact:
-                stated = {*known.sources, *fact.sources}
-                known.sources = [source for source in transcript.sources if source in stated]
+            first = facts.setdefault(self.identity(fact), fact)
+            if first is not fact:
+                stated = {*first.sources, *fact.sources}
+                first.sources = [source for source in transcript.sources if source in stated]
         return list(facts.values())
 
     def identity(self, item: SummaryMemory) -> str:

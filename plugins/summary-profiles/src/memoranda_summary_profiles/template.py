@@ -51,10 +51,10 @@ class ProfilesTemplate(Template):
             if not value:
                 continue
             item = self.item(f"{trait}: {value}", entry.sources, trait=trait, value=value)
-            known = traits.setdefault(self.identity(item), item)
-            if known is not item:
-                shown = {*known.sources, *item.sources}
-                known.sources = [source for source in transcript.sources if source in shown]
+            first = traits.setdefault(self.identity(item), item)
+            if first is not item:
+                sources = {*first.sources, *item.sources}
+                first.sources = [source for source in transcript.sources if source in sources]
         return list(traits.values())
 
     def identity(self, item: SummaryMemory) -> str:

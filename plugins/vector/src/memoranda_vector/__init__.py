@@ -18,8 +18,9 @@ __all__ = ["Embeddings", "HashingEmbeddings", "VectorMemoryStore"]
 _get_name, __dir__ = lazy_names(
     __name__,
     {
-        "memoranda.embeddings": ["Embeddings", "HashingEmbeddings"],
+        "memoranda.embeddings": ["Embeddings"],
         "memoranda_openai.embeddings": ["OpenAIEmbeddings"],
+        "memoranda_ranking.embedding": ["HashingEmbeddings"],
         "store": ["VectorMemoryStore"],
     },
 )

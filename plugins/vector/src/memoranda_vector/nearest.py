@@ -1,40 +1,51 @@
-"""Which rows are nearest to a vector: exact, by one matrix product."""
+"""The rows nearest to a vector: exact by one matrix product, or approximate by a graph index (extra ``ann``)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.errors import UnsupportedError
+from memoranda.loops import LoopLock
+from memoranda.plugins import how_to_install
 from memoranda_ranking import passage_at
-from memoranda_vector.batches import Matrix
-from memoranda_vector.facets import Rows
+from memoranda_vector.batch_columns import Matrix
+from memoranda_vector.column_index import Rows
 from memoranda_vector.table import Table
 
 OFF_LOOP = 50_000_000
-"""From this many numbers on, the product runs in a thread: it takes so long that others want their turn meanwhile."""
+"""From this many values on, the product runs in a thread, so that it does not block the event loop."""
 
 Part = tuple[int, int]
-"""The number of a passage, and of how many."""
+"""The number of a passage, and how many there are."""
 
 _COPIED = 4
-"""How much longer numbers take that are put together first."""
+"""How much longer values take that have to be gathered first."""
 
 _LONG_ITEMS = 64
 """How many long items are compared at a time."""
 
 Found = tuple[Rows, NDArray[np.float32]]
-"""Rows, and how similar each is."""
+"""Rows, and the similarity of each."""
 
 _BELOW_ALL = np.float32(-2)
 """The similarity by which zero vectors are ordered: below that of opposite vectors."""
 
+OVERSAMPLING = 4
+"""How many times more rows than wanted the index is asked for; their exact similarities decide."""
+
+_AT_LEAST = 64
+_AT_ONCE = 1_000
+"""More changes than this are applied to the index in a thread."""
+
 
 class Compared:
-    """How alike each of some rows is: as much as its nearest passage, held back for having many."""
+    """The similarity of each of some rows: that of its nearest passage, damped by the number of passages."""
 
     def __init__(self, first: NDArray[np.float32]) -> None:
         self.similarities = first
@@ -45,19 +56,19 @@ class Compared:
     def look_further(
         self, rows: Rows, places: NDArray[np.intp], further: Sequence[Matrix], vector: Matrix, damping: float
     ) -> None:
-        """Compare the further passages of these rows, which are at these places, as well."""
+        """Take the further passages of these rows, which are at these positions, into account."""
         counts = np.array([len(each) for each in further])
-        # In pieces that stay in the processor's cache: there is never a second copy of all vectors.
+        # In chunks that fit the processor's cache, so that the vectors are never all copied.
         chunks = [further[start : start + _LONG_ITEMS] for start in range(0, len(further), _LONG_ITEMS)]
         found = np.concatenate([np.concatenate(chunk) @ vector for chunk in chunks])
         self._places = {row: place for place, row in enumerate(rows.tolist())}
         self._cosines = np.insert(found, np.cumsum(counts) - counts, self.similarities[places])
         self._ends = np.cumsum(counts + 1)
-        best = np.maximum.reduceat(self._cosines, self._ends - counts - 1)
-        self.similarities[places] = best / (counts + 1) ** damping
+        nearest = np.maximum.reduceat(self._cosines, self._ends - counts - 1)
+        self.similarities[places] = nearest / (counts + 1) ** damping
 
     def passage(self, row: int) -> Part | None:
-        """Return which passage of a row is the nearest; None where it has only one."""
+        """Return the nearest passage of a row; None if the row has only one."""
         at = self._places.get(row)
         if at is None:
             return None
@@ -66,12 +77,12 @@ class Compared:
 
 
 def passage_text(content: str, part: Part | None) -> str:
-    """Return the words of a passage; the empty text where there is only one."""
+    """Return the words of a passage; an empty text if there is only one."""
     return "" if part is None else passage_at(content, *part)
 
 
-async def compared(table: Table, rows: Rows | None, vector: Matrix, damping: float) -> Compared:
-    """Return how alike each row is to a vector of length one; None stands for every row."""
+async def compare(table: Table, rows: Rows | None, vector: Matrix, damping: float) -> Compared:
+    """Return the similarity of each row to a vector of length one; None stands for every row."""
     found = Compared(await _cosines(table, rows, vector))
     if not table.further:
         return found
@@ -95,7 +106,7 @@ async def _cosines(table: Table, rows: Rows | None, vector: Matrix) -> NDArray[n
     if len(rows) == 0:
         return np.zeros(0, dtype=np.float32)
     first, last = int(rows.min()), int(rows.max())
-    # A stretch that is at least half wanted is read as it is: gathering rows costs more than multiplying them.
+    # A range of which at least half is wanted is read whole: gathering rows costs more than multiplying them.
     if last - first < 2 * len(rows):
         found = await _product(table, table.matrix[first : last + 1], vector)
         return found[rows - first]
@@ -114,15 +125,15 @@ async def _product(table: Table, matrix: Matrix, vector: Matrix) -> NDArray[np.f
 
 
 def best(table: Table, rows: Rows | None, found: NDArray[np.float32], limit: int) -> list[tuple[int, float]]:
-    """Return the rows with the highest similarities, best first; of equal ones the newest first.
+    """Return the rows with the highest similarities, best first; ties put the newest first.
 
-    ``found`` are the similarities of the rows. Zero vectors have a similarity of 0 and come last; an item
-    without text has no vector, and is none of them.
+    ``found`` are the similarities of the rows. Zero vectors have a similarity of 0 and come last. Items without text
+    have no vector and are left out.
     """
     blank = table.blank_rows(rows, len(found))
     if blank is not None:
-        kept = np.flatnonzero(~blank).astype(np.int32)
-        rows, found = kept if rows is None else rows[kept], found[kept]
+        with_text = np.flatnonzero(~blank).astype(np.int32)
+        rows, found = with_text if rows is None else rows[with_text], found[with_text]
     zero = table.zero_rows(rows, len(found))
     order = found if zero is None else np.where(zero, _BELOW_ALL, found)
     if limit < len(order):
@@ -133,3 +144,58 @@ def best(table: Table, rows: Rows | None, found: NDArray[np.float32], limit: int
     listed: Rows = chosen.astype(np.int32) if rows is None else rows[chosen]
     places = table.order(order[chosen], listed)[:limit]
     return list(zip(listed[places].tolist(), found[chosen][places].tolist(), strict=True))
+
+
+class ApproximateIndex:
+    """A graph index (usearch, HNSW), updated before each search.
+
+    It holds the vectors in half precision; the rows that it finds are compared exactly.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        try:
+            from usearch.index import Index
+        except ImportError as error:
+            remedy = f"Try: {how_to_install('memoranda-vector', 'ann')}"
+            raise UnsupportedError("VectorMemoryStore", "ann=True without usearch", remedy=remedy) from error
+        self._index: Any = Index(ndim=dimension, metric="ip", dtype="f16", multi=True)
+        self._changed: set[int] = set()
+        self._lock = LoopLock()
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def touch(self, rows: Iterable[int]) -> None:
+        """Mark the vectors of these rows as new, changed or gone."""
+        self._changed.update(rows)
+
+    async def nearest(self, table: Table, vector: Matrix, limit: int) -> Rows:
+        """Return rows that are probably the nearest: more than ``limit``, if there are so many."""
+        async with self._lock.held():  # One search at a time: the index may be changing in a thread.
+            await self._update(table)
+            found = self._index.search(vector, max(limit * OVERSAMPLING, _AT_LEAST))
+        return np.unique(np.asarray(found.keys, dtype=np.int64)).astype(np.int32)
+
+    async def _update(self, table: Table) -> None:
+        if not self._changed:
+            return
+        rows = np.fromiter(self._changed, dtype=np.int64, count=len(self._changed))
+        self._changed = set()
+        used = np.fromiter((row < table.height and table.items[row] is not None for row in rows), dtype=np.bool_)
+        keys, vectors = rows[used], table.matrix[rows[used]]
+        long = [row for row in keys.tolist() if row in table.further] if table.further else []
+        if long:
+            further = [table.further[row] for row in long]
+            keys = np.concatenate([keys, np.repeat(long, list(map(len, further)))])
+            vectors = np.concatenate([vectors, *further])
+        if len(rows) > _AT_ONCE:
+            await asyncio.to_thread(self._apply, rows, keys, vectors)
+        else:
+            self._apply(rows, keys, vectors)
+
+    def _apply(self, changed: Any, used: Any, vectors: Matrix) -> None:
+        indexed = changed[np.asarray(self._index.contains(changed))] if len(self._index) else changed[:0]
+        if len(indexed):
+            self._index.remove(indexed)
+        if len(used):
+            self._index.add(used, vectors)

@@ -30,14 +30,13 @@ from memoranda.store.backend import (
 )
 from memoranda.urls import take_options, yes_or_no
 from memoranda_ranking import Weights, has_text, usual_weights
-from memoranda_vector.ann import ApproximateIndex
-from memoranda_vector.batches import Embedded
-from memoranda_vector.bin import Hidden, matching
-from memoranda_vector.copies import kept_copies, kept_copy
-from memoranda_vector.holdings import Holdings
-from memoranda_vector.owning import owners
-from memoranda_vector.plans import ATTEMPTS, Plan, checked, ids_of, planned
-from memoranda_vector.searching import Searcher
+from memoranda_vector.batch_columns import ItemVectors, private_copies, private_copy
+from memoranda_vector.batch_plan import ATTEMPTS, BatchPlan, checked_items, ids_of, plan_batch
+from memoranda_vector.deleted_items import DeletedItem, matching
+from memoranda_vector.filtering import matching_rows, newest_row, owners_of
+from memoranda_vector.nearest import ApproximateIndex
+from memoranda_vector.search import Searcher
+from memoranda_vector.stored_items import StoredItems
 from memoranda_vector.table import Table
 from memoranda_vector.vectors import checked_vectors, embed_all, embed_one
 
@@ -50,13 +49,15 @@ class VectorMemoryStore(BaseStore):
     """A store in memory that finds items by the meaning of their content.
 
     ``search(query=…)`` is semantic by default: items come in the order of the cosine between their vector and the
-    query's. The names of speakers are taken out of a query before it is embedded. ``mode="text"`` and ``"hybrid"``
-    rank by words, and by both; ``weights`` says how much counts. Without a query the newest items come first.
+    query's. The names of speakers are removed from a query before it is embedded. ``mode="text"`` ranks by words and
+    ``"hybrid"`` by both; ``weights`` says how much each thing counts. Without a query the newest items come first.
 
-    Adding calls the embedder, with all texts of :meth:`add_many` at once; if that fails, nothing is changed. A content
-    that its item has already keeps its vector, and one without text has none: it is not found by meaning. Deleting or
-    clearing an item removes its vector; restoring it calls the embedder again. Search is exact. With ``ann=True``
-    (extra ``ann``) an approximate index answers unfiltered searches by meaning above ``ann_above`` items.
+    - Adding calls the embedder, with all texts of :meth:`add_many` at once. If that fails, nothing is changed.
+    - An item that is added again with the same content keeps its vector.
+    - An item without text has no vector and is not found by meaning.
+    - Deleting or clearing an item removes its vector; restoring it calls the embedder again.
+    - Search is exact. With ``ann=True`` (extra ``ann``) an approximate index answers unfiltered searches by meaning
+      above ``ann_above`` items.
     """
 
     capabilities = BASE_CAPABILITIES | {
@@ -87,7 +88,7 @@ class VectorMemoryStore(BaseStore):
         above = whole_number(ann_above, "ann_above")
         self._weights = weights or usual_weights(embeddings)
         self._searcher = Searcher(self._table, embeddings, self._weights, index, above)
-        self._holdings = Holdings(self._table, self._searcher)
+        self._stored = StoredItems(self._table, self._searcher)
 
     @classmethod
     def from_url(
@@ -101,8 +102,8 @@ class VectorMemoryStore(BaseStore):
     ) -> VectorMemoryStore:
         """Return a new, empty store for ``vector://``; ``vector://?embeddings=hashing`` names an installed embedder.
 
-        All options but ``weights`` may stand in the URL's query. Raises InputError for one that is not known, and for
-        one that has one value there and another as a keyword.
+        All options but ``weights`` may also be given in the URL's query. Raises InputError for an unknown option, and
+        for one whose value in the URL differs from the keyword's.
         """
         given = {"embeddings": embeddings, "weights": weights, "ann": ann, "ann_above": ann_above}
         rest, options = take_options(url, {"embeddings": str, "ann": yes_or_no, "ann_above": int}, given)
@@ -135,9 +136,9 @@ class VectorMemoryStore(BaseStore):
     async def add_vectors(
         self, items: Iterable[MemoryItem], vectors: Any, *, within: MemoryMetadata | None = None
     ) -> None:
-        """Store items whose vectors were computed before, as :meth:`add_many` does, without calling the embedder.
+        """Store items with vectors that were computed before, as :meth:`add_many` does, without calling the embedder.
 
-        ``vectors`` is a matrix or a list of lists, one row for each item, of the embedder's dimension.
+        ``vectors`` is a matrix or a list of lists of the embedder's dimension, one row for each item.
         """
         self._ensure_open()
         check_filter(within, "within")
@@ -146,99 +147,87 @@ class VectorMemoryStore(BaseStore):
         if not batch:
             return
         await self._make_room([item.id for item in batch])
-        await self._written(Write(batch, within, owned=len(batch) > AT_ONCE and not self._observers), Embedded(matrix))
+        owned = len(batch) > AT_ONCE and not self._observers
+        await self._write_batch(Write(batch, within, owned=owned), ItemVectors(matrix))
         if self._observers:
             self._observers.added(batch)
 
     async def _add(self, item: MemoryItem, within: MemoryMetadata | None) -> None:
-        own = kept_copy(item, self._table.kin(item.metadata))
-        check_owner(self._holdings.stored(own.id), own, within)  # Before the embedder is paid for.
+        own = private_copy(item, self._table.kin(item.metadata))
+        check_owner(self._stored.get(own.id), own, within)  # Before the embedder is paid for.
         vectors = await self._vectors_of([own])
-        check_owner(self._holdings.stored(own.id), own, within)
-        self._holdings.put([own], vectors)
+        check_owner(self._stored.get(own.id), own, within)
+        self._stored.put([own], vectors)
 
     async def _apply(self, write: Write) -> int:
-        removed: int = await self._written(write)
-        return removed
+        _, removed = await self._write_batch(write)
+        return int(removed)
 
     async def _update_many(self, items: Sequence[MemoryItem], within: MemoryMetadata | None) -> list[MemoryItem]:
-        own = await offload(len(items), kept_copies, items)
-        if len(own) >= _MANY:
-            own = (await self._carried_out(Write(own, within), compared=True)).items
-        else:
-            self._holdings.check_expected(own, within)  # Before the embedder is paid for.
-            vectors = await self._vectors_of(own)
-            self._holdings.check_expected(own, within)
-            self._holdings.put(own, vectors)
-        return await offload(len(own), _copies, own)
+        updated, _ = await self._write_batch(Write(items, within), compared=True)
+        return await offload(len(updated), _copies, updated)
 
     @undivided
-    async def _written(self, write: Write, vectors: Embedded | None = None) -> int:
-        """Write a batch, whose vectors may be known, and return how many items it deleted."""
-        if len(write.adds) + len(write.deletes) >= _MANY:
-            own = await offload(len(write.adds), kept_copies, write.adds, write.owned)
-            write = replace(write, adds=own, owned=not write.keep_created)
-            return (await self._carried_out(write, vectors)).removed
-        own = [kept_copy(item, self._table.kin(item.metadata)) for item in write.adds]
-        if vectors is None:
-            self._holdings.successors(write, own)  # Before the embedder is paid for.
-            vectors = await self._vectors_of([item for item in own if item.id not in write.hidden])
-        items = self._holdings.successors(write, own)
-        removed = sum([self._holdings.take(item_id, write.within, purge=write.purge) for item_id in write.deletes])
-        if not write.hidden:
-            self._holdings.put(items, vectors)
-            return removed
-        number = 0
-        for item in items:
-            if item.id in write.hidden:
-                self._holdings.put_hidden(item)
-            else:
-                self._holdings.put([item], vectors.part([number]))
-                number += 1
-        return removed
+    async def _write_batch(
+        self, write: Write, vectors: ItemVectors | None = None, *, compared: bool = False
+    ) -> tuple[list[MemoryItem], int]:
+        """Write a batch, whose vectors may be known; return its items as they are stored, and how many it deleted.
 
-    async def _carried_out(self, write: Write, vectors: Embedded | None = None, *, compared: bool = False) -> Plan:
-        """Write a batch of many items, which is planned aside if it is large; others may write meanwhile.
-
-        With ``compared``, the version of each item must be the one that is held.
+        With ``compared``, each item must have the version that is stored.
         """
         ids = ids_of(write)
+        if len(ids) < _MANY:
+            own = [private_copy(item, self._table.kin(item.metadata)) for item in write.adds]
+        else:
+            own = await offload(len(write.adds), private_copies, write.adds, write.owned)
+        write = replace(write, adds=own, owned=not write.keep_created)
         if vectors is None:
-            self._holdings.check_head(write)
-            # Conflicts are told before the embedder is paid for.
-            await offload(len(ids), checked, write, self._holdings.seen(ids), compared)
-            vectors = await self._vectors_of([item for item in write.adds if item.id not in write.hidden])
+            self._stored.check_head(write)
+            # Conflicts are found before the embedder is paid for.
+            await offload(len(ids), checked_items, write, self._stored.snapshot(ids), compared)
+            vectors = await self._vectors_of([item for item in own if item.id not in write.hidden])
+        if len(ids) >= _MANY:
+            plan = await self._write_planned(write, vectors, ids, compared)
+            return plan.items, plan.removed
+        self._stored.check_head(write)
+        items = checked_items(write, self._stored.snapshot(ids), compared)
+        removed = sum([self._stored.take(item_id, write.within, purge=write.purge) for item_id in write.deletes])
+        self._stored.put(items, vectors, write.hidden)
+        return items, removed
+
+    async def _write_planned(self, write: Write, vectors: ItemVectors, ids: Sequence[str], compared: bool) -> BatchPlan:
+        """Write a batch of many items. A large one is planned in a thread, while others may write."""
         left = ATTEMPTS
         while True:
             weight, left = len(ids) if left else 0, left - 1
             apart = weight > AT_ONCE
-            seen, first = self._holdings.seen(ids), self._holdings.next_number(apart=apart)
-            if apart and write.adds:  # Memory that is new is slow: little of it in one turn.
+            seen, first = self._stored.snapshot(ids), self._stored.next_number(apart=apart)
+            if apart and write.adds:  # New memory is slow, so it is reserved a little at a time.
                 async for some in in_slices(range(seen.rows.count(None)), SIFTED_AT_ONCE):
                     self._table.reserve(some[-1] + 1)
-            plan = await offload(weight, planned, write, vectors, seen, first, compared)
-            # From here on nobody comes in between.
-            if not apart or (self._holdings.is_free(first) and self._holdings.is_as_seen(ids, seen)):
+            plan = await offload(weight, plan_batch, write, vectors, seen, first, compared)
+            # Nothing is awaited from here until the plan is applied.
+            if not apart or (self._stored.is_free(first) and self._stored.is_unchanged(ids, seen)):
                 break
-        self._holdings.check_head(write)
-        self._holdings.carry_out(plan)
+        self._stored.check_head(write)
+        self._stored.apply(plan)
         if apart:
-            await asyncio.sleep(0)  # What was replaced is freed in a turn of its own.
+            await asyncio.sleep(0)  # Let others run before the replaced items are freed.
             await self._searcher.forget()
         return plan
 
     async def _touch(self, ids: Sequence[str], ttl: float | None, now: str, within: MemoryMetadata | None) -> int:
-        return self._holdings.touch(ids, ttl, now, within)
+        return self._stored.touch(ids, ttl, now, within)
 
     async def _soonest_expiry(self) -> str | None:
-        return self._holdings.soonest_end()
+        return self._stored.soonest_end()
 
-    async def _vectors_of(self, items: Sequence[MemoryItem]) -> Embedded:
-        """Return the vectors of each item: those that its content has already, and zeros where there is no text."""
+    async def _vectors_of(self, items: Sequence[MemoryItem]) -> ItemVectors:
+        """Return the vectors of each item: stored ones if its content is unchanged, zeros if it has no text."""
         if len(items) == 1 and self._table.row_of(items[0].id) is None:
             content, size = items[0].content, self._weights.passage
-            if len(content) <= size:  # No term is shorter than a letter, so that it is one passage.
-                return Embedded((await embed_one(self._embeddings, content))[np.newaxis])
+            if len(content) <= size:  # No term is shorter than a letter, so it is one passage.
+                return ItemVectors((await embed_one(self._embeddings, content))[np.newaxis])
             return await embed_all(self._embeddings, [content], size)
         vectors = np.zeros((len(items), self._embeddings.dimension), dtype=np.float32)
         further = {}
@@ -257,7 +246,7 @@ class VectorMemoryStore(BaseStore):
         if len(asked) == len(items):
             return made
         vectors[asked] = made.first
-        return Embedded(vectors, further | {asked[number]: rest for number, rest in made.further.items()})
+        return ItemVectors(vectors, further | {asked[number]: rest for number, rest in made.further.items()})
 
     # Reading
 
@@ -273,29 +262,29 @@ class VectorMemoryStore(BaseStore):
         return await offload(len(rows), _copies, [self._table.item(row) for row in rows])
 
     async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        rows = self._table.newest_first(await self._table.chosen(wanted), page.end, page.order)
+        rows = self._table.newest_first(await matching_rows(self._table, wanted), page.end, page.order)
         items = self._table.items_of(rows[page.offset :])
         return await offload(len(items), _copies, items)
 
     async def _count(self, wanted: Filter, include_deleted: bool) -> int:
-        candidates = self._holdings.candidates(None, wanted) if include_deleted else []
-        rows = await self._table.chosen(wanted)
+        candidates = self._stored.deleted_candidates(None, wanted) if include_deleted else []
+        rows = await matching_rows(self._table, wanted)
         live = len(self._table) if rows is None else len(rows)
         return live + len(await offload(filter_weight(len(candidates)), matching, candidates, wanted))
 
     async def _scan(self, wanted: Filter, include_deleted: bool, order: Order) -> AsyncGenerator[MemoryItem, None]:
-        candidates = self._holdings.candidates(None, wanted) if include_deleted else []
-        rows = self._table.newest_first(await self._table.chosen(wanted), order=order)[::-1]
+        candidates = self._stored.deleted_candidates(None, wanted) if include_deleted else []
+        rows = self._table.newest_first(await matching_rows(self._table, wanted), order=order)[::-1]
         items = self._table.items_of(rows)
         if candidates:
-            places = self._table.places_of(rows)
+            places = self._table.added[rows].tolist()
             items = await offload(len(candidates), _merged, items, places, candidates, wanted, order)
         async for some in in_slices(items, AT_ONCE):
             for item in some:
                 yield copy_item(item)
 
     async def _owners(self, listing: Listing, wanted: Filter) -> AsyncGenerator[Owner, None]:
-        for owner in await owners(self._table, await self._table.chosen(wanted), listing):
+        for owner in await owners_of(self._table, await matching_rows(self._table, wanted), listing):
             yield owner
 
     async def _rank(self, query: str, wanted: Filter, limit: int, mode: SearchMode) -> list[RankedItem]:
@@ -306,15 +295,15 @@ class VectorMemoryStore(BaseStore):
     # Removing
 
     async def _pop(self, wanted: Filter, purge: bool) -> MemoryItem | None:
-        rows = self._table.newest_first(await self._table.chosen(wanted), 1, "added").tolist()
-        # While a thread looked at the items, later ones may have come.
-        row = self._table.newest(wanted, self._table.added(rows[0]) if rows else -1)
+        rows = self._table.newest_first(await matching_rows(self._table, wanted), 1, "added").tolist()
+        # While a thread tested the items, later ones may have been added.
+        row = newest_row(self._table, wanted, int(self._table.added[rows[0]]) if rows else -1)
         if row is None:
             if not rows:
                 return None
             row = rows[0]
         item = self._table.item(row)
-        self._holdings.take(item.id, None, purge=purge)
+        self._stored.take(item.id, None, purge=purge)
         return copy_item(item)
 
     async def _clear(self, wanted: Filter) -> int:
@@ -322,37 +311,37 @@ class VectorMemoryStore(BaseStore):
         async for some in in_slices(await self._live(None, wanted), CHANGED_AT_ONCE):
             still = [item for item in some if self._table.holds(item)]
             for item in still:
-                self._holdings.hide(item.id)
+                self._stored.delete(item.id)
             cleared += len(still)
         return cleared
 
     async def _delete(self, item_id: str, within: MemoryMetadata | None) -> bool:
-        return self._holdings.take(item_id, within, purge=False)
+        return self._stored.take(item_id, within, purge=False)
 
     async def _restore(self, item_id: str | None, wanted: Filter) -> int:
-        candidates = self._holdings.candidates(item_id, wanted)
+        candidates = self._stored.deleted_candidates(item_id, wanted)
         chosen = await offload(filter_weight(len(candidates)), matching, candidates, wanted)
-        vectors = await self._vectors_of([hidden.item for hidden in chosen])
+        vectors = await self._vectors_of([deleted.item for deleted in chosen])
         restored = 0
         async for some in in_slices(range(len(chosen)), CHANGED_AT_ONCE):
-            # Meanwhile some may have been purged, or added again.
-            restored += sum([self._holdings.show(chosen[number], vectors, number) for number in some])
+            # Some may have been purged or added again meanwhile.
+            restored += sum([self._stored.restore(chosen[number], vectors, number) for number in some])
         return restored
 
     async def _purge(self, item_id: str | None, wanted: Filter, deleted_only: bool) -> int:
-        # All are taken note of now: what is deleted or restored meanwhile is found where it is then.
-        candidates = self._holdings.candidates(item_id, wanted)
+        # All are listed now: an item that is deleted or restored meanwhile is then found where it is.
+        candidates = self._stored.deleted_candidates(item_id, wanted)
         live = [] if deleted_only else await self._live(item_id, wanted)
-        binned = await offload(filter_weight(len(candidates)), matching, candidates, wanted)
+        deleted = await offload(filter_weight(len(candidates)), matching, candidates, wanted)
         purged = 0
-        async for some in in_slices([hidden.item for hidden in binned] + live, CHANGED_AT_ONCE):
-            purged += sum([self._holdings.purge(item, deleted_only=deleted_only) for item in some])
+        async for some in in_slices([each.item for each in deleted] + live, CHANGED_AT_ONCE):
+            purged += sum([self._stored.purge(item, deleted_only=deleted_only) for item in some])
         return purged
 
     async def _live(self, item_id: str | None, wanted: Filter) -> list[MemoryItem]:
-        """Return the items in the table that match, oldest first: all, or the one of an id."""
+        """Return the live items that match, oldest first: all, or the one of an id."""
         if item_id is None:
-            return self._table.items_of(self._table.newest_first(await self._table.chosen(wanted))[::-1])
+            return self._table.items_of(self._table.newest_first(await matching_rows(self._table, wanted))[::-1])
         row = self._table.row_of(item_id)
         return [] if row is None or not wanted.matches(self._table.item(row)) else [self._table.item(row)]
 
@@ -362,8 +351,8 @@ def _copies(items: Iterable[MemoryItem]) -> list[MemoryItem]:
 
 
 def _merged(
-    live: Sequence[MemoryItem], places: Sequence[int], candidates: Iterable[Hidden], wanted: Filter, order: Order
+    live: Sequence[MemoryItem], places: Sequence[int], candidates: Iterable[DeletedItem], wanted: Filter, order: Order
 ) -> list[MemoryItem]:
-    """Return live items, whose places in the order of adding are given, and hidden ones that match, oldest first."""
-    entries = [*map(Hidden, live, places), *matching(candidates, wanted)]
+    """Return live items, with these places in the order of adding, and matching deleted ones, oldest first."""
+    entries = [*map(DeletedItem, live, places), *matching(candidates, wanted)]
     return in_order([entry.item for entry in sorted(entries, key=lambda entry: entry.added)], order)

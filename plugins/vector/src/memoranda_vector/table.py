@@ -9,49 +9,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.items import SCOPE_FIELDS, MemoryItem, MemoryMetadata
-from memoranda.offloading import filter_weight, offload
 from memoranda.store import Order
-from memoranda.store.backend import Filter
 from memoranda_ranking import has_text
-from memoranda_vector.batches import CONVERSATION, NEVER, Batch, Matrix, Times, facet_key, facet_values
-from memoranda_vector.choosing import microseconds, select, tells
-from memoranda_vector.copies import scope_of
-from memoranda_vector.facets import Facet, PlaceFacet, Rows
+from memoranda_vector.batch_columns import (
+    CONVERSATION,
+    NEVER,
+    BatchColumns,
+    Matrix,
+    Times,
+    index_key,
+    index_values,
+    microseconds,
+    scope_of,
+)
+from memoranda_vector.column_index import ColumnIndex, NamespaceIndex, Rows
 
 GROWTH = 1.125
-"""How much is reserved beyond what is needed: little, since the matrix is most of the memory."""
+"""How much capacity grows at a time: little, since the matrix is most of the memory."""
 
 _SMALLEST = 256
-_FACETS = (*SCOPE_FIELDS, "namespace", "conversation", "memory_type", "status", "speaker")
-_COLUMNS = ("times", "ends", "archived", "divided", "_updated", "_added", "_zero", "_blank", "_used")
+_INDEXES = (*SCOPE_FIELDS, "namespace", "conversation", "memory_type", "status", "speaker")
+_COLUMNS = ("times", "ends", "archived", "divided", "_updated", "added", "_zero", "_blank", "_used")
 _CHUNK = 1024
 
 
 class Table:
-    """Rows of items. Rows that become free are used again, and a row keeps its number as long as its item stays."""
+    """Rows of items. A row keeps its number as long as its item stays; free rows are used again."""
 
     def __init__(self, dimension: int) -> None:
         self.matrix: Matrix = np.zeros((0, dimension), dtype=np.float32)
         self.items: list[MemoryItem | None] = []
         self.further: dict[int, Matrix] = {}
-        """The vectors of all passages but the first, by the rows of items that have several. None is ever changed."""
+        """The vectors of all passages but the first, by row, for items that have several. They are never changed."""
         self.divided: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        """Which rows these are."""
-        self.places = PlaceFacet()
-        self.facets: dict[str, Facet] = {name: self.places if name == "namespace" else Facet() for name in _FACETS}
+        """True for the rows in ``further``."""
+        self.namespaces = NamespaceIndex()
+        self.indexes: dict[str, ColumnIndex] = {
+            name: self.namespaces if name == "namespace" else ColumnIndex() for name in _INDEXES
+        }
         self.readers = 0
-        """How many threads read the matrix just now: it must not move meanwhile."""
+        """How many threads are reading the matrix, which must not move meanwhile."""
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
         self.times: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """When the items were created, in microseconds of Unix time."""
         self.ends: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """When they expire, ``NEVER`` for those that do not."""
+        """When the items expire, ``NEVER`` for those that do not."""
         self.archived: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.archived_count = 0
-        self.mortal_count = 0
+        self.expiring_count = 0
         self._updated: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._added: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.added: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._zero: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._blank: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._used: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
@@ -71,26 +79,18 @@ class Table:
         return self._row_of.get(item_id)
 
     def holds(self, item: MemoryItem) -> bool:
-        """Whether this very item, and not another of its id, is in the table."""
+        """Return True if this very item, and not another one with its id, is in the table."""
         row = self._row_of.get(item.id)
         return row is not None and self.items[row] is item
 
     def rows_of(self, ids: Iterable[str]) -> list[int | None]:
-        """Return the rows of these ids, None for those that are not there."""
+        """Return the row of each id, None for an id that is not in the table."""
         return list(map(self._row_of.get, ids))
 
-    def held(self, rows: Iterable[int | None]) -> list[MemoryItem | None]:
-        """Return the items of these rows, None where there is no row."""
+    def items_at(self, rows: Iterable[int | None]) -> list[MemoryItem | None]:
+        """Return the item of each row, None where there is no row."""
         items = self.items
         return [None if row is None else items[row] for row in rows]
-
-    def row_in_use(self, item_id: str) -> int:
-        """Return the row of an item that is known to be there."""
-        return self._row_of[item_id]
-
-    def has_none(self, ids: set[str]) -> bool:
-        """Whether the table holds none of these items."""
-        return self._row_of.keys().isdisjoint(ids)
 
     def item(self, row: int) -> MemoryItem:
         """Return the item of a row in use; it is the table's own."""
@@ -99,18 +99,14 @@ class Table:
         return item
 
     def kin(self, metadata: MemoryMetadata) -> MemoryMetadata | None:
-        """Return the metadata of an item of the same conversation, or None: mostly that of the next one."""
-        row = self.facets["conversation"].some_row(scope_of(metadata.__dict__)[:CONVERSATION])
+        """Return the metadata of some item of the same conversation, or None. It mostly equals that of the next one."""
+        row = self.indexes["conversation"].some_row(scope_of(metadata.__dict__)[:CONVERSATION])
         return None if row is None else self.item(row).metadata
 
     def items_of(self, rows: Rows) -> list[MemoryItem]:
         """Return the items of rows in use."""
         items = self.items
         return [item for row in rows.tolist() if (item := items[row]) is not None]
-
-    def added(self, row: int) -> int:
-        """Return the place of a row's item in the order of adding."""
-        return int(self._added[row])
 
     # Changing
 
@@ -125,18 +121,18 @@ class Table:
         self.matrix[row] = vector
         if further is not None:
             self._divide(row, further)
-        for facet, value in zip(self.facets.values(), facet_values(facet_key(item)), strict=True):
+        for index, value in zip(self.indexes.values(), index_values(index_key(item)), strict=True):
             if value is not None:
-                facet.add(row, value)
+                index.add(row, value)
         self.times[row] = created = microseconds(item.created_at)
         self._updated[row] = created if item.updated_at == item.created_at else microseconds(item.updated_at)
-        self._added[row] = added
+        self.added[row] = added
         self._used[row] = True
         self._set_end(row, item)
         if item.archived_by is not None:
             self.archived[row] = True
             self.archived_count += 1
-        if further is None and not vector[0] and not vector.any():  # Mostly the first number tells.
+        if further is None and not vector[0] and not vector.any():  # The first value mostly decides.
             self._zero[row] = True
             self._zero_count += 1
         if not has_text(item.content):
@@ -144,7 +140,7 @@ class Table:
             self._blank_count += 1
         return row
 
-    def put_new(self, batch: Batch, added: Times) -> Rows:
+    def put_new(self, batch: BatchColumns, added: Times) -> Rows:
         """Add items whose ids are new and different, with their places in the order of adding; return their rows."""
         items = batch.items
         if not items:
@@ -163,23 +159,23 @@ class Table:
         for row, item in zip(numbers, items, strict=True):
             self.items[row] = item
         self._row_of.update(zip([item.id for item in items], numbers, strict=True))
-        for facet, column in zip(self.facets.values(), zip(*batch.values, strict=True), strict=True):
-            facet.add_many(rows, column, batch.which)
-        self._added[rows] = added
+        for index, column in zip(self.indexes.values(), zip(*batch.values, strict=True), strict=True):
+            index.add_many(rows, column, batch.which)
+        self.added[rows] = added
         self._used[rows] = True
         self._set_columns(rows, batch)
         return rows
 
-    def replace_many(self, batch: Batch, numbers: Sequence[int]) -> None:
-        """Put items into the rows of those of the same ids that were held when the batch was worked out."""
+    def replace_many(self, batch: BatchColumns, numbers: Sequence[int]) -> None:
+        """Replace the items of rows by those of a batch, which have the same ids."""
         if not numbers:
             return
         rows = np.array(numbers, dtype=np.int32)
         others = rows[~batch.alike]
         if len(others):
-            for facet, column in zip(self.facets.values(), zip(*batch.values, strict=True), strict=True):
-                facet.remove_many(others)
-                facet.add_many(others, column, batch.which[~batch.alike])
+            for index, column in zip(self.indexes.values(), zip(*batch.values, strict=True), strict=True):
+                index.remove_many(others)
+                index.add_many(others, column, batch.which[~batch.alike])
         for row, item in zip(numbers, batch.items, strict=True):
             self.items[row] = item
         self.matrix[rows] = batch.vectors.first
@@ -190,12 +186,12 @@ class Table:
         self._set_columns(rows, batch)
 
     def take_many(self, numbers: Sequence[int]) -> None:
-        """Remove the items of rows, with their vectors; the rows are free now."""
+        """Remove the items of rows, with their vectors, and free the rows."""
         if not numbers:
             return
         rows = np.array(numbers, dtype=np.int32)
-        for facet in self.facets.values():
-            facet.remove_many(rows)
+        for index in self.indexes.values():
+            index.remove_many(rows)
         for row in numbers:
             del self._row_of[self.item(row).id]
             self.items[row] = None
@@ -203,7 +199,7 @@ class Table:
             self._join(row)
         self.matrix[rows] = 0
         self.archived_count -= int(self.archived[rows].sum())
-        self.mortal_count -= int((self.ends[rows] != NEVER).sum())
+        self.expiring_count -= int((self.ends[rows] != NEVER).sum())
         self._zero_count -= int(self._zero[rows].sum())
         self._blank_count -= int(self._blank[rows].sum())
         self.ends[rows] = NEVER
@@ -211,7 +207,7 @@ class Table:
         self._free += numbers
 
     def take(self, item_id: str) -> tuple[int, MemoryItem]:
-        """Remove an item with its vector and return the row, which is free now, and the item."""
+        """Remove an item with its vector; return its row, which is now free, and the item."""
         row = self._row_of.pop(item_id)
         item = self.item(row)
         self._forget(row)
@@ -221,22 +217,22 @@ class Table:
         return row, item
 
     def set_ends(self, numbers: Sequence[int], ends: Sequence[int]) -> None:
-        """Say when the items of rows expire, ``NEVER`` for those that do not."""
+        """Set when the items of rows expire, ``NEVER`` for those that do not."""
         rows, new = np.array(numbers, dtype=np.int32), np.array(ends, dtype=np.int64)
-        self.mortal_count += int((new != NEVER).sum()) - int((self.ends[rows] != NEVER).sum())
+        self.expiring_count += int((new != NEVER).sum()) - int((self.ends[rows] != NEVER).sum())
         self.ends[rows] = new
 
     def soonest_end(self) -> str | None:
         """Return when the next item expires; None if none ever does."""
-        if not self.mortal_count:
+        if not self.expiring_count:
             return None
         return self.item(int(self.ends[: self.height].argmin())).expires_at
 
     def _set_end(self, row: int, item: MemoryItem) -> None:
-        """Note when the item of a row that has no end yet expires, if it does."""
+        """Set when the item of a row expires, if it does. The row has no end yet."""
         if item.expires_at is not None:
             self.ends[row] = microseconds(item.expires_at)
-            self.mortal_count += 1
+            self.expiring_count += 1
 
     def _fill(self, rows: list[int], vectors: Matrix, order: NDArray[np.intp]) -> None:
         """Write the vectors, in this order, into rows that ascend."""
@@ -258,21 +254,21 @@ class Table:
 
     def _forget(self, row: int) -> None:
         self._join(row)
-        for facet in self.facets.values():
-            facet.remove(row)
+        for index in self.indexes.values():
+            index.remove(row)
         self.archived_count -= int(self.archived[row])
-        self.mortal_count -= int(self.ends[row] != NEVER)
+        self.expiring_count -= int(self.ends[row] != NEVER)
         self.ends[row] = NEVER
         self._zero_count -= int(self._zero[row])
         self._blank_count -= int(self._blank[row])
         self.archived[row] = self._zero[row] = self._blank[row] = self._used[row] = False
 
-    def _set_columns(self, rows: Rows, batch: Batch) -> None:
-        """Give rows, whose columns say what they held before, what a batch says."""
+    def _set_columns(self, rows: Rows, batch: BatchColumns) -> None:
+        """Set the columns of rows to those of a batch, and correct the counts by what they held before."""
         self.archived_count += int(batch.archived.sum()) - int(self.archived[rows].sum())
         self._zero_count += int(batch.zero.sum()) - int(self._zero[rows].sum())
         self._blank_count += int(batch.blank.sum()) - int(self._blank[rows].sum())
-        self.mortal_count += int((batch.ends != NEVER).sum()) - int((self.ends[rows] != NEVER).sum())
+        self.expiring_count += int((batch.ends != NEVER).sum()) - int((self.ends[rows] != NEVER).sum())
         self.times[rows], self._updated[rows], self.ends[rows] = batch.times, batch.updated, batch.ends
         self.archived[rows], self._zero[rows], self._blank[rows] = batch.archived, batch.zero, batch.blank
 
@@ -283,7 +279,7 @@ class Table:
         return row
 
     def _new_rows(self, count: int) -> list[int]:
-        """Return rows to fill, free ones first, in ascending order."""
+        """Return rows to fill in ascending order, reusing free ones first."""
         reused = sorted(self._free.pop() for _ in range(min(count, len(self._free)))) if self._free else []
         start = len(self.items)
         fresh = count - len(reused)
@@ -292,7 +288,7 @@ class Table:
         return [*reused, *range(start, start + fresh)]
 
     def reserve(self, count: int) -> None:
-        """Make room for so many further items."""
+        """Make room for this many more items."""
         self._reserve(self.height + max(0, count - len(self._free)))
 
     def _reserve(self, height: int) -> None:
@@ -310,8 +306,8 @@ class Table:
         else:
             # The allocator moves pages instead of copying, and there are never two matrices. No view outlives a call.
             self.matrix.resize(shape, refcheck=False)
-        for facet in self.facets.values():
-            facet.grow(grown)
+        for index in self.indexes.values():
+            index.grow(grown)
         for name in _COLUMNS:
             column = getattr(self, name)
             further = np.full(grown - capacity, NEVER if name == "ends" else 0, dtype=column.dtype)
@@ -319,90 +315,47 @@ class Table:
 
     # Choosing
 
-    def select(self, wanted: Filter) -> Rows | None:
-        """Return the rows that match as far as columns tell, or None if that is every row up to the height."""
-        return select(self, wanted)
-
-    async def chosen(self, wanted: Filter) -> Rows | None:
-        """Return the rows that match every filter, or None if that is every row up to the height.
-
-        They are what they are until the next ``await``. A filter that no column tells is asked of every item, aside.
-        """
-        rows = self.select(wanted)
-        if all(tells(self, condition) for condition in wanted.conditions):
-            return rows
-        numbers = self.listed(rows).tolist()
-        matching = await offload(filter_weight(len(numbers)), self._matching, numbers, wanted)
-        return np.array([row for row, item in matching if self.items[row] is item], dtype=np.int32)
-
-    def _matching(self, rows: Sequence[int], wanted: Filter) -> list[tuple[int, MemoryItem]]:
-        found = ((row, self.items[row]) for row in rows)
-        return [(row, item) for row, item in found if item is not None and wanted.matches(item)]
-
     def listed(self, rows: Rows | None) -> Rows:
         """Return the rows as an array, where None stands for every row."""
         return np.arange(self.height, dtype=np.int32) if rows is None else rows
 
-    def stamps(self, rows: Rows) -> NDArray[np.int64]:
-        """Return what tells the items that the rows hold now from any that they may hold later."""
-        stamps: NDArray[np.int64] = self._added[rows]
-        return stamps
-
     def newest_first(self, rows: Rows | None, limit: int | None = None, order: Order = "created") -> Rows:
-        """Return the rows in this order, of equal times in that of adding, the last first."""
+        """Return the rows in this order, the last first. Ties are broken by the order of adding."""
         rows = self.listed(rows)
-        keys = (self._added if order == "added" else self._updated if order == "updated" else self.times)[rows]
+        keys = (self.added if order == "added" else self._updated if order == "updated" else self.times)[rows]
         if limit is not None and limit < len(rows):
             oldest = np.partition(keys, len(rows) - limit)[len(rows) - limit]
             kept = keys >= oldest
             rows, keys = rows[kept], keys[kept]
-        return rows[np.lexsort((self._added[rows], keys))[::-1]][:limit]
-
-    def newest(self, wanted: Filter, after: int = -1) -> int | None:
-        """Return the row of the item that was added last, of those that match and were added after this place.
-
-        Nothing is awaited, so that the answer still holds when a change follows at once.
-        """
-        rows = self.listed(self.select(wanted))
-        rows = rows[self._added[rows] > after]
-        if all(tells(self, condition) for condition in wanted.conditions):
-            return int(rows[self._added[rows].argmax()]) if len(rows) else None
-        return next(
-            (row for row in self.newest_first(rows, order="added").tolist() if wanted.matches(self.item(row))), None
-        )
+        return rows[np.lexsort((self.added[rows], keys))[::-1]][:limit]
 
     def oldest_first_by(self, codes: Rows, rows: Rows) -> Rows:
-        """Return the rows in the order of their code, then of time, then of adding, the first first."""
-        return rows[np.lexsort((self._added[rows], self.times[rows], codes[rows]))]
+        """Return the rows by their code, then by time, then by the order of adding."""
+        return rows[np.lexsort((self.added[rows], self.times[rows], codes[rows]))]
 
     def order(self, similarities: NDArray[np.floating[Any]], rows: Rows) -> NDArray[np.intp]:
-        """Return the places of the rows by their similarity, the highest first; of equal ones the newest first."""
-        return np.lexsort((self._added[rows], self.times[rows], similarities))[::-1]
+        """Return the positions that sort the rows by similarity, highest first; ties put the newest first."""
+        return np.lexsort((self.added[rows], self.times[rows], similarities))[::-1]
 
-    def places_of(self, rows: Rows) -> list[int]:
-        """Return the places of the rows' items in the order of adding."""
-        places: list[int] = self._added[rows].tolist()
-        return places
-
-    def places_in(self, rows: Sequence[int | None]) -> list[int]:
+    def places_at(self, rows: Sequence[int | None]) -> list[int]:
         """Return the places of the rows' items in the order of adding; -1 where there is no row."""
-        places = iter(self.places_of(np.array([row for row in rows if row is not None], dtype=np.int32)))
+        places = iter(self.added[[row for row in rows if row is not None]].tolist())
         return [-1 if row is None else next(places) for row in rows]
 
     def mask(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return, for every row up to the height, whether it is one of these and still in use."""
+        """Return a mask over all rows, True for those of ``rows`` that are still in use."""
         inside = np.zeros(self.height, dtype=np.bool_)
         inside[rows] = True
         return inside & self._used[: self.height]
 
     def zero_rows(self, rows: Rows | None, height: int) -> NDArray[np.bool_] | None:
-        """Return which of the rows (None: all below ``height``) have the zero vector; None if no row has."""
+        """Return a mask of the rows (None: all below ``height``) with the zero vector; None if no row has it."""
         if not self._zero_count:
             return None
         return self._zero[:height] if rows is None else self._zero[rows]
 
     def blank_rows(self, rows: Rows | None, height: int) -> NDArray[np.bool_] | None:
-        """Return which of the rows (None: all below ``height``) hold an item without text; None if no row does."""
+        """Return a mask of the rows (None: all below ``height``) without text; None if every row has some."""
         if not self._blank_count:
             return None
         return self._blank[:height] if rows is None else self._blank[rows]

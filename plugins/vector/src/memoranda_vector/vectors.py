@@ -1,4 +1,4 @@
-"""Many vectors at once: called for, checked and brought to length one."""
+"""Call an embedder, and check and normalise many vectors at once."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from memoranda.embeddings import Embeddings
 from memoranda.errors import BadVectorError, EmbeddingError
 from memoranda.offloading import AT_ONCE, EMBEDDED_AT_ONCE, in_slices, offload, word_weight
 from memoranda_ranking import checked_vector, has_text, long_texts, normalised, provided_vectors
-from memoranda_vector.batches import Embedded, Matrix
+from memoranda_vector.batch_columns import ItemVectors, Matrix
 
 _CHUNK = 1024
 _LARGE = 1e30
 
 
-async def embed_all(embeddings: Embeddings, texts: Sequence[str], size: float) -> Embedded:
-    """Return the vectors of the texts, of long ones those of their passages of about ``size`` terms."""
+async def embed_all(embeddings: Embeddings, texts: Sequence[str], size: float) -> ItemVectors:
+    """Return the vectors of the texts; a long text has those of its passages of about ``size`` terms."""
     long = await offload(word_weight(sum(map(len, texts))), long_texts, texts, size)
     if not long:
-        return Embedded(await embed_matrix(embeddings, texts))
+        return ItemVectors(await embed_matrix(embeddings, texts))
     made = await embed_matrix(
         embeddings, [passage for place, text in enumerate(texts) for passage in long.get(place) or (text,)]
     )
     counts = np.ones(len(texts), dtype=np.intp)
     counts[list(long)] = [len(passages) for passages in long.values()]
     starts = np.cumsum(counts) - counts
-    # Copies: a view would keep the vectors of all others for as long as the item stays.
+    # Copies: a view would keep all vectors in memory for as long as one item stays.
     further = {place: made[starts[place] + 1 : starts[place] + counts[place]].copy() for place in long}
-    return Embedded(made[starts], further)
+    return ItemVectors(made[starts], further)
 
 
 async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
@@ -47,8 +47,8 @@ async def embed_matrix(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:
     if getattr(type(embeddings), "aembed_many", None) is not Embeddings.aembed_many:
         given = await provided_vectors(embeddings, texts)
         return await offload(len(texts), checked_matrix, given, len(texts), dimension)
-    # It embeds one after the other. As a list, numbers take eight times the room that they have here, so only so many
-    # are held at a time as stay in the processor's cache: memory that is used again is twice as fast.
+    # The embedder takes one text after the other. Values in lists take eight times the room that they have here, so
+    # only so many are held at a time as fit the processor's cache: reused memory is twice as fast.
     matrix = np.empty((len(texts), dimension), dtype=np.float32)
     async for some in in_slices(range(len(texts)), EMBEDDED_AT_ONCE):
         part = slice(some[0], some[-1] + 1)
@@ -66,7 +66,7 @@ async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -
     if type(given) is list and len(given) == dimension:
         with suppress(struct.error, OverflowError, TypeError):
             vector = np.frombuffer(_packer(dimension)(*given), dtype=np.float32)
-    if vector is None:  # No list of numbers: whatever is wrong with it is told here.
+    if vector is None:  # Not a list of numbers: this reads it, or raises what is wrong with it.
         vector = np.frombuffer(checked_vector(given, dimension), dtype=np.float32)
     length = math.sqrt(vector.dot(vector))
     if 0 < length < math.inf:  # Every value is finite then.
@@ -75,7 +75,7 @@ async def embed_one(embeddings: Embeddings, text: str, *, query: bool = False) -
 
 
 async def checked_vectors(vectors: Any, count: int, dimension: int) -> Matrix:
-    """Return and raise what :func:`checked_matrix` does, which looks at a part of many vectors at a time."""
+    """Return and raise what :func:`checked_matrix` does, but read many vectors a part at a time."""
     if count <= AT_ONCE or not hasattr(vectors, "__len__") or len(vectors) != count:
         return checked_matrix(vectors, count, dimension)
     matrix = np.empty((count, dimension), dtype=np.float32)
@@ -86,7 +86,7 @@ async def checked_vectors(vectors: Any, count: int, dimension: int) -> Matrix:
 
 
 def checked_matrix(vectors: Any, count: int, dimension: int) -> Matrix:
-    """Return the vectors as float32 rows of length one; a row of zeros stays as it is.
+    """Return the vectors as float32 rows of length one; a row of zeros stays zero.
 
     Raises EmbeddingError unless there are ``count`` of them, BadVectorError unless each has ``dimension`` finite
     values.
@@ -108,7 +108,7 @@ def _fill(matrix: Matrix, vectors: Any) -> None:
 
 def _read(vectors: Any, dimension: int) -> Any:
     if type(vectors) is list and type(vectors[0]) is list and type(vectors[0][0] if vectors[0] else None) is float:
-        # Lists of numbers are read in less than half of the time that numpy takes, which is asked about all others.
+        # For lists of floats this takes less than half of numpy's time; numpy reads everything else.
         with suppress(struct.error, OverflowError, TypeError):
             pack = _packer(dimension)
             return np.frombuffer(b"".join([pack(*vector) for vector in vectors]), np.float32).reshape(-1, dimension)
@@ -128,21 +128,21 @@ def _read(vectors: Any, dimension: int) -> Any:
 
 @cache
 def _packer(dimension: int) -> Callable[..., bytes]:
-    """Return what makes the bytes of a vector, as float32, of that many numbers."""
+    """Return a function that packs this many numbers as float32."""
     return struct.Struct(f"{dimension}f").pack
 
 
 def _normalise(rows: Matrix, out: Matrix) -> None:
     if len(rows) == 1:
         length = math.sqrt(rows[0].dot(rows[0]))
-        if 1 / _LARGE < length < _LARGE:  # Every value is finite then, as a float32.
+        if 1 / _LARGE < length < _LARGE:  # Then every value is finite as a float32.
             np.divide(rows, np.float32(length), out=out)
             return
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", rows, rows)
         if not (squares.min(initial=1.0) > 1 / _LARGE and squares.max(initial=1.0) < _LARGE):
-            # Squares of float32 can leave its range, but not that of double precision, which takes ten times as long: a
-            # sum that is not finite there has a value that is not.
+            # Squares can leave the range of float32 but not that of double precision, which takes ten times as long. If
+            # a sum is not finite there, some value is not.
             squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     if not np.isfinite(squares).all():
         raise BadVectorError("it holds values that are not finite in float32")

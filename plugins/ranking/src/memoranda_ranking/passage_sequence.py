@@ -1,8 +1,8 @@
-"""The passages of a ranking in one row, each in its place among its neighbours.
+"""The passages of a ranking in sequence, each among its neighbours.
 
-A long item is several passages of the row, one after the other: each is scored by itself, and the passages beside it
-are its neighbours like the turns around. So what a long answer says somewhere is found, but the turns beside it have
-only what it says close to them.
+A long item is several consecutive passages. Each is scored by itself, and the passages beside it are its neighbours, as
+the turns around a short item are. So every part of a long answer is found, but a turn beside it has only its nearest
+part as a neighbour.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from math import fsum, inf
 from operator import add, mul
 from typing import TypeVar
 
-from memoranda_ranking.addressees import called, said_by_callers
 from memoranda_ranking.dates import date_terms
 from memoranda_ranking.names import ASSISTANTS, UNKNOWN, asked_person, is_role
+from memoranda_ranking.participants import called_by_name, turns_of_callers
 from memoranda_ranking.passage_splitting import passage_at, passage_count
 from memoranda_ranking.passages import Passage, Weights, are_apart
 from memoranda_ranking.stemming import stem
@@ -71,7 +71,7 @@ def joined(windows: Iterable[Sequence[Passage]]) -> Sequence[Sequence[Passage]]:
     return runs
 
 
-class Row:
+class PassageSequence:
     """Passages in one row, with the stretches of consecutive turns of the same session that stand in it.
 
     ``items`` are the passages as they were given, and ``item_at`` says which of them stands at a place; at the
@@ -239,11 +239,11 @@ class Row:
         return together
 
     def tells_time(self, item: int) -> bool:
-        """Whether an item mentions a time."""
+        """Return True if an item mentions a time."""
         return not _TIME_TERMS.isdisjoint(self.terms[item])
 
     def states(self, item: int) -> bool:
-        """Whether an item tells something: it does not end in a question, or is long."""
+        """Return True if an item states something: it does not end in a question, or is long."""
         text = self.items[item].text
         return len(self.terms[item]) > _LONG_QUESTION or not text.rstrip().endswith(_QUESTION_MARKS)
 
@@ -266,13 +266,13 @@ class Row:
         Where nothing tells who speaks, this much is known: nobody calls herself. All others are returned, if any does,
         and where two take turns, every other one.
         """
-        name, calling = called(query, [passage.text for passage in self.items])
+        name, calling = called_by_name(query, [passage.text for passage in self.items])
         words = frozenset(index_terms(name))
         for (term, places), found in zip(own.items(), counts, strict=True):
             if term in words:
                 for place in map(self.first_place.__getitem__, calling):
                     found[place] = found.get(place, 0.0) - places.pop(place, 0.0)
-        return name, set(range(len(self.items))) - said_by_callers(calling, self.sitting_of) if calling else set()
+        return name, set(range(len(self.items))) - turns_of_callers(calling, self.sitting_of) if calling else set()
 
     def sitting_of(self, item: int) -> tuple[int, int]:
         """Return the first of the items that follow each other around this one, and the one after the last."""

@@ -1,4 +1,4 @@
-"""Which rows have a value: the index behind every scope, type and speaker."""
+"""An index of one column: the rows of each value, for scopes, types and speakers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ UNKNOWN = -2
 """The code of a value that no row has."""
 
 _FEW = 8
-"""Up to how many rows leave a value's list one by one."""
+"""Up to this many rows are removed from a value's list one by one."""
 
 _BYTES = np.dtype(np.int32).itemsize
 
 
-class Facet:
-    """One field of all rows, indexed both ways: each row's value as a number, and the rows of each value.
+class ColumnIndex:
+    """One field of all rows, indexed both ways: the code of each row's value, and the rows of each value.
 
-    Values that no row has any more are forgotten. Rows of a value come in no particular order.
+    A value that no row has any more is dropped. The rows of a value come in no particular order.
     """
 
     def __init__(self) -> None:
         self.codes: Rows = np.full(0, NONE, dtype=np.int32)
-        self._places: Rows = np.zeros(0, dtype=np.int32)
+        self._positions: Rows = np.zeros(0, dtype=np.int32)
         self._code_of: dict[Hashable, int] = {}
         self._rows_of: dict[int, tuple[Hashable, array[int]]] = {}
         self._next_code = 0
@@ -40,20 +40,20 @@ class Facet:
         """Make room for this many rows."""
         added = capacity - len(self.codes)
         self.codes = np.concatenate([self.codes, np.full(added, NONE, dtype=np.int32)])
-        self._places = np.concatenate([self._places, np.zeros(added, dtype=np.int32)])
+        self._positions = np.concatenate([self._positions, np.zeros(added, dtype=np.int32)])
 
     def add(self, row: int, value: Hashable) -> None:
-        """Give a row that has none its value."""
+        """Set the value of a row that has none."""
         code = self._code_of.get(value)
         if code is None:
             code = self._coded(value)
         rows = self._rows_of[code][1]
         self.codes[row] = code
-        self._places[row] = len(rows)
+        self._positions[row] = len(rows)
         rows.append(row)
 
     def add_many(self, rows: Rows, values: Sequence[Hashable | None], which: Rows) -> None:
-        """Give several rows that have none their values: to each the one of the given values that ``which`` says."""
+        """Set the values of several rows that have none; ``which`` is the number of each row's value in ``values``."""
         coded = [NONE if value is None else self._coded(value) for value in values]
         codes = np.array(coded, dtype=np.int32)[which]
         self.codes[rows] = codes
@@ -64,30 +64,30 @@ class Facet:
         before = []
         written = memoryview(listed.tobytes())
         groups = zip(ordered[starts].tolist(), starts.tolist(), sizes.tolist(), strict=True)
-        for code, start, size in groups:  # As little as can be for each: a batch may have a value for every row.
+        for code, start, size in groups:  # Kept short: a batch may have a value for every row.
             members = array("i") if code == NONE else self._rows_of[code][1]
             before.append(len(members))
             members.frombytes(written[start * _BYTES : (start + size) * _BYTES])
-        self._places[listed] = np.arange(len(listed)) + np.repeat(np.array(before, dtype=np.int64) - starts, sizes)
+        self._positions[listed] = np.arange(len(listed)) + np.repeat(np.array(before, dtype=np.int64) - starts, sizes)
 
     def remove(self, row: int) -> None:
-        """Take a row's value away, if it has one."""
+        """Remove the value of a row, if it has one."""
         code = int(self.codes[row])
         if code == NONE:
             return
         value, rows = self._rows_of[code]
         last = rows.pop()
         if last != row:
-            place = int(self._places[row])
-            rows[place] = last
-            self._places[last] = place
+            position = int(self._positions[row])
+            rows[position] = last
+            self._positions[last] = position
         if not rows:
             del self._rows_of[code], self._code_of[value]
-            self._went(value)
+            self._on_unused_value(value)
         self.codes[row] = NONE
 
     def remove_many(self, rows: Rows) -> None:
-        """Take the values of several rows away, if they have any."""
+        """Remove the values of several rows, if they have any."""
         rows = rows[self.codes[rows] != NONE]
         codes = self.codes[rows]
         order = np.argsort(codes, kind="stable")
@@ -98,34 +98,30 @@ class Facet:
             value, members = self._rows_of[code]
             if size == len(members):
                 del self._rows_of[code], self._code_of[value]
-                self._went(value)
+                self._on_unused_value(value)
             elif size <= _FEW:
                 for row in listed[start : start + size].tolist():
                     self.remove(row)
             else:
-                self._leave(members, listed[start : start + size])
+                self._remove_some(members, listed[start : start + size])
         self.codes[rows] = NONE
 
-    def _leave(self, members: array[int], gone: Rows) -> None:
-        """Take rows out of a value's list, which has more: the last ones that stay move to their places."""
+    def _remove_some(self, members: array[int], gone: Rows) -> None:
+        """Remove rows from a longer list: the last rows that stay move into the gaps."""
         left = len(members) - len(gone)
         self.codes[gone] = NONE
         listed = np.frombuffer(members, dtype=np.int32)
         tail = listed[left:]
         moved = tail[self.codes[tail] != NONE]
-        holes = self._places[gone]
+        holes = self._positions[gone]
         holes = holes[holes < left]
         listed[holes] = moved
-        self._places[moved] = holes
-        del listed, tail  # An array that is looked at cannot be cut.
+        self._positions[moved] = holes
+        del listed, tail  # An array cannot shrink while a buffer of it is open.
         del members[left:]
 
-    def code(self, value: Hashable) -> int | None:
-        """Return the number that stands for a value, or None if no row has it."""
-        return self._code_of.get(value)
-
-    def code_or_unknown(self, value: Hashable) -> int:
-        """Return the number that stands for a value, or one that stands for none."""
+    def code(self, value: Hashable) -> int:
+        """Return the code of a value, or ``UNKNOWN`` if no row has it."""
         return self._code_of.get(value, UNKNOWN)
 
     def rows(self, value: Hashable) -> Rows:
@@ -146,22 +142,18 @@ class Facet:
         return 0 if code is None else len(self._rows_of[code][1])
 
     def value(self, code: int) -> Any:
-        """Return the value that a number stands for."""
+        """Return the value of a code."""
         return self._rows_of[code][0]
 
-    def values(self) -> list[Any]:
-        """Return every value that some row has."""
-        return list(self._code_of)
-
-    def coded_values(self) -> dict[int, Any]:
-        """Return every value that some row has, by the number that stands for it."""
+    def values_by_code(self) -> dict[int, Any]:
+        """Return every value that some row has, by its code."""
         return {code: value for value, code in self._code_of.items()}
 
-    def _came(self, value: Any) -> None:
-        """Take note that some row has a value that none had."""
+    def _on_new_value(self, value: Any) -> None:
+        """Handle a value that no row had before."""
 
-    def _went(self, value: Any) -> None:
-        """Take note that no row has a value any more."""
+    def _on_unused_value(self, value: Any) -> None:
+        """Handle a value that no row has any more."""
 
     def _coded(self, value: Hashable) -> int:
         code = self._code_of.get(value)
@@ -169,19 +161,19 @@ class Facet:
             code = self._code_of[value] = self._next_code
             self._rows_of[code] = (value, array("i"))
             self._next_code += 1
-            self._came(value)
+            self._on_new_value(value)
         return code
 
 
-class PlaceFacet(Facet):
-    """The namespaces of all rows. It knows which of them lie below a place without looking at the others."""
+class NamespaceIndex(ColumnIndex):
+    """The namespaces of all rows. It finds those below a place without reading the others."""
 
     def __init__(self) -> None:
         super().__init__()
         self._below: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
 
     def below(self, place: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Return the namespaces that are a place or lie below it."""
+        """Return the namespaces at a place or below it."""
         return list(self._below.get(place, ()))
 
     def codes_below(self, place: tuple[str, ...]) -> list[int]:
@@ -197,11 +189,11 @@ class PlaceFacet(Facet):
         found = [self.rows(namespace) for namespace in self.below(place)]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
 
-    def _came(self, value: tuple[str, ...]) -> None:
+    def _on_new_value(self, value: tuple[str, ...]) -> None:
         for depth in range(1, len(value) + 1):
             self._below.setdefault(value[:depth], {})[value] = None
 
-    def _went(self, value: tuple[str, ...]) -> None:
+    def _on_unused_value(self, value: tuple[str, ...]) -> None:
         for depth in range(1, len(value) + 1):
             namespaces = self._below[value[:depth]]
             del namespaces[value]

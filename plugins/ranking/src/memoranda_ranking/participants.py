@@ -1,4 +1,4 @@
-"""Who takes part in a conversation: who speaks, and who is called by name, where nobody's name is stored."""
+"""The participants of a conversation: who speaks, and who is called by name if no names are stored."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _MARKS = ("!", ",", "?", ".")
 _WORD = re.compile(r"[^\W\d_]+")
 _NO_NAMES = STOPWORDS.union(MONTHS)
 _BEGINNING = 80
-"""How many letters of what is said are looked at: people are called first."""
+"""How many characters of a content are read: people are called by name at the beginning."""
 
 _NEAR = 12
 _TIMES, _IN_TURN = 10, 0.8
-"""Two take turns where, of at least so many pairs of calls near by, this part is an even number of turns apart."""
+"""Two people take turns if, of at least so many nearby pairs of calls, this share is an even number of turns apart."""
 
 
 def capitalised(query: str) -> frozenset[str]:
-    """Return the words of a query that are written as names are."""
+    """Return the words of a query that are capitalised like names."""
     if query.islower():
         return frozenset()
     return frozenset(word for word in _WORD.findall(query) if word[0].isupper() and word.lower() not in _NO_NAMES)
 
 
-def called(query: str, contents: Sequence[str]) -> tuple[str, set[int]]:
-    """Return the name in a query that somebody is greeted by, if it is just one, and which contents call this one.
+def called_by_name(query: str, contents: Sequence[str]) -> tuple[str, set[int]]:
+    """Return the one name in a query by which someone is greeted, if any, and the contents that call this person.
 
-    "That's lovely, Ada!" was not said by Ada. Of several lines each may be somebody else's: they call nobody.
+    "That's lovely, Ada!" was not said by Ada. A content of several lines is skipped, since several people may speak.
     """
     naming = {
         name: [at for at, content in enumerate(contents) if content.find(name, 0, _BEGINNING) >= 0]
@@ -49,17 +49,17 @@ def called(query: str, contents: Sequence[str]) -> tuple[str, set[int]]:
 
 
 def _calls(name: str, beginning: str) -> bool:
-    """Whether a name stands by itself: "Ada, …", "Wow Ada!", "You are right, Ada."."""
+    """Return True if a name stands by itself: "Ada, …", "Wow Ada!", "You are right, Ada."."""
     before, _, after = beginning.partition(name)
     first = len(before.split()) < 2 and not before[-1:].isalnum()
     return after.startswith(_MARKS) and (first or before.rstrip().endswith(_MARKS))
 
 
-def said_by_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:
-    """Return the turns of those who call somebody: these, and where two take turns, every other from the nearest on.
+def turns_of_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[int, int]]) -> set[int]:
+    """Return the turns of the callers: the calls, and if two people take turns, every other turn around each call.
 
-    ``stretch_of`` says where the turns begin and end that follow each other around one. Among several people, in notes
-    or in sentences it is chance whether two calls of one name are an even number of turns apart.
+    ``stretch_of`` returns the first and the end of the consecutive turns around one. With several people, or in notes,
+    it is chance whether two calls of one name are an even number of turns apart.
     """
     said, near, even = set(calling), 0, 0
     in_turn: set[int] = set()
@@ -74,7 +74,7 @@ def said_by_callers(calling: Iterable[int], stretch_of: Callable[[int], tuple[in
 
 
 def taking_part(query: str, heard: Iterable[tuple[str | None, str]]) -> set[str]:
-    """Return who speaks in these turns, each a name and a content, and which names in the query somebody is called by.
+    """Return who speaks in these turns, each a name and a content, and the names in the query that are called.
 
     "Thanks, Ada!" calls Ada. Her name is taken out of a query before it is embedded, as those of speakers are.
     """

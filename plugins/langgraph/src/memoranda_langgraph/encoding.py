@@ -1,7 +1,7 @@
-"""What must come back to the byte although observers may change texts: packed, so that it looks like nothing else.
+"""Encodings of what must come back unchanged although observers may edit texts.
 
-An observer that redacts takes digits for a phone number, and those of a random id now and then are enough for one. The
-letters that are used here, and the sign before them, keep any such run from beginning.
+A redacting observer may take the digits of a random id for a phone number. The alphabet used here, and the sign before
+it, rule that out.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _SIGN = "_"
 _FEW_DIGITS = 6
 
 
-def is_plain(text: str) -> bool:
-    """Whether no observer takes a text for an address or a number."""
+def is_safe(text: str) -> bool:
+    """Return True if no observer takes a text for an address or a number."""
     return text.isascii() and "@" not in text and "%" not in text and sum(map(str.isdigit, text)) < _FEW_DIGITS
 
 
@@ -25,7 +25,7 @@ def packed(data: bytes) -> str:
 
 
 def unpacked(text: str) -> bytes:
-    """Return the bytes of a text. Raises ValueError or TypeError for what is none of :func:`packed`."""
+    """Return the bytes of a text. Raises ValueError or TypeError if :func:`packed` did not make it."""
     if not text.startswith(_SIGN):
         raise ValueError("the text was not packed")
     return base64.b64decode(text[1:].encode(), b"-_", validate=True)
@@ -37,10 +37,10 @@ def packed_json(value: Any) -> str:
 
 
 def unpacked_json(text: str) -> Any:
-    """Return the value of a text. Raises ValueError or TypeError for what is none of :func:`packed_json`."""
+    """Return the value of a text. Raises ValueError or TypeError if :func:`packed_json` did not make it."""
     return json.loads(unpacked(text))
 
 
 def comparable(text: str) -> str:
-    """Return a text, an id for one, in digits that equal ones have in common and that have the same order."""
+    """Return a text, such as an id, as hexadecimal digits with the same order."""
     return _SIGN + text.encode().hex()
