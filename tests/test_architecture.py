@@ -44,29 +44,29 @@ COMMANDS = {"memoranda_summary.commands", "memoranda_context.commands"}
 CORE_BOUND = 8_500
 
 SIZES = {
-    "anthropic": 842,
+    "anthropic": 841,
     "cli": 5_261,
     "context": 1_012,
     "embed-static": 241,
     "inspector": 1_679,
-    "langgraph": 1_705,
+    "langgraph": 1_694,
     "mcp": 2_528,
     "messages": 1_684,
-    "openai": 424,
-    "openai-agents": 339,
+    "openai": 427,
+    "openai-agents": 342,
     "postgres": 5_778,
-    "pydantic-ai": 508,
+    "pydantic-ai": 505,
     "ranking": 2_445,
-    "redact": 256,
+    "redact": 255,
     "redis": 3_207,
-    "sql": 700,
+    "sql": 694,
     "sqlite": 6_221,
     "summary": 1_851,
     "summary-conversation": 98,
     "summary-facts": 85,
     "summary-profiles": 105,
     "testing": 11_934,
-    "vector": 2_796,
+    "vector": 2_687,
 }
 """How many lines of Python each plugin has."""
 
