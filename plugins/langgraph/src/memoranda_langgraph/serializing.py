@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from memoranda.errors import CorruptStoreError, InputError, StoreError
+from memoranda.errors import CorruptStoreError, InputError, StoreError, quoted
 
 KINDS = ("null", "bytes", "bytearray", "msgpack")
 """The kinds that are written. LangGraph could also read pickles and an older JSON, which can name any constructor."""
