@@ -15,7 +15,7 @@ from memoranda_cli.terminal import agree, items_text, progress, say, show_json
 if TYPE_CHECKING:
     from memoranda.store import Access, BaseStore
 
-Everything = Annotated[bool, typer.Option("--all", help="All of them, whoever owns them.")]
+Everything = Annotated[bool, typer.Option("--all", help="All of them, of every owner.")]
 ItemId = Annotated[str | None, typer.Argument(metavar="ID", help="One item, by its id.")]
 
 

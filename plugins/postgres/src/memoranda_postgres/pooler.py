@@ -20,7 +20,7 @@ from memoranda.store import Finding
 
 @dataclass(frozen=True, slots=True)
 class Pooler:
-    """Whether there is a pooler, and whether prepared statements are reliable."""
+    """True if there is a pooler, and whether prepared statements are reliable."""
 
     present: bool
     keeps_statements: bool

@@ -50,7 +50,7 @@ def asked_person(query: str) -> tuple[str, frozenset[str]]:
         return "", first
     if _TOLD_BY_YOU.search(query):
         return "assistant", first
-    # "Can you show me …" is still about who asks; other languages have too many ways to ask what somebody said.
+    # "Can you show me …" is still about who asks; other languages have too many ways to ask what a person said.
     return ("user" if language == "english" or second.isdisjoint(words) else ""), first
 
 

@@ -261,10 +261,10 @@ class PassageSequence:
         return named
 
     def leave_out_calls(self, counts: Sequence[Counts], own: Mapping[str, Counts], query: str) -> tuple[str, set[int]]:
-        """Count no name where somebody is called by it; return whom the query names, and what this one may have said.
+        """Count no name where a person is called by it; return whom the query names, and what this one may have said.
 
-        Where nothing tells who speaks, this much is known: nobody calls herself. All others are returned, if any does,
-        and where two take turns, every other one.
+        Where nothing tells who speaks, this much is known: people do not call themselves. All others are returned, if
+        any does, and where two take turns, every other one.
         """
         name, calling = called_by_name(query, [passage.text for passage in self.items])
         words = frozenset(index_terms(name))

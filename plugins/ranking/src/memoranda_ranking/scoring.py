@@ -247,7 +247,7 @@ class _Scoring:
 def _descending(scores: Sequence[float]) -> Iterable[int]:
     """Return the items by their scores, the highest first.
 
-    A long list is sorted in parts, since a thread that sorts gives way to nobody, and joined as far as it is read.
+    A long list is sorted in parts, since a sort never gives way to other threads, and joined as far as it is read.
     """
     by_score = scores.__getitem__
     parts = [range(len(scores))[start : start + _SORTED_AT_ONCE] for start in range(0, len(scores), _SORTED_AT_ONCE)]
