@@ -47,10 +47,6 @@ class TestFourMethodStore(StoreConformance):
         async with wrong.DictStore() as store:
             yield store
 
-    @pytest.mark.slow
-    async def test_sizes_match_the_model(self, store: BaseStore) -> None:
-        await super().test_sizes_match_the_model(store)
-
 
 @pytest.mark.parametrize(
     ("store", "case"), wrong.WRONG_STORES, ids=[f"{store.__name__}-{case}" for store, case in wrong.WRONG_STORES]
